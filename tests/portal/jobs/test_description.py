@@ -113,7 +113,7 @@ def test_bad_gpus_are_refused_by_name(gpus):
         ({"memory_mib": 0}, "out_of_range", "memory_mib"),
         ({"expected_duration_s": math.nan}, "out_of_range", "expected_duration_s"),
         ({"expected_duration_s": 10**400}, "out_of_range", "expected_duration_s"),
-        ({"priority": 101}, "priority_ceiling", "priority"),
+        ({"priority": 101}, "priority_too_high", "priority"),
         ({"priority": -101}, "out_of_range", "priority"),
         ({"category": "gaming"}, "invalid_choice", "category"),
         ({"pipelined": 1}, "wrong_type", "pipelined"),
