@@ -114,7 +114,9 @@ def _priority(value: object, field: str) -> int:
     """Above 100 is above everybody's ceiling, so it is refused as any value above one's own is: 403."""
     found = checks.whole(value, field, -PRIORITY_LIMIT, MAX_COUNT)
     if found > PRIORITY_LIMIT:
-        raise Forbidden("`priority` is at most 100, and members' jobs at most 0.", code="priority_too_high", field=field)
+        raise Forbidden(
+            "`priority` is at most 100, and members' jobs at most 0.", code="priority_too_high", field=field
+        )
     return found
 
 
