@@ -2,10 +2,9 @@
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from portal.launch import control, preflight
 from portal.launch.errors import LaunchError
@@ -53,8 +52,8 @@ def _up(arguments: argparse.Namespace) -> int:
     return Launch(options).run()
 
 
-def manage(arguments: list[str]) -> int:
-    """manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one)."""
+def manage(arguments: list[str]) -> NoReturn:
+    """Become manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one)."""
     from portal.launch.programs import portal_environment
 
     layout = Layout.at(default_data())
@@ -63,17 +62,15 @@ def manage(arguments: list[str]) -> int:
         layout, redis_url=os.environ.get("REDIS_URL") or mode.get("redis_url", ""), demo=bool(mode.get("demo"))
     )
     environment.setdefault("BERTH_BASE_URL", mode.get("base_url", ""))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child gets Ctrl-C too and says what it must
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments], cwd=SOURCE, env=environment, check=False
-    ).returncode  # noqa: S603
+    os.chdir(SOURCE)
+    os.execve(sys.executable, [sys.executable, "manage.py", *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
 def main(argv: list[str]) -> int:
     try:
         preflight.check_python()
         if argv[:1] == ["manage"]:
-            return manage(argv[1:])
+            manage(argv[1:])
         arguments = _parser().parse_args(argv)
         if arguments.verb == "up":
             return _up(arguments)

@@ -14,7 +14,7 @@ def up_detached(arguments: list[str]) -> int:
     """Start `up` with these arguments in the background. 0 once it is ready, else its exit code; Ctrl-C stops it."""
     read_end, write_end = os.pipe()
     child = subprocess.Popen(  # noqa: S603 - our own argv, no shell
-        [sys.executable, "-m", "portal.launch", *arguments],
+        [sys.executable, "-P", "-m", "portal.launch", *arguments],
         cwd=os.getcwd(),  # noqa: PTH109 - paths in the arguments are relative to it
         env=os.environ | {READY_VARIABLE: str(write_end), "PYTHONPATH": str(SOURCE)},
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What happens to the jobs on this machine's nodes when Berth stops: the agent's own command line does it, node by node."""
+"""What becomes of the jobs on this machine's nodes when Berth stops: the agent's own command line sees to it."""
 
 import subprocess
 import sys

@@ -36,6 +36,7 @@ class Launch:
         self.notices = Notices(self.layout.logs / "supervisor.log")
         self.supervisor = Supervisor(self.layout, notify=self.notices.step)
         self._stop = False
+        self._ready_descriptor = os.environ.pop(READY_VARIABLE, None)  # children must not find it
 
     def run(self) -> int:
         """Serve until stopped. 0 after an orderly stop; a LaunchError when it cannot start."""
@@ -135,13 +136,15 @@ class Launch:
             self._wait_for(good, "Berth did not become healthy")
         except LaunchError as error:
             raise LaunchError(f"{error.problem} {last.words}.", error.remedy) from None
+        self.supervisor.about["ready"] = True
+        self.supervisor.write_state()
         self.notices.step("healthy")
 
     def _wait_for(self, condition: Callable[[], bool], problem: str) -> None:
         deadline = time.monotonic() + HEALTH_LIMIT_S
         while not condition():
             self.tick()
-            died = [name for name, child in self.supervisor.children.items() if child.restarts >= 4]  # noqa: PLR2004
+            died = [name for name, child in self.supervisor.children.items() if child.restarts >= 4]
             if died or time.monotonic() > deadline:
                 logs = ", ".join(str(self.layout.logs / f"{name}.log") for name in died or ["portal"])
                 why = f"{' and '.join(died)} keeps dying" if died else f"waited {HEALTH_LIMIT_S:.0f} s"
@@ -151,15 +154,14 @@ class Launch:
         self.notices.step(f"Berth is up: {url}")
         for line in lines:
             self.notices.say(f"  {line}")
-        descriptor = os.environ.pop(READY_VARIABLE, None)
-        if descriptor is None:
+        if self._ready_descriptor is None:
             self.notices.say(
                 "  Ctrl-C stops Berth and the jobs that run; `./berth down --keep-jobs` leaves jobs running."
             )
             return
         self.notices.detach()
-        os.write(int(descriptor), b"ready")
-        os.close(int(descriptor))
+        os.write(int(self._ready_descriptor), b"ready")
+        os.close(int(self._ready_descriptor))
 
     def _stop_jobs(self) -> None:
         """Agents end first; then the jobs they ran are stopped, or given a lease that outlasts the pause."""
