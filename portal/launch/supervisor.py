@@ -13,7 +13,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from portal.launch.identity import boot_id, identity_of
@@ -118,7 +117,8 @@ class Supervisor:
     def _launch(self, child: Child) -> None:
         program = child.program
         log = self.layout.logs / f"{program.name}.log"
-        with log.open("ab", opener=_private) as output:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "ab") as output:
             child.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
                 program.argv,
                 cwd=SOURCE,
@@ -177,10 +177,6 @@ class Supervisor:
             if log.stat().st_size > LOG_LIMIT_BYTES:
                 shutil.copy2(log, log.with_suffix(".log.1"))
                 os.truncate(log, 0)
-
-
-def _private(path: str | Path, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _signal(child: Child, number: signal.Signals) -> None:
