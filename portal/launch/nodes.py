@@ -9,6 +9,7 @@ from portal.launch.layout import SOURCE, Layout
 from portal.launch.programs import agent_environment
 
 KEEP_HOURS = 24
+STOP_GRACE_S = 10
 STOP_LIMIT_S = 60.0
 
 
@@ -18,7 +19,7 @@ def node_directories(layout: Layout) -> list[Path]:
 
 def jobs_stop(layout: Layout) -> None:
     """End every job of every node here: SIGTERM, its grace, SIGKILL."""
-    _each(layout, ["--stop-all"])
+    _each(layout, ["--stop-all", "--grace", str(STOP_GRACE_S)])
 
 
 def jobs_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:

@@ -18,7 +18,7 @@ from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.notices import Notices
 from portal.launch.programs import node_names
 
-AGENT_TOKEN_FILE = "token"  # noqa: S105 - a file's name: the agent keeps its node token there once it has registered
+REGISTERED_FILE = "node.json"  # the agent keeps its node token there once it has registered
 LIMIT_S = 300.0
 
 
@@ -41,8 +41,8 @@ def fingerprint(*, demo: bool) -> str:
     return digest.hexdigest()
 
 
-def nodes_without_token(layout: Layout, *, demo: bool) -> list[str]:
-    return [name for name in node_names(demo=demo) if not (layout.nodes / name / AGENT_TOKEN_FILE).exists()]
+def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
+    return [name for name in node_names(demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
 
 
 def is_due(layout: Layout, *, demo: bool) -> bool:
@@ -50,7 +50,7 @@ def is_due(layout: Layout, *, demo: bool) -> bool:
     if os.environ.get("DATABASE_URL") or not layout.database.exists():
         return True
     stamp = read_json(layout.prepared) or {}
-    return stamp.get("fingerprint") != fingerprint(demo=demo) or bool(nodes_without_token(layout, demo=demo))
+    return stamp.get("fingerprint") != fingerprint(demo=demo) or bool(nodes_unregistered(layout, demo=demo))
 
 
 def prepare(

@@ -8,7 +8,7 @@ import sys
 import django
 
 from portal.launch.layout import Layout
-from portal.launch.preparation import nodes_without_token
+from portal.launch.preparation import nodes_unregistered
 from portal.launch.programs import node_names
 
 JOIN_TOKEN_LIFE_S = 3600
@@ -40,7 +40,7 @@ def _join_tokens(layout: Layout, *, demo: bool) -> None:
     from portal.cluster import services
     from portal.launch.operator import operator_account
 
-    for name in nodes_without_token(layout, demo=demo):
+    for name in nodes_unregistered(layout, demo=demo):
         _, secret = services.join_token_create(
             actor=operator_account(), name=name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
         )
@@ -63,8 +63,6 @@ def main() -> int:
         for line in demo.demo_ensure(layout, step=step):
             farewell(line)
     _join_tokens(layout, demo=settings.DEMO)
-    if settings.DEMO:
-        demo.workload_submit(step=step)
     return 0
 
 

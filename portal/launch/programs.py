@@ -128,9 +128,11 @@ def node_names(*, demo: bool) -> list[str]:
     return [node.name for node in DEMO_NODES] if demo else [socket.gethostname()]
 
 
-def agent_environment() -> dict[str, str]:
+def agent_environment(join_token: str | None = None) -> dict[str, str]:
+    """A join token goes by the environment: a command line is readable by every user of the machine."""
     kept = {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
-    return kept | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    return kept | own | ({"BERTH_AGENT_TOKEN": join_token} if join_token else {})
 
 
 def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str]) -> list[Program]:
@@ -144,10 +146,8 @@ def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str
     programs = []
     for name in node_names(demo=demo):
         argv = [*common, "--dir", str(layout.nodes / name), "--name", name]
-        if name in join_tokens:
-            argv += ["--token", join_tokens[name]]
         if name in virtual:
             argv += ["--virtual", virtual[name], "--trust-tenants"]
             argv += ["--storage-domain", "demo", "--storage-dir", str(layout.storage)]
-        programs.append(Program(name, "agent", argv, agent_environment(), spares_group=True))
+        programs.append(Program(name, "agent", argv, agent_environment(join_tokens.get(name)), spares_group=True))
     return programs
