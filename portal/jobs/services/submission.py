@@ -186,7 +186,7 @@ def _dependencies(*, user: User, parsed: JobDescription) -> list[tuple[int, str]
         failed = found[job_id] in FINAL and found[job_id] != JobState.COMPLETED
         if kind == JobDependency.Kind.OK and failed:
             raise Conflict("dependency_failed", f"Job {job_id} ended {found[job_id]}.", field="depends_on")
-    return [(job_id, kind) for job_id, kind in wanted.items()]
+    return list(wanted.items())
 
 
 def dependencies_open() -> Q:
