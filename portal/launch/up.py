@@ -21,7 +21,7 @@ TICK_S = 0.2
 READY_VARIABLE = "BERTH_READY_DESCRIPTOR"
 
 
-class StopRequested(Exception):  # noqa: N818 - a request, no error
+class StopRequested(Exception):
     """SIGINT or SIGTERM came; raised from a tick so that `up` unwinds from wherever it is."""
 
 
