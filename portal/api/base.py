@@ -28,8 +28,11 @@ class JsonAlways(BaseContentNegotiation):
         return parsers[0]
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:  # noqa: ARG002 - the framework's signature
+        self,
+        request: Request,  # noqa: ARG002 - the framework's signature
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,  # noqa: ARG002
+    ) -> tuple[BaseRenderer, str]:
         return renderers[0], renderers[0].media_type
 
 
