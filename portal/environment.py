@@ -20,7 +20,9 @@ class Variable:
 
 
 VARIABLES = (
-    Variable("BERTH_DATA_DIR", str, "", "Directory that holds all state; empty: var/ beside manage.py.", range="a path"),
+    Variable(
+        "BERTH_DATA_DIR", str, "", "Directory that holds all state; empty: var/ beside manage.py.", range="a path"
+    ),
     Variable("DATABASE_URL", str, "", "Database; empty: SQLite in the data directory.", range="postgres://, sqlite://"),
     Variable(
         "REDIS_URL",
@@ -36,12 +38,18 @@ VARIABLES = (
     Variable("BERTH_DEBUG", bool, False, "Django's debug pages; never in production.", range="0, 1"),
     Variable("BERTH_BASE_URL", str, "", "Public URL of the portal; https makes cookies secure.", range="http(s)://"),
     Variable(
-        "BERTH_ALLOWED_HOSTS", str, "127.0.0.1,localhost,[::1],testserver", "Host names answered to.", range="comma list"
+        "BERTH_ALLOWED_HOSTS",
+        str,
+        "127.0.0.1,localhost,[::1],testserver",
+        "Host names answered to.",
+        range="comma list",
     ),
     Variable("BERTH_LOG_LEVEL", str, "INFO", "How much is logged.", range="DEBUG, INFO, WARNING, ERROR"),
     Variable("BERTH_SIGN_IN_FAILURES", int, 8, "Failed sign-ins before a lock-out.", "attempts", "1-1000"),
     Variable("BERTH_SIGN_IN_LOCK_MINUTES", int, 15, "How long a lock-out lasts.", "min", "1-1440"),
-    Variable("BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"),
+    Variable(
+        "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
+    ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "1-3600"),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )

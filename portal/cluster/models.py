@@ -44,7 +44,9 @@ class Node(models.Model):
     gpu_type = models.ForeignKey(GpuType, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
     cores = models.PositiveIntegerField()
     memory_mib = models.PositiveBigIntegerField()
-    storage_domain = models.CharField(max_length=100, help_text="Nodes that share it can read each other's checkpoints.")
+    storage_domain = models.CharField(
+        max_length=100, help_text="Nodes that share it can read each other's checkpoints."
+    )
     boot_id = models.CharField(max_length=64)
     agent_version = models.CharField(max_length=32)
     is_virtual = models.BooleanField(default=False)

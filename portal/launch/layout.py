@@ -59,6 +59,20 @@ class Layout:
         return self.run / "stop.json"
 
     @property
+    def mode(self) -> Path:
+        """How this directory was made and is served: `{"demo": bool, "base_url": str, ...}`; kept between starts."""
+        return self.root / "launch.json"
+
+    @property
+    def secret_key(self) -> Path:
+        return self.root / "secret-key"
+
+    @property
+    def storage(self) -> Path:
+        """The storage the virtual nodes share (their storage domain's directory)."""
+        return self.root / "storage"
+
+    @property
     def prepared(self) -> Path:
         """The fingerprint of what the last preparation was made from."""
         return self.run / "prepared.json"
@@ -110,7 +124,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The file's value; None when it is absent or was cut off by a crash (all of ours are replaced at one stroke, so only a foreign hand cuts)."""
+    """The file's value; None when it is absent or no JSON (ours are replaced at one stroke: a foreign hand cut it)."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

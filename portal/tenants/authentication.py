@@ -47,7 +47,7 @@ class BearerToken(BaseAuthentication):
         token_touch(token)
         return token.user, token
 
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
+    def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
 

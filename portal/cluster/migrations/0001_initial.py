@@ -5,106 +5,140 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Gpu',
+            name="Gpu",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('index', models.PositiveSmallIntegerField()),
-                ('uuid', models.CharField(max_length=64)),
-                ('memory_mib', models.PositiveIntegerField()),
-                ('mode', models.CharField(choices=[('exclusive', 'Exclusive'), ('shared', 'Shared')], default='exclusive', max_length=16)),
-                ('missing_since', models.DateTimeField(blank=True, help_text='The agent no longer sees it.', null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("index", models.PositiveSmallIntegerField()),
+                ("uuid", models.CharField(max_length=64)),
+                ("memory_mib", models.PositiveIntegerField()),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[("exclusive", "Exclusive"), ("shared", "Shared")], default="exclusive", max_length=16
+                    ),
+                ),
+                (
+                    "missing_since",
+                    models.DateTimeField(blank=True, help_text="The agent no longer sees it.", null=True),
+                ),
             ],
             options={
-                'ordering': ['node', 'index'],
+                "ordering": ["node", "index"],
             },
         ),
         migrations.CreateModel(
-            name='GpuType',
+            name="GpuType",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=64, unique=True)),
-                ('memory_mib', models.PositiveIntegerField(blank=True, null=True)),
-                ('relative_speed', models.FloatField(default=1.0, help_text='Training speed against the others, for jobs that report none.', validators=[django.core.validators.MinValueValidator(0.001)])),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=64, unique=True)),
+                ("memory_mib", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "relative_speed",
+                    models.FloatField(
+                        default=1.0,
+                        help_text="Training speed against the others, for jobs that report none.",
+                        validators=[django.core.validators.MinValueValidator(0.001)],
+                    ),
+                ),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='JoinToken',
+            name="JoinToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('digest', models.CharField(editable=False, max_length=64, unique=True)),
-                ('node_name', models.CharField(blank=True, help_text='Only this node may use it; empty: any name.', max_length=100)),
-                ('uses_left', models.PositiveIntegerField(default=1)),
-                ('expires_at', models.DateTimeField()),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
+                (
+                    "node_name",
+                    models.CharField(
+                        blank=True, help_text="Only this node may use it; empty: any name.", max_length=100
+                    ),
+                ),
+                ("uses_left", models.PositiveIntegerField(default=1)),
+                ("expires_at", models.DateTimeField()),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Node',
+            name="Node",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100, unique=True)),
-                ('address', models.CharField(blank=True, max_length=255)),
-                ('cores', models.PositiveIntegerField()),
-                ('memory_mib', models.PositiveBigIntegerField()),
-                ('storage_domain', models.CharField(help_text="Nodes that share it can read each other's checkpoints.", max_length=100)),
-                ('boot_id', models.CharField(max_length=64)),
-                ('agent_version', models.CharField(max_length=32)),
-                ('is_virtual', models.BooleanField(default=False)),
-                ('single_account', models.BooleanField(default=True, help_text="Jobs run as the agent's own account.")),
-                ('trusts_tenants', models.BooleanField(default=False, help_text="May several tenants' jobs share that account?")),
-                ('token_digest', models.CharField(editable=False, max_length=64, unique=True)),
-                ('token_revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('registered_at', models.DateTimeField(auto_now_add=True)),
-                ('last_contact_at', models.DateTimeField(blank=True, db_index=True, null=True)),
-                ('drained_at', models.DateTimeField(blank=True, null=True)),
-                ('drain_reason', models.CharField(blank=True, max_length=200)),
-                ('dead_at', models.DateTimeField(blank=True, help_text='Declared dead by an operator.', null=True)),
-                ('revision', models.PositiveBigIntegerField(default=1)),
-                ('refused_messages', models.PositiveBigIntegerField(default=0, help_text='Stale messages counted and dropped.')),
-                ('live', models.JSONField(default=dict, help_text='The last telemetry sample, for pages opened between two.')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=100, unique=True)),
+                ("address", models.CharField(blank=True, max_length=255)),
+                ("cores", models.PositiveIntegerField()),
+                ("memory_mib", models.PositiveBigIntegerField()),
+                (
+                    "storage_domain",
+                    models.CharField(
+                        help_text="Nodes that share it can read each other's checkpoints.", max_length=100
+                    ),
+                ),
+                ("boot_id", models.CharField(max_length=64)),
+                ("agent_version", models.CharField(max_length=32)),
+                ("is_virtual", models.BooleanField(default=False)),
+                ("single_account", models.BooleanField(default=True, help_text="Jobs run as the agent's own account.")),
+                (
+                    "trusts_tenants",
+                    models.BooleanField(default=False, help_text="May several tenants' jobs share that account?"),
+                ),
+                ("token_digest", models.CharField(editable=False, max_length=64, unique=True)),
+                ("token_revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("registered_at", models.DateTimeField(auto_now_add=True)),
+                ("last_contact_at", models.DateTimeField(blank=True, db_index=True, null=True)),
+                ("drained_at", models.DateTimeField(blank=True, null=True)),
+                ("drain_reason", models.CharField(blank=True, max_length=200)),
+                ("dead_at", models.DateTimeField(blank=True, help_text="Declared dead by an operator.", null=True)),
+                ("revision", models.PositiveBigIntegerField(default=1)),
+                (
+                    "refused_messages",
+                    models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped."),
+                ),
+                (
+                    "live",
+                    models.JSONField(
+                        default=dict, help_text="The last telemetry sample, for pages opened between two."
+                    ),
+                ),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='NodeEvent',
+            name="NodeEvent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('kind', models.CharField(max_length=32)),
-                ('detail', models.CharField(blank=True, max_length=300)),
-                ('actor_name', models.CharField(blank=True, max_length=150)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                ("kind", models.CharField(max_length=32)),
+                ("detail", models.CharField(blank=True, max_length=300)),
+                ("actor_name", models.CharField(blank=True, max_length=150)),
             ],
             options={
-                'ordering': ['-at', '-id'],
+                "ordering": ["-at", "-id"],
             },
         ),
         migrations.CreateModel(
-            name='TelemetryBlock',
+            name="TelemetryBlock",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('start_at', models.DateTimeField(db_index=True)),
-                ('packed', models.BinaryField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("start_at", models.DateTimeField(db_index=True)),
+                ("packed", models.BinaryField()),
             ],
         ),
         migrations.CreateModel(
-            name='TelemetryMean',
+            name="TelemetryMean",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('start_at', models.DateTimeField(db_index=True)),
-                ('means', models.JSONField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("start_at", models.DateTimeField(db_index=True)),
+                ("means", models.JSONField()),
             ],
         ),
     ]

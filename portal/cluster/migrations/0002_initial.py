@@ -6,59 +6,70 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('cluster', '0001_initial'),
+        ("cluster", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='jointoken',
-            name='created_by',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="jointoken",
+            name="created_by",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='node',
-            name='gpu_type',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='nodes', to='cluster.gputype'),
+            model_name="node",
+            name="gpu_type",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="nodes",
+                to="cluster.gputype",
+            ),
         ),
         migrations.AddField(
-            model_name='gpu',
-            name='node',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='gpus', to='cluster.node'),
+            model_name="gpu",
+            name="node",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="gpus", to="cluster.node"
+            ),
         ),
         migrations.AddField(
-            model_name='nodeevent',
-            name='node',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='cluster.node'),
+            model_name="nodeevent",
+            name="node",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="events", to="cluster.node"
+            ),
         ),
         migrations.AddField(
-            model_name='telemetryblock',
-            name='node',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='cluster.node'),
+            model_name="telemetryblock",
+            name="node",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="cluster.node"),
         ),
         migrations.AddField(
-            model_name='telemetrymean',
-            name='node',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='cluster.node'),
+            model_name="telemetrymean",
+            name="node",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="cluster.node"),
         ),
         migrations.AddConstraint(
-            model_name='gpu',
-            constraint=models.UniqueConstraint(fields=('node', 'index'), name='gpu_index_once_a_node'),
+            model_name="gpu",
+            constraint=models.UniqueConstraint(fields=("node", "index"), name="gpu_index_once_a_node"),
         ),
         migrations.AddIndex(
-            model_name='nodeevent',
-            index=models.Index(fields=['node', '-at'], name='cluster_nod_node_id_d259c3_idx'),
+            model_name="nodeevent",
+            index=models.Index(fields=["node", "-at"], name="cluster_nod_node_id_d259c3_idx"),
         ),
         migrations.AddConstraint(
-            model_name='telemetryblock',
-            constraint=models.UniqueConstraint(fields=('node', 'start_at'), name='telemetry_block_once'),
+            model_name="telemetryblock",
+            constraint=models.UniqueConstraint(fields=("node", "start_at"), name="telemetry_block_once"),
         ),
         migrations.AddConstraint(
-            model_name='telemetrymean',
-            constraint=models.UniqueConstraint(fields=('node', 'start_at'), name='telemetry_mean_once'),
+            model_name="telemetrymean",
+            constraint=models.UniqueConstraint(fields=("node", "start_at"), name="telemetry_mean_once"),
         ),
     ]

@@ -6,155 +6,200 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('jobs', '0001_initial'),
-        ('tenants', '0001_initial'),
+        ("jobs", "0001_initial"),
+        ("tenants", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='idempotencykey',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="idempotencykey",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.CreateModel(
-            name='JobPayload',
+            name="JobPayload",
             fields=[
-                ('job', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='payload', serialize=False, to='jobs.job')),
-                ('command', models.TextField()),
-                ('files', models.JSONField(default=dict, help_text='Relative name -> base64')),
-                ('working_directory', models.CharField(blank=True, max_length=1024)),
-                ('environment', models.JSONField(default=dict)),
-                ('description', models.JSONField(help_text='As it was submitted, for relaunching.')),
+                (
+                    "job",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="payload",
+                        serialize=False,
+                        to="jobs.job",
+                    ),
+                ),
+                ("command", models.TextField()),
+                ("files", models.JSONField(default=dict, help_text="Relative name -> base64")),
+                ("working_directory", models.CharField(blank=True, max_length=1024)),
+                ("environment", models.JSONField(default=dict)),
+                ("description", models.JSONField(help_text="As it was submitted, for relaunching.")),
             ],
         ),
         migrations.AddField(
-            model_name='job',
-            name='array',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='tasks', to='jobs.job'),
+            model_name="job",
+            name="array",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.CASCADE, related_name="tasks", to="jobs.job"
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='owner',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to=settings.AUTH_USER_MODEL),
+            model_name="job",
+            name="owner",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="jobs", to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='tenant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='tenants.tenant'),
+            model_name="job",
+            name="tenant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="jobs", to="tenants.tenant"
+            ),
         ),
         migrations.AddField(
-            model_name='idempotencykey',
-            name='job',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='jobs.job'),
+            model_name="idempotencykey",
+            name="job",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="jobs.job"),
         ),
         migrations.AddField(
-            model_name='attempt',
-            name='job',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='jobs.job'),
+            model_name="attempt",
+            name="job",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="attempts", to="jobs.job"
+            ),
         ),
         migrations.AddField(
-            model_name='jobdependency',
-            name='job',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='dependencies', to='jobs.job'),
+            model_name="jobdependency",
+            name="job",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="dependencies", to="jobs.job"
+            ),
         ),
         migrations.AddField(
-            model_name='jobdependency',
-            name='on',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='dependants', to='jobs.job'),
+            model_name="jobdependency",
+            name="on",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="dependants", to="jobs.job"
+            ),
         ),
         migrations.AddField(
-            model_name='jobevent',
-            name='job',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='jobs.job'),
+            model_name="jobevent",
+            name="job",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="events", to="jobs.job"),
         ),
         migrations.AddField(
-            model_name='logchunk',
-            name='attempt',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='log_chunks', to='jobs.attempt'),
+            model_name="logchunk",
+            name="attempt",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="log_chunks", to="jobs.attempt"
+            ),
         ),
         migrations.AddIndex(
-            model_name='allocation',
-            index=models.Index(condition=models.Q(('released_at', None)), fields=['node'], name='allocation_live_by_node'),
+            model_name="allocation",
+            index=models.Index(
+                condition=models.Q(("released_at", None)), fields=["node"], name="allocation_live_by_node"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='allocation',
-            constraint=models.UniqueConstraint(fields=('attempt', 'rank'), name='allocation_rank_once'),
+            model_name="allocation",
+            constraint=models.UniqueConstraint(fields=("attempt", "rank"), name="allocation_rank_once"),
         ),
         migrations.AddConstraint(
-            model_name='allocation',
-            constraint=models.UniqueConstraint(fields=('attempt', 'node'), name='allocation_node_once'),
+            model_name="allocation",
+            constraint=models.UniqueConstraint(fields=("attempt", "node"), name="allocation_node_once"),
         ),
         migrations.AddConstraint(
-            model_name='gpuallocation',
-            constraint=models.UniqueConstraint(condition=models.Q(('mode', 'exclusive'), ('released_at', None)), fields=('gpu',), name='one_exclusive_allocation_a_gpu'),
+            model_name="gpuallocation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("mode", "exclusive"), ("released_at", None)),
+                fields=("gpu",),
+                name="one_exclusive_allocation_a_gpu",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuallocation',
-            constraint=models.UniqueConstraint(fields=('allocation', 'gpu'), name='gpu_once_an_allocation'),
+            model_name="gpuallocation",
+            constraint=models.UniqueConstraint(fields=("allocation", "gpu"), name="gpu_once_an_allocation"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['state', '-id'], name='jobs_job_state_773274_idx'),
+            model_name="job",
+            index=models.Index(fields=["state", "-id"], name="jobs_job_state_773274_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['tenant', 'state', '-id'], name='jobs_job_tenant__bf99e8_idx'),
+            model_name="job",
+            index=models.Index(fields=["tenant", "state", "-id"], name="jobs_job_tenant__bf99e8_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['owner', '-id'], name='jobs_job_owner_i_4f23b9_idx'),
+            model_name="job",
+            index=models.Index(fields=["owner", "-id"], name="jobs_job_owner_i_4f23b9_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['-ended_at'], name='jobs_job_ended_a_760ca8_idx'),
+            model_name="job",
+            index=models.Index(fields=["-ended_at"], name="jobs_job_ended_a_760ca8_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['array', 'state'], name='jobs_job_array_i_86fb7e_idx'),
+            model_name="job",
+            index=models.Index(fields=["array", "state"], name="jobs_job_array_i_86fb7e_idx"),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(fields=('array', 'array_index'), name='array_task_once'),
+            model_name="job",
+            constraint=models.UniqueConstraint(fields=("array", "array_index"), name="array_task_once"),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__range', (-100, 100))), name='job_priority_range'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("priority__range", (-100, 100))), name="job_priority_range"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='idempotencykey',
-            constraint=models.UniqueConstraint(fields=('user', 'key'), name='idempotency_key_once'),
+            model_name="idempotencykey",
+            constraint=models.UniqueConstraint(fields=("user", "key"), name="idempotency_key_once"),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(fields=('job', 'epoch'), name='attempt_epoch_once'),
+            model_name="attempt",
+            constraint=models.UniqueConstraint(fields=("job", "epoch"), name="attempt_epoch_once"),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('job',), name='one_live_attempt_a_job'),
+            model_name="attempt",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("ended_at", None)), fields=("job",), name="one_live_attempt_a_job"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('state__in', ['STARTING', 'RUNNING'])), models.Q(('ended_at__isnull', False), models.Q(('state__in', ['STARTING', 'RUNNING']), _negated=True)), _connector='OR'), name='attempt_ended_has_final_state'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at", None), ("state__in", ["STARTING", "RUNNING"])),
+                    models.Q(
+                        ("ended_at__isnull", False), models.Q(("state__in", ["STARTING", "RUNNING"]), _negated=True)
+                    ),
+                    _connector="OR",
+                ),
+                name="attempt_ended_has_final_state",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='jobdependency',
-            constraint=models.UniqueConstraint(fields=('job', 'on'), name='dependency_once'),
+            model_name="jobdependency",
+            constraint=models.UniqueConstraint(fields=("job", "on"), name="dependency_once"),
         ),
         migrations.AddConstraint(
-            model_name='jobdependency',
-            constraint=models.CheckConstraint(condition=models.Q(('job', models.F('on')), _negated=True), name='dependency_not_on_itself'),
+            model_name="jobdependency",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("job", models.F("on")), _negated=True), name="dependency_not_on_itself"
+            ),
         ),
         migrations.AddIndex(
-            model_name='jobevent',
-            index=models.Index(fields=['job', '-id'], name='jobs_jobeve_job_id_33b160_idx'),
+            model_name="jobevent",
+            index=models.Index(fields=["job", "-id"], name="jobs_jobeve_job_id_33b160_idx"),
         ),
         migrations.AddConstraint(
-            model_name='logchunk',
-            constraint=models.UniqueConstraint(fields=('attempt', 'rank', 'stream', 'offset'), name='log_chunk_once'),
+            model_name="logchunk",
+            constraint=models.UniqueConstraint(fields=("attempt", "rank", "stream", "offset"), name="log_chunk_once"),
         ),
     ]

@@ -4,71 +4,86 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='OperatorSetting',
+            name="OperatorSetting",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=64, unique=True)),
-                ('value', models.JSONField()),
-                ('updated_at', models.DateTimeField(auto_now=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=64, unique=True)),
+                ("value", models.JSONField()),
+                ("updated_at", models.DateTimeField(auto_now=True)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Planning',
+            name="Planning",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveBigIntegerField(unique=True)),
-                ('started_at', models.DateTimeField(db_index=True)),
-                ('status', models.CharField(choices=[('applied', 'Applied'), ('superseded', 'Superseded'), ('failed', 'Failed')], max_length=16)),
-                ('error', models.TextField(blank=True)),
-                ('policy', models.CharField(max_length=32)),
-                ('parameters', models.JSONField(default=dict)),
-                ('queue_length', models.PositiveIntegerField(default=0)),
-                ('window_jobs', models.PositiveIntegerField(default=0)),
-                ('placed', models.PositiveIntegerField(default=0)),
-                ('dropped', models.PositiveIntegerField(default=0, help_text='Placements that no longer fitted when applied.')),
-                ('load_s', models.FloatField(default=0)),
-                ('plan_s', models.FloatField(default=0)),
-                ('apply_s', models.FloatField(default=0)),
-                ('solver', models.JSONField(default=dict)),
-                ('metrics', models.JSONField(default=dict)),
-                ('decisions', models.BinaryField(default=bytes, help_text='zlib over JSON: one entry a job that waited or was placed')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveBigIntegerField(unique=True)),
+                ("started_at", models.DateTimeField(db_index=True)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("applied", "Applied"), ("superseded", "Superseded"), ("failed", "Failed")],
+                        max_length=16,
+                    ),
+                ),
+                ("error", models.TextField(blank=True)),
+                ("policy", models.CharField(max_length=32)),
+                ("parameters", models.JSONField(default=dict)),
+                ("queue_length", models.PositiveIntegerField(default=0)),
+                ("window_jobs", models.PositiveIntegerField(default=0)),
+                ("placed", models.PositiveIntegerField(default=0)),
+                (
+                    "dropped",
+                    models.PositiveIntegerField(default=0, help_text="Placements that no longer fitted when applied."),
+                ),
+                ("load_s", models.FloatField(default=0)),
+                ("plan_s", models.FloatField(default=0)),
+                ("apply_s", models.FloatField(default=0)),
+                ("solver", models.JSONField(default=dict)),
+                ("metrics", models.JSONField(default=dict)),
+                (
+                    "decisions",
+                    models.BinaryField(
+                        default=bytes, help_text="zlib over JSON: one entry a job that waited or was placed"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
         migrations.CreateModel(
-            name='PlanningLease',
+            name="PlanningLease",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('holder', models.CharField(blank=True, max_length=100)),
-                ('until', models.DateTimeField(null=True)),
-                ('number', models.PositiveBigIntegerField(default=0, help_text='Counts plannings; applying one checks it.')),
-                ('snapshot_at', models.DateTimeField(help_text='When the last planning read the database.', null=True)),
-                ('again', models.BooleanField(default=False, help_text='A nudge came while a planning ran.')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("holder", models.CharField(blank=True, max_length=100)),
+                ("until", models.DateTimeField(null=True)),
+                (
+                    "number",
+                    models.PositiveBigIntegerField(default=0, help_text="Counts plannings; applying one checks it."),
+                ),
+                ("snapshot_at", models.DateTimeField(help_text="When the last planning read the database.", null=True)),
+                ("again", models.BooleanField(default=False, help_text="A nudge came while a planning ran.")),
             ],
         ),
         migrations.CreateModel(
-            name='Round',
+            name="Round",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveBigIntegerField(unique=True)),
-                ('started_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveBigIntegerField(unique=True)),
+                ("started_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(null=True)),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
     ]
