@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class JsonAlways(BaseContentNegotiation):
     """Answer JSON whatever `Accept` says: a browser that opens a path shall see something."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:  # noqa: ARG002
+    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
         return parsers[0]
 
     def select_renderer(
         self,
-        request: Request,  # noqa: ARG002 - the framework's signature
+        request: Request,
         renderers: Sequence[BaseRenderer],
-        format_suffix: str | None = None,  # noqa: ARG002
+        format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
         return renderers[0], renderers[0].media_type
 

@@ -18,7 +18,7 @@ class BearerScheme(OpenApiAuthenticationExtension):
     target_class = "portal.tenants.authentication.BearerToken"
     name = "token"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:  # noqa: ARG002 - the library's signature
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "description": "A token made in the portal: `berth_...`."}
 
 
@@ -26,8 +26,16 @@ class SessionScheme(OpenApiAuthenticationExtension):
     target_class = "portal.tenants.authentication.BrowserSession"
     name = "session"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:  # noqa: ARG002 - the library's signature
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         return {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "The signed-in browser."}
+
+
+class NodeScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.cluster.agent_authentication.NodeToken"
+    name = "node"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A node's own token, for its agent only."}
 
 
 class ErrorBody(serializers.Serializer):
@@ -50,7 +58,7 @@ class RawSchemaExtension(OpenApiSerializerExtension):
     target_class = "portal.api.schema.RawSchema"
     match_subclasses = True
 
-    def map_serializer(self, auto_schema: Any, direction: str) -> Any:  # noqa: ARG002 - the library's signature
+    def map_serializer(self, auto_schema: Any, direction: str) -> Any:
         return self.target.schema
 
     def get_name(self, *_: Any) -> str:

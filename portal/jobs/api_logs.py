@@ -47,7 +47,7 @@ class LogSize(serializers.Serializer):
     bytes = serializers.IntegerField()
 
 
-class LogAnswer(serializers.Serializer):
+class JobLogAnswer(serializers.Serializer):
     """A piece of one stream. `complete`: the attempt has ended, and `next_offset` is the end of what it wrote."""
 
     attempt = serializers.IntegerField(allow_null=True, help_text="Null while no attempt has begun.")
@@ -65,7 +65,7 @@ class JobLogsView(ApiView):
 
     @documented(
         "Read a job's output",
-        answer=LogAnswer,
+        answer=JobLogAnswer,
         refusals=(404,),
         parameters=(
             *JOB_PATH,
