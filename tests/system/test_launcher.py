@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 import time
+from pathlib import Path
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_no_secret_is_on_a_command_line_or_in_a_log(berth):
 
 def test_an_agent_finds_neither_broker_nor_database(berth):
     for pid in berth.pids("agent").values():
-        with open(f"/proc/{pid}/environ") as file:
+        with Path(f"/proc/{pid}/environ").open() as file:
             names = {entry.partition("=")[0] for entry in file.read().split("\0")}
         assert not names & {"REDIS_URL", "DATABASE_URL", "BERTH_DATA_DIR", "BERTH_SECRET_KEY_FILE"}
 

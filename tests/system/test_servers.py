@@ -1,6 +1,6 @@
 """The fixtures themselves: real servers answer, and a killed broker keeps what it had acknowledged."""
 
-import os
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -28,4 +28,4 @@ def test_postgres_answers(postgres_url):
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
         owner = connection.execute("show data_directory").fetchone()[0]
-    assert os.stat(owner).st_uid != 0
+    assert Path(owner).stat().st_uid != 0
