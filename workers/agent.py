@@ -46,6 +46,7 @@ class Agent:
     def __init__(self, *, settings: AgentSettings, portal: Portal, inventory: Inventory, measuring: Measuring) -> None:
         self._settings = settings
         self._portal = portal
+        portal.on_success = self._note_back
         self._inventory = inventory
         self._measuring = measuring
         self._journal = Journal(settings.dir / "parts")
@@ -90,7 +91,6 @@ class Agent:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
             else:
                 backoff.reset()
-                self._note_back()
                 if once:
                     return
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from workers import log
-from workers.beginning import REFUSED_PAUSE_S, Beginning
+from workers.beginning import Beginning
 from workers.client import Backoff, PortalAwayError, PortalRefusedError
 from workers.ending import Ending
 from workers.procs import boot_id, boottime
@@ -103,8 +103,8 @@ class Parts:
             self.failed.set_exception(error)
 
     async def _begin(self, key: str) -> None:
-        """Prepare and, when told to go, start; again and again while the portal is away and still wants it."""
-        backoff = Backoff(0.2, 5.0)
+        """Prepare and, when told to go, start; again and again while it is wanted and the portal away or unwilling."""
+        backoff, refused = Backoff(0.2, 5.0), Backoff(1.0, 30.0)
         while (wanted := self._beginning.wanted.get(key)) and wanted["action"] == "run" and self.place:
             try:
                 await self._begin_once(wanted, self.place)
@@ -113,7 +113,8 @@ class Parts:
                 continue
             except PortalRefusedError as refusal:
                 log.warning("part not begun", part=key, reason=str(refusal))
-                await asyncio.sleep(REFUSED_PAUSE_S)
+                await asyncio.sleep(refused.next_s())
+                continue
             return
 
     async def _begin_once(self, wanted: Wanted, place: Workplace) -> None:
