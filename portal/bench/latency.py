@@ -109,7 +109,9 @@ def report(figures: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         return json.dumps(figures)
     rows = [f"{figures['submissions']} submissions, one after the other, on an idle virtual GPU"]
-    for name in ("submit_to_running_s", "submit_request_s"):
-        rows.append(f"{name:22}" + "".join(f"{key} {value:<9.3f}" for key, value in figures[name].items()))
+    rows += [
+        f"{name:22}" + "".join(f"{key} {value:<9.3f}" for key, value in figures[name].items())
+        for name in ("submit_to_running_s", "submit_request_s")
+    ]
     rows.append(f"target: p99 of submit_to_running_s <= {figures['target_p99_s']:g} s")
     return "\n".join(rows)
