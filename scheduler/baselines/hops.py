@@ -70,7 +70,7 @@ def place_jointly(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None
     objective = sum(candidates[column].value for column in chosen)
     bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
-    for column in sorted(chosen):
+    for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, outcome)
 
 
