@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.placement.located import Candidate
     from scheduler.work import Ranked, Work
 
-GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.85
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
