@@ -225,21 +225,22 @@ def test_the_order_of_the_input_does_not_matter():
 
 
 def test_the_demo_cluster_is_planned_at_once():
+    # Processor time here and below: a busy machine must not decide whether a test passes.
     make_plan(DEMO, mixed(0, 40))  # imports
     took = []
     for seed in range(5):
-        began = time.perf_counter()
-        made = make_plan(DEMO, mixed(seed, 40), clock=time.monotonic)
-        took.append(time.perf_counter() - began)
+        began = time.process_time()
+        made = make_plan(DEMO, mixed(seed, 40), clock=time.process_time)
+        took.append(time.process_time() - began)
         assert made.solver.gap == 0.0
-    assert sorted(took)[2] < 0.25, took  # about 0.03 s alone; this machine is shared
+    assert sorted(took)[2] < 0.25, took  # about 0.03 s
 
 
 def test_512_gpus_are_planned_within_the_limit_with_a_proven_gap():
     made = make_plan(
         [node(number, 8) for number in range(1, 65)],
         mixed(3, 400, ONES_TO_FOUR),
-        clock=time.monotonic,
+        clock=time.process_time,
         time_limit_s=1.0,
     )
     assert made.window_jobs >= 200
