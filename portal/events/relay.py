@@ -121,7 +121,11 @@ class Publisher:
                 self.event(row.stream, row.payload)
 
     def event(self, stream: str, payload: dict[str, Any]) -> None:
-        number = self._redis.incr(number_key(stream))
+        # A stream's first number is the time in milliseconds: after a FLUSHALL it jumps, and every page sees the gap.
+        # Counting from 1 again could meet a page that happens to expect just that number.
+        with self._redis.pipeline() as pipeline:
+            pipeline.set(number_key(stream), int(timezone.now().timestamp() * 1000), nx=True)
+            number = pipeline.incr(number_key(stream)).execute()[1]
         message = {"type": "stream.event", "stream": stream, "number": number, **payload}
         self._group_send(group_name(stream), message)
 
