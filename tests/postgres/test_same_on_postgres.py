@@ -10,6 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 AGAIN = [
     "tests/portal/jobs/test_invariant_resources.py",
+    "tests/portal/jobs/test_invariant_once.py",
+    "tests/portal/jobs/test_ending.py",
+    "tests/portal/jobs/test_arrays.py",
+    "tests/portal/jobs/test_races.py",
+    "tests/portal/jobs/test_state_machine.py",
+    "tests/portal/rounds/test_plannings.py",
+    "tests/portal/test_migrations.py",
 ]
 
 
