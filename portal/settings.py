@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from portal.admin_site import CONFIGURATION
 from portal.environment import env
 from portal.launch.broker import channels_host, kombu_url
 
@@ -36,6 +37,7 @@ APPEND_SLASH = True
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -174,7 +176,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
 }
-UNFOLD = {"SITE_TITLE": "Berth", "SITE_HEADER": "Berth", "SITE_URL": "/", "SHOW_HISTORY": False}
+UNFOLD = CONFIGURATION
 
 LOGGING = {
     "version": 1,
