@@ -89,7 +89,7 @@ CONFIGURATION: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {"base": BASE, "primary": PRIMARY},
-    "STYLES": [lambda request: static("css/console.css")],
+    "STYLES": [lambda _: static("css/console.css")],
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},
     "DASHBOARD_CALLBACK": "portal.admin_site_index.index_context",
 }

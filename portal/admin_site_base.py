@@ -113,7 +113,9 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
         command = next((each for each in self.commands if each.name == name), None)
         if command is None or not request.user.is_operator:
             raise NotFound("command")
-        ids = [each for each in request.GET.getlist("id")[:MANY] if each.isascii() and each.isdigit() and len(each) < 19]
+        ids = [
+            each for each in request.GET.getlist("id")[:MANY] if each.isascii() and each.isdigit() and len(each) < 19
+        ]
         objects = list(self.get_queryset(request).filter(pk__in=ids))
         if not objects:
             messages.error(request, "Nothing was chosen, or it is gone.")
@@ -165,14 +167,14 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
         offered = [
             (each, f"{self.command_url(each)}?id={obj.pk}") for each in self.commands if obj and each.applies(obj)
         ]
-        extra = {"commands": offered, **self.extra(request, obj), **(extra_context or {})}
+        extra = {"commands": offered, **self.page_context(request, obj), **(extra_context or {})}
         try:
             return super().changeform_view(request, object_id, form_url, extra)
         except BerthError as error:
             messages.error(request, f"{error.field}: {error.detail}" if error.field else error.detail)
             return HttpResponseRedirect(request.get_full_path())
 
-    def extra(self, request: HttpRequest, obj: Model | None) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, obj: Model | None) -> dict[str, Any]:
         """More for the object's page; models add to it."""
         return {}
 
@@ -187,3 +189,8 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
 def adopt(obj: Model, made: Model) -> None:
     """Make the form's unsaved object stand for the row that a service made, for what Django does after saving."""
     obj.__dict__.update(made.__dict__)
+
+
+def always(_: Any) -> bool:
+    """For commands that make sense at any time."""
+    return True

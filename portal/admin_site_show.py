@@ -18,7 +18,12 @@ TONES = {
     "fail": {"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "dead", "failed"},
     "stop": {"HELD", "PREEMPTED", "CANCELLED", "drained", "revoked", "used up", "inactive"},
 }
-GLYPHS = {"run": "\u25cf", "wait": "\u25d4", "fail": "\u2715", "stop": "\u25a0"}  # they differ in shape, not only in hue
+GLYPHS = {
+    "run": "\u25cf",
+    "wait": "\u25d4",
+    "fail": "\u2715",
+    "stop": "\u25a0",
+}  # they differ in shape, not only in hue
 
 
 def mark(word: str, label: str = "") -> SafeString:

@@ -104,6 +104,16 @@ def user_password_reset(*, user: User, actor: User | None, password: str = "") -
 
 
 @transaction.atomic
+def sign_in_failures_forget(*, username: str | None, ip_address: str | None, actor: User | None) -> None:
+    """Let a name that failed too often from an address try again."""
+    from axes.models import AccessAttempt
+
+    if AccessAttempt.objects.filter(username=username, ip_address=ip_address).delete()[0]:
+        detail = {"username": username, "ip_address": ip_address}
+        audit_record(actor=actor, action="sign-in.forget-failures", target=f"sign-in:{username}"[:100], detail=detail)
+
+
+@transaction.atomic
 def tenant_create(
     *,
     name: str,
