@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin import ShowFacets
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -58,6 +59,11 @@ class Command:
     is_destructive: bool = False
 
 
+def is_operator(request: HttpRequest) -> bool:
+    """Say whether an operator asks; the sign-in page asks it of nobody in particular."""
+    return request.user.is_authenticated and request.user.is_operator
+
+
 class OperatorOnly:
     """Every operator may look at everything here; changing is allowed page by page. No row is ever deleted by hand."""
 
@@ -65,16 +71,16 @@ class OperatorOnly:
     may_change = False
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return request.user.is_operator
+        return is_operator(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.is_operator
+        return is_operator(request)
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.may_add and request.user.is_operator
+        return self.may_add and is_operator(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.may_change and request.user.is_operator
+        return self.may_change and is_operator(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -86,7 +92,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
     show_full_result_count = False
     list_fullwidth = True
     change_form_outer_before_template = "admin/commands.html"
-    show_facets = False
+    show_facets = ShowFacets.NEVER
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """One bulk action a command; it only leads to the command's page, with what was chosen."""
@@ -111,7 +117,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
     def command_view(self, request: HttpRequest, name: str) -> HttpResponse:
         """Show what a command would do (GET), or do it to each chosen object and say how it went (POST)."""
         command = next((each for each in self.commands if each.name == name), None)
-        if command is None or not request.user.is_operator:
+        if command is None or not is_operator(request):
             raise NotFound("command")
         ids = [
             each for each in request.GET.getlist("id")[:MANY] if each.isascii() and each.isdigit() and len(each) < 19
@@ -138,8 +144,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
     def _command_page(self, request: HttpRequest, command: Command, objects: list[Model], form: forms.Form) -> Any:
         context = {
             **self.admin_site.each_context(request),
-            "title": command.label,
-            "opts": self.opts,
+            "title": f"{command.label}: {self.opts.verbose_name_plural}",
             "command": command,
             "objects": [(obj, command.applies(obj)) for obj in objects],
             "form": form,

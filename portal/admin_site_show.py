@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from django.contrib import admin
 from django.utils.html import format_html, format_html_join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from django.utils.safestring import SafeString
 
@@ -24,6 +25,16 @@ GLYPHS = {
     "fail": "\u2715",
     "stop": "\u25a0",
 }  # they differ in shape, not only in hue
+
+
+def column(name: str, title: str) -> Callable[[Any], Any]:
+    """A model's column under a better title, for lists and facts."""
+
+    @admin.display(description=title, ordering=name)
+    def value(obj: Any) -> Any:
+        return getattr(obj, name)
+
+    return value
 
 
 def mark(word: str, label: str = "") -> SafeString:

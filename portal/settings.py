@@ -33,6 +33,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "portal.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [

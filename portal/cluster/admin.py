@@ -15,7 +15,7 @@ from unfold.admin import TabularInline
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, ReasonForm, adopt
-from portal.admin_site_show import facts, mark, mib
+from portal.admin_site_show import column, facts, mark, mib
 from portal.cluster import services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.errors import BerthError
@@ -51,16 +51,27 @@ class GpuTypeAdmin(ConsoleAdmin):
         adopt(obj, services.gpu_type_upsert(name=obj.name, relative_speed=speed, actor=request.user))
 
 
+UUID = column("uuid", "UUID")
+GPU_TYPE = column("gpu_type", "GPU type")
+
+
 class GpuInline(OperatorOnly, TabularInline):
     model = Gpu
-    fields = readonly_fields = ("index", "uuid", "memory_mib", "mode", "missing_since")
+    fields = readonly_fields = ("index", UUID, "memory", "mode", "missing_since")
     extra = 0
+    hide_title = True
+    verbose_name_plural = "GPUs"
+
+    @admin.display(description="Memory")
+    def memory(self, obj: Gpu) -> str:
+        return mib(obj.memory_mib)
 
 
 class NodeEventInline(OperatorOnly, TabularInline):
     model = NodeEvent
     fields = readonly_fields = ("at", "kind", "detail", "actor_name")
     extra = 0
+    hide_title = True
     per_page = 20
     verbose_name_plural = "What happened to it"
 
@@ -83,14 +94,14 @@ def _revoke(node: Node, actor: Any) -> None:
 
 @admin.register(Node)
 class NodeAdmin(ConsoleAdmin):
-    list_display = ("name", "health_shown", "gpu_type", "gpus_count", "cores", "memory", "contact", "agent_version")
+    list_display = ("name", "health_shown", GPU_TYPE, "gpus_count", "cores", "memory", "contact", "agent_version")
     list_filter = ("gpu_type", "is_virtual", "storage_domain")
     list_select_related = ("gpu_type",)
     search_fields = ("name", "address")
     inlines = (GpuInline, NodeEventInline)
     fieldsets = (
         (None, {"fields": ("name", "health_shown", "contact", "drained_at", "drain_reason", "dead_at")}),
-        ("What it has", {"fields": ("gpu_type", "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
+        ("What it has", {"fields": (GPU_TYPE, "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
         ("Accounts", {"fields": ("single_account", "trusts_tenants")}),
         (
             "Its agent",
@@ -226,7 +237,7 @@ class JoinTokenAdmin(ConsoleAdmin):
         if not self.has_add_permission(request):
             raise BerthError("forbidden", "Only an operator may do this.", status=403)
         form = JoinTokenForm(request.POST if request.method == "POST" else None)
-        context = {**self.admin_site.each_context(request), "title": "Add a node", "opts": self.opts, "form": form}
+        context = {**self.admin_site.each_context(request), "title": "Add a node", "form": form}
         if request.method == "POST" and form.is_valid():
             values = form.cleaned_data
             made, secret = services.join_token_create(

@@ -9,7 +9,7 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly
-from portal.admin_site_show import block, code, facts, mark, mib
+from portal.admin_site_show import block, code, column, facts, mark, mib
 from portal.jobs import services
 from portal.jobs.models import Attempt, Job, JobEvent
 from portal.jobs.states import FINAL, QUEUED, JobState
@@ -17,6 +17,9 @@ from portal.jobs.states import FINAL, QUEUED, JobState
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
+
+GPUS = column("gpus", "GPUs")
+GPU_TYPES = column("gpu_types", "GPU types")
 
 
 class AttemptInline(OperatorOnly, TabularInline):
@@ -26,6 +29,7 @@ class AttemptInline(OperatorOnly, TabularInline):
         "end_detail",
     )  # fmt: skip
     extra = 0
+    hide_title = True
     per_page = 20
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
@@ -44,6 +48,7 @@ class JobEventInline(OperatorOnly, TabularInline):
     model = JobEvent
     fields = readonly_fields = ("at", "kind", "epoch", "text", "actor_name")
     extra = 0
+    hide_title = True
     per_page = 20
     verbose_name_plural = "What happened to it"
 
@@ -64,7 +69,7 @@ class JobAdmin(ConsoleAdmin):
         "owner",
         "state_shown",
         "reason_shown",
-        "gpus",
+        GPUS,
         "priority",
         "submitted_at",
     )
@@ -77,7 +82,7 @@ class JobAdmin(ConsoleAdmin):
     fieldsets = (
         (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "end_detail")}),
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
-        ("What it asks for", {"fields": ("gpus", "gpu_types", "cores_per_gpu", "cores", "memory", "time_limit_s")}),
+        ("What it asks for", {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "time_limit_s")}),
         ("What it does", {"fields": ("command", "category", "priority", "labels", "checkpointable", "restartable")}),
         (
             "Times and counts",

@@ -21,12 +21,27 @@ from portal.rounds.models import OperatorSetting, Planning, Round
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
 DECISIONS_A_PAGE = 100
+
+
+def _milliseconds(name: str, title: str) -> Callable[[Planning], str]:
+    @admin.display(description=title)
+    def value(obj: Planning) -> str:
+        return f"{1000 * getattr(obj, name):.1f} ms"
+
+    return value
+
+
+LOAD, SOLVE, APPLY = (
+    _milliseconds("load_s", "Load"),
+    _milliseconds("plan_s", "Plan"),
+    _milliseconds("apply_s", "Apply"),
+)
 
 admin.site.register(OperatorSetting, PolicyAdmin)
 for foreign in (
@@ -50,14 +65,15 @@ class PlanningAdmin(ConsoleAdmin):
     list_select_related = ("round",)
     search_fields = ("=number",)
     fieldsets = (
-        (None, {"fields": ("number", "round", "started_at", "state", "failure", "policy")}),
-        ("Queue", {"fields": ("queue_length", "window_jobs", "placed", "dropped")}),
-        ("Time (s)", {"fields": ("load_s", "plan_s", "apply_s")}),
-        ("Solver", {"fields": ("solver_facts",)}),
-        ("Metrics", {"fields": ("metrics_facts",)}),
-        ("Settings in force", {"fields": ("parameters_facts",)}),
+        (None, {"fields": (("number", "round", "started_at"), ("state", "policy"), "failure")}),
+        ("Queue", {"fields": (("queue_length", "window_jobs", "placed", "dropped"),)}),
+        ("Time", {"fields": ((LOAD, SOLVE, APPLY),)}),
+        ("Figures", {"fields": (("solver_facts", "metrics_facts", "parameters_facts"),)}),
     )
-    readonly_fields = tuple(name for _, group in fieldsets for name in group["fields"])
+    readonly_fields = (
+        "number", "round", "started_at", "state", "policy", "failure", "queue_length", "window_jobs", "placed",
+        "dropped", LOAD, SOLVE, APPLY, "solver_facts", "metrics_facts", "parameters_facts",
+    )  # fmt: skip
     change_form_after_template = "admin/planning_decisions.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
@@ -75,15 +91,15 @@ class PlanningAdmin(ConsoleAdmin):
     def failure(self, obj: Planning) -> str:
         return block(obj.error)
 
-    @admin.display(description="Figures")
+    @admin.display(description="Solver")
     def solver_facts(self, obj: Planning) -> str:
         return facts(obj.solver)
 
-    @admin.display(description="Figures")
+    @admin.display(description="Metrics")
     def metrics_facts(self, obj: Planning) -> str:
         return facts(obj.metrics)
 
-    @admin.display(description="Values")
+    @admin.display(description="Settings in force")
     def parameters_facts(self, obj: Planning) -> str:
         return facts(obj.parameters)
 
@@ -129,6 +145,7 @@ class PlanningInline(OperatorOnly, TabularInline):
     model = Planning
     fields = readonly_fields = ("number", "started_at", "status", "queue_length", "window_jobs", "placed", "dropped")
     extra = 0
+    hide_title = True
     per_page = 30
     show_change_link = True
 

@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from portal.admin_site_base import ConsoleAdmin
+from portal.admin_site_base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
 from portal.rounds.knobs import KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting
@@ -58,7 +58,7 @@ class PolicyAdmin(ConsoleAdmin):
     """There is nothing to list: the list's URL is the one page with all knobs."""
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        if not request.user.is_operator:
+        if not is_operator(request):
             raise Forbidden("Only an operator may do this.", code="operator_only")
         values = knobs_current()
         form = PolicyForm(initial={name: shown(value) for name, value in values.items()})
@@ -69,7 +69,6 @@ class PolicyAdmin(ConsoleAdmin):
         context = {
             **self.admin_site.each_context(request),
             "title": "Policy settings",
-            "opts": self.opts,
             "form": form,
             "rows": _rows(form, values),
         }

@@ -14,8 +14,8 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, adopt, always
-from portal.admin_site_show import block, code, mark
+from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
+from portal.admin_site_show import block, code, column, mark
 from portal.tenants import services
 from portal.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
+admin.site.index_title = "Operator's console"
 for foreign in (Group, AccessAttempt, AccessFailureLog, AccessLog):
     if admin.site.is_registered(foreign):
         admin.site.unregister(foreign)
@@ -32,17 +33,26 @@ class MembershipInline(OperatorOnly, TabularInline):
     model = Membership
     may_add = may_change = True
     extra = 0
+    hide_title = True
     autocomplete_fields = ("user",)
     fields = ("user", "role")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.is_operator
+        return is_operator(request)
 
 
 @admin.register(Tenant)
 class TenantAdmin(ConsoleAdmin):
     may_add = may_change = True
-    list_display = ("name", "weight", "gpu_quota", "core_quota", "queued_jobs_quota", "state", "members_count")
+    list_display = (
+        "name",
+        "weight",
+        column("gpu_quota", "GPU quota"),
+        "core_quota",
+        "queued_jobs_quota",
+        "state",
+        "members_count",
+    )
     list_filter = ("is_active",)
     search_fields = ("name",)
     fields = ("name", "weight", "gpu_quota", "core_quota", "queued_jobs_quota", "is_active")
@@ -53,6 +63,11 @@ class TenantAdmin(ConsoleAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Tenant | None = None) -> tuple[str, ...]:
         return ("name",) if obj else ("is_active",)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "gpu_quota":
+            kwargs["label"] = "GPU quota"
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     @admin.display(description="State", ordering="is_active")
     def state(self, obj: Tenant) -> str:
