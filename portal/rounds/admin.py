@@ -21,7 +21,7 @@ from portal.rounds.models import OperatorSetting, Planning, Round
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from django.db.models import QuerySet
     from django.http import HttpRequest
@@ -29,28 +29,9 @@ if TYPE_CHECKING:
 DECISIONS_A_PAGE = 100
 
 
-def _milliseconds(name: str, title: str) -> Callable[[Planning], str]:
-    @admin.display(description=title)
-    def value(obj: Planning) -> str:
-        return f"{1000 * getattr(obj, name):.1f} ms"
-
-    return value
-
-
-LOAD, SOLVE, APPLY = (
-    _milliseconds("load_s", "Load"),
-    _milliseconds("plan_s", "Plan"),
-    _milliseconds("apply_s", "Apply"),
-)
-
 admin.site.register(OperatorSetting, PolicyAdmin)
-for foreign in (
-    beat.PeriodicTask,
-    beat.IntervalSchedule,
-    beat.CrontabSchedule,
-    beat.SolarSchedule,
-    beat.ClockedSchedule,
-):
+BEAT = (beat.PeriodicTask, beat.IntervalSchedule, beat.CrontabSchedule, beat.SolarSchedule, beat.ClockedSchedule)
+for foreign in BEAT:
     if admin.site.is_registered(foreign):
         admin.site.unregister(foreign)
 
@@ -64,16 +45,7 @@ class PlanningAdmin(ConsoleAdmin):
     list_filter_submit = True
     list_select_related = ("round",)
     search_fields = ("=number",)
-    fieldsets = (
-        (None, {"fields": (("number", "round", "started_at"), ("state", "policy"), "failure")}),
-        ("Queue", {"fields": (("queue_length", "window_jobs", "placed", "dropped"),)}),
-        ("Time", {"fields": ((LOAD, SOLVE, APPLY),)}),
-        ("Figures", {"fields": (("solver_facts", "metrics_facts", "parameters_facts"),)}),
-    )
-    readonly_fields = (
-        "number", "round", "started_at", "state", "policy", "failure", "queue_length", "window_jobs", "placed",
-        "dropped", LOAD, SOLVE, APPLY, "solver_facts", "metrics_facts", "parameters_facts",
-    )  # fmt: skip
+    fields = readonly_fields = ("number", "round", "started_at", "state", "policy", "failure")
     change_form_after_template = "admin/planning_decisions.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
@@ -91,24 +63,24 @@ class PlanningAdmin(ConsoleAdmin):
     def failure(self, obj: Planning) -> str:
         return block(obj.error)
 
-    @admin.display(description="Solver")
-    def solver_facts(self, obj: Planning) -> str:
-        return facts(obj.solver)
-
-    @admin.display(description="Metrics")
-    def metrics_facts(self, obj: Planning) -> str:
-        return facts(obj.metrics)
-
-    @admin.display(description="Settings in force")
-    def parameters_facts(self, obj: Planning) -> str:
-        return facts(obj.parameters)
-
     def page_context(self, request: HttpRequest, obj: Planning | None) -> dict[str, Any]:
         """One page of decisions, in queue order, each with the sentence its job's page shows."""
         if obj is None:
             return {}
         page = Paginator(decisions_unpack(obj), DECISIONS_A_PAGE).get_page(request.GET.get("decisions"))
-        return {"decisions": page, "decision_rows": decision_rows(page.object_list)}
+        return {"figures": figures(obj), "decisions": page, "decision_rows": decision_rows(page.object_list)}
+
+
+def figures(planning: Planning) -> list[tuple[str, str]]:
+    """A planning's figures as titled tables."""
+    counts = {name: getattr(planning, name) for name in ("queue_length", "window_jobs", "placed", "dropped")}
+    times = {name: round(getattr(planning, name), 4) for name in ("load_s", "plan_s", "apply_s")}
+    return [
+        ("Queue and time", facts(counts | times)),
+        ("Solver", facts(planning.solver)),
+        ("Metrics", facts(planning.metrics)),
+        ("Settings in force", facts(planning.parameters)),
+    ]
 
 
 def decision_rows(decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
