@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 class JsonAlways(BaseContentNegotiation):
     """Answer JSON whatever `Accept` says: a browser that opens a path shall see something."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:  # noqa: ARG002
+    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
         return parsers[0]
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:  # noqa: ARG002 - the framework's signature
+        self,
+        request: Request,
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
         return renderers[0], renderers[0].media_type
 
 

@@ -31,7 +31,7 @@ class StrictJSONParser(BaseParser):
 
     media_type = "application/json"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:  # noqa: ARG002 - the framework's signature
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
         return json_strict(stream.read(MAX_BODY_BYTES + 1))
 
 

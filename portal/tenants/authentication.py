@@ -29,7 +29,7 @@ LAST_USED_PERIOD_S = 60
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Unauthorized(BerthError):  # noqa: N818 - named like its siblings in portal.errors
+class Unauthorized(BerthError):
     """401: no token, or one that is not good (any more)."""
 
     def __init__(self, code: str, detail: str) -> None:
