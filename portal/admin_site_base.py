@@ -16,7 +16,6 @@ from django.contrib.admin import ShowFacets
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from django.views.decorators.cache import never_cache
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -111,7 +110,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
 
     def get_urls(self) -> list[Any]:
         name = f"{self.opts.app_label}_{self.opts.model_name}_do"
-        view = self.admin_site.admin_view(never_cache(self.command_view))
+        view = self.admin_site.admin_view(self.command_view)
         return [path("do/<slug:name>/", view, name=name), *super().get_urls()] if self.commands else super().get_urls()
 
     def command_view(self, request: HttpRequest, name: str) -> HttpResponse:

@@ -244,9 +244,7 @@ class JoinTokenAdmin(ConsoleAdmin):
                 actor=request.user, name=values["name"], expires_in_s=values["hours"] * 3600, uses=values["uses"]
             )
             context |= {"made": made, "line": join_line(request, secret)}
-        response = TemplateResponse(request, "admin/join_token.html", context)
-        response.headers["Cache-Control"] = "no-store"
-        return response
+        return TemplateResponse(request, "admin/join_token.html", context)
 
 
 def join_line(request: HttpRequest, secret: str) -> str:
