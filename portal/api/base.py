@@ -1,0 +1,68 @@
+"""What every view of the REST API shares: who may call, JSON in and out, and the tenancy of a restricted token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import JSONRenderer
+from rest_framework.views import APIView
+
+from portal.api.parsers import StrictJSONParser, request_object
+from portal.errors import BerthError
+from portal.jobs import checks
+from portal.tenants.authentication import BearerToken, BrowserSession, HasScope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rest_framework.parsers import BaseParser
+    from rest_framework.renderers import BaseRenderer
+    from rest_framework.request import Request
+
+
+class JsonAlways(BaseContentNegotiation):
+    """Answer JSON whatever `Accept` says: a browser that opens a path shall see something."""
+
+    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
+        return parsers[0]
+
+    def select_renderer(
+        self,
+        request: Request,
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class ApiView(APIView):
+    """A view names the scopes of its reads and its changes; None means that any token will do."""
+
+    authentication_classes = [BearerToken, BrowserSession]
+    permission_classes = [HasScope]
+    parser_classes = [StrictJSONParser]
+    renderer_classes = [JSONRenderer]
+    content_negotiation_class = JsonAlways
+    metadata_class = None
+    read_scope: str | None = None
+    write_scope: str | None = None
+
+
+def body_of(request: Request, *, known: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the object of an optional body that may hold `known` names only."""
+    found = request_object(request._request, optional=True)  # noqa: SLF001 - the public way to the raw request
+    for name in found:
+        if name not in known:
+            knows = f"it knows {', '.join(known)}" if known else "it takes none"
+            shown = checks.quoted(name)
+            raise BerthError("unknown_field", f"This request has no field {shown}; {knows}.", field=shown.strip("'"))
+    return found
+
+
+def reason_of(request: Request) -> str:
+    """Return the body's `reason`, which whoever finds the result will read."""
+    value = body_of(request, known=["reason"]).get("reason")
+    if value is None:
+        raise BerthError("required", "Say why: `reason` is missing.", field="reason")
+    return checks.text(value, "reason", max_chars=200)

@@ -1,0 +1,115 @@
+"""Query strings: a parameter is known, in range and of its kind, or the request is refused by its name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from portal.errors import BerthError
+from portal.jobs import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+MAX_PAGE_SIZE = 500
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE = 1_000_000
+TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
+
+
+class Query:
+    """The parameters of one request. Others than the `known` ones are refused: a misspelt filter filters nothing."""
+
+    def __init__(self, request: Request, *, known: Sequence[str]) -> None:
+        self.request = request
+        self.values: dict[str, str] = {}
+        for name, found in request.query_params.lists():
+            if name not in known:
+                shown = checks.quoted(name)
+                detail = f"There is no parameter {shown}; known: {', '.join(known)}."
+                raise BerthError("unknown_parameter", detail, field=shown.strip("'"))
+            if len(found) > 1:
+                raise BerthError("duplicate", f"`{name}` stands twice; give it once.", field=name)
+            self.values[name] = checks.text_safe(found[0], name)
+
+    def text(self, name: str, *, max_chars: int = 150) -> str | None:
+        value = self.values.get(name)
+        return checks.text(value, name, max_chars=max_chars) if value else None
+
+    def whole(self, name: str, default: int | None, low: int, high: int) -> int | None:
+        value = self.values.get(name)
+        if not value:
+            return default
+        if not value.lstrip("-").isascii() or not value.removeprefix("-").isdigit() or len(value) > 20:
+            raise BerthError("wrong_type", f"`{name}` must be a whole number.", field=name)
+        return checks.whole(int(value), name, low, high)
+
+    def flag(self, name: str) -> bool:
+        value = self.values.get(name, "").lower()
+        if value not in TRUE | FALSE | {""}:
+            raise BerthError("wrong_type", f"`{name}` must be true or false.", field=name)
+        return value in TRUE
+
+    def choice(self, name: str, allowed: Iterable[str]) -> str | None:
+        value = self.values.get(name)
+        return checks.choice(value, name, allowed) if value else None
+
+    def choices(self, name: str, allowed: Iterable[str]) -> list[str]:
+        """Return the members of a comma-separated list, each one known."""
+        names = list(allowed)
+        return [checks.choice(part, name, names) for part in self.values.get(name, "").split(",") if part]
+
+    def time(self, name: str) -> datetime | None:
+        value = self.values.get(name)
+        return time_parse(value, name) if value else None
+
+
+def time_parse(value: str, field: str) -> datetime:
+    """Return an ISO-8601 time with its zone as UTC. Codes bad_time (also one that does not exist), naive_time."""
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is None:
+            detail = f"`{field}` has no zone; write it like 2026-01-31T12:00:00Z."
+            raise BerthError("naive_time", detail, field=field)
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        detail = f"`{field}` is no existing ISO-8601 time such as 2026-01-31T12:00:00Z (a + in a URL is written %2B)."
+        raise BerthError("bad_time", detail, field=field) from None
+
+
+PAGE_PARAMETERS = ("page", "page_size")
+
+
+def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return one page of `rows`: `count`, `page`, `page_size`, `next`, `previous` (URLs or null), `results`."""
+    page = query.whole("page", 1, 1, MAX_PAGE) or 1
+    size = query.whole("page_size", DEFAULT_PAGE_SIZE, 1, MAX_PAGE_SIZE) or DEFAULT_PAGE_SIZE
+    count = rows.order_by().count()
+    start = (page - 1) * size
+    return {
+        "count": count,
+        "page": page,
+        "page_size": size,
+        "next": _page_url(query, page + 1) if start + size < count else None,
+        "previous": _page_url(query, page - 1) if page > 1 else None,
+        "results": serialise(list(rows[start : start + size])),
+    }
+
+
+def _page_url(query: Query, page: int) -> str:
+    parameters = urlencode(query.values | {"page": str(page)})
+    return query.request.build_absolute_uri(f"{query.request.path}?{parameters}")
+
+
+def ordered(query: Query, rows: QuerySet, *, allowed: Sequence[str], default: str) -> QuerySet:
+    """Order by the parameter `ordering`; a trailing id makes pages stable. Code unknown_ordering."""
+    wanted = query.values.get("ordering") or default
+    if wanted.removeprefix("-") not in allowed:
+        known = ", ".join(allowed)
+        detail = f"`ordering` does not know {checks.quoted(wanted)}; known: {known}, each also with a leading minus."
+        raise BerthError("unknown_ordering", detail, field="ordering")
+    return rows.order_by(wanted, "-id") if wanted.removeprefix("-") != "id" else rows.order_by(wanted)

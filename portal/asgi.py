@@ -1,0 +1,33 @@
+"""The ASGI door: HTTP to Django, WebSockets to Channels, and the agents' long poll as a plain ASGI app."""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+from django.core.asgi import get_asgi_application
+
+django_application = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.urls import path, re_path
+
+from portal.cluster.sync import sync_application
+from portal.dashboard.consumers import LiveConsumer
+from portal.events import relay
+
+http_routes = [
+    path("api/agent/v1/sync", sync_application),
+    re_path(r"", django_application),
+]
+websocket_routes = [path("ws/live", LiveConsumer.as_asgi())]
+
+application = ProtocolTypeRouter(
+    {
+        "http": URLRouter(http_routes),
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_routes))),
+    }
+)
+
+relay.start()

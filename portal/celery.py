@@ -1,0 +1,22 @@
+"""Celery inside the portal: plannings, reconciliation, roll-ups. Messages carry nothing; the database is the truth."""
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_process_init, worker_ready
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+app = Celery("berth")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["portal.rounds", "portal.jobs", "portal.cluster"])
+
+
+@worker_process_init.connect
+@worker_ready.connect
+def relay_start(**_: Any) -> None:
+    """Give each worker process its outbox relay (a thread does not survive the pool's fork)."""
+    from portal.events import relay
+
+    relay.start()

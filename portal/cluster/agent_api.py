@@ -1,0 +1,148 @@
+"""The agents' door, docs/agent-protocol.md; `sync`, which waits, is a plain ASGI app in `portal.cluster.sync`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from rest_framework import status
+from rest_framework.authentication import get_authorization_header
+from rest_framework.parsers import BaseParser
+from rest_framework.permissions import AllowAny
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from portal.cluster import agent_serializers as shapes
+from portal.cluster.agent_authentication import NodeToken, bearer_secret
+from portal.cluster.services import node_hello, node_register, node_seen
+from portal.cluster.telemetry import telemetry_store
+from portal.environment import env
+from portal.errors import BerthError, Conflict
+from portal.jobs.selectors import part_spec
+from portal.jobs.services import log_append, report_apply
+from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from portal.cluster.models import Node
+
+REPORT_PERIOD_S, SAMPLE_PERIOD_S, GRACE_S = 5, 1, 30
+
+
+def checked(serializer_class: type, data: Any) -> dict[str, Any]:
+    serializer = serializer_class(data=data)
+    serializer.is_valid(raise_exception=True)
+    return serializer.validated_data
+
+
+class AgentView(APIView):
+    authentication_classes = (NodeToken,)
+
+    @property
+    def node(self) -> Node:
+        return self.request.user.node
+
+    def boot_check(self, boot_id: str) -> None:
+        if boot_id != self.node.boot_id:
+            raise Conflict("boot_changed", "This boot id is not the one of the last hello; say hello first.")
+
+
+class RegisterView(APIView):
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    @extend_schema(request=shapes.Inventory, responses={201: shapes.Registered})
+    def post(self, request: Request) -> Response:
+        secret = bearer_secret(get_authorization_header(request))
+        if not secret:
+            raise BerthError("bad_token", "Send the join token as a bearer token.", status=401)
+        node, token = node_register(join_secret=secret, inventory=checked(shapes.Inventory, request.data))
+        return Response({"node": node.pk, "name": node.name, "token": token}, status=status.HTTP_201_CREATED)
+
+
+class HelloView(AgentView):
+    @extend_schema(request=shapes.Inventory, responses=shapes.Welcome)
+    def post(self, request: Request) -> Response:
+        node = node_hello(node=self.node, inventory=checked(shapes.Inventory, request.data))
+        return Response(
+            {
+                "node": node.pk,
+                "name": node.name,
+                "lease_s": env("BERTH_LEASE_S"),
+                "report_period_s": REPORT_PERIOD_S,
+                "sample_period_s": SAMPLE_PERIOD_S,
+                "grace_s": GRACE_S,
+            }
+        )
+
+
+class SpecView(AgentView):
+    @extend_schema(responses=shapes.Spec)
+    def get(self, request: Request, attempt: int) -> Response:
+        return Response(part_spec(node=self.node, attempt_id=attempt))
+
+
+class ReportView(AgentView):
+    @extend_schema(request=shapes.ReportRequest, responses=shapes.ReportAnswer)
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.ReportRequest, request.data)
+        self.boot_check(body["boot_id"])
+        node_seen(node=self.node)
+        return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))
+
+
+class TelemetryView(AgentView):
+    @extend_schema(request=shapes.Telemetry, responses={204: None})
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.Telemetry, request.data)
+        self.boot_check(body["boot_id"])
+        node_seen(node=self.node)
+        telemetry_store(node=self.node, batch=body)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class RawParser(BaseParser):
+    """Hands over the body's bytes as they are."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
+        return stream.read(CHUNK_BYTES + 1)
+
+
+def _parameter(name: str, kind: Any, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, required=True, **more)
+
+
+class LogsView(AgentView):
+    parser_classes = (RawParser,)
+
+    @extend_schema(
+        parameters=[_parameter(name, int) for name in ("attempt", "epoch", "rank", "offset")]
+        + [_parameter("stream", str, enum=["stdout", "stderr"])],
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses=shapes.LogAnswer,
+    )
+    def post(self, request: Request) -> Response:
+        numbers = {name: _number(request, name) for name in ("attempt", "epoch", "rank", "offset")}
+        try:
+            next_offset, full = log_append(
+                node=self.node,
+                attempt_id=numbers["attempt"],
+                epoch=numbers["epoch"],
+                rank=numbers["rank"],
+                stream=request.query_params.get("stream", ""),
+                offset=numbers["offset"],
+                data=bytes(request.data) if request.data else b"",
+            )
+        except OffsetMismatch as error:
+            return Response(error.envelope() | {"next_offset": error.next_offset}, status=error.status)
+        return Response({"next_offset": next_offset, "full": full})
+
+
+def _number(request: Request, name: str) -> int:
+    raw = request.query_params.get(name, "")
+    if not raw.isascii() or not raw.isdigit() or len(raw) > 18:
+        raise BerthError("invalid", f"{name} must be a whole number from 0.", field=name)
+    return int(raw)

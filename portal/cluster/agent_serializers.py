@@ -1,0 +1,140 @@
+"""The shapes of the agent protocol (docs/agent-protocol.md), checked at the door."""
+
+from rest_framework import serializers
+
+REPORT_STATES = ["prepared", "running", "ended"]
+END_REASONS = [
+    "exit",
+    "time_limit",
+    "out_of_memory",
+    "stopped",
+    "lease",
+    "start_failed",
+    "lost",
+    "tenant_not_trusted",
+]
+
+
+class GpuInventory(serializers.Serializer):
+    index = serializers.IntegerField(min_value=0, max_value=1023)
+    uuid = serializers.CharField(max_length=64)
+    memory_mib = serializers.IntegerField(min_value=1)
+
+
+class Inventory(serializers.Serializer):
+    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    address = serializers.CharField(max_length=255)
+    boot_id = serializers.CharField(max_length=64)
+    agent_version = serializers.CharField(max_length=32)
+    virtual = serializers.BooleanField()
+    single_account = serializers.BooleanField()
+    trusts_tenants = serializers.BooleanField()
+    gpu_type = serializers.CharField(max_length=64, allow_null=True)
+    gpus = GpuInventory(many=True)
+    cores = serializers.IntegerField(min_value=1, max_value=65536)
+    memory_mib = serializers.IntegerField(min_value=1)
+    storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
+
+
+class Registered(serializers.Serializer):
+    node = serializers.IntegerField()
+    name = serializers.CharField()
+    token = serializers.CharField(help_text="Shown once.")
+
+
+class Welcome(serializers.Serializer):
+    node = serializers.IntegerField()
+    name = serializers.CharField()
+    lease_s = serializers.IntegerField()
+    report_period_s = serializers.IntegerField()
+    sample_period_s = serializers.IntegerField()
+    grace_s = serializers.IntegerField()
+
+
+class PartKey(serializers.Serializer):
+    attempt = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    rank = serializers.IntegerField()
+
+
+class Report(PartKey):
+    sequence = serializers.IntegerField(min_value=1)
+    state = serializers.ChoiceField(choices=REPORT_STATES)
+    pid = serializers.IntegerField(allow_null=True, required=False, min_value=1)
+    at = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1e11)
+    exit_code = serializers.IntegerField(allow_null=True, required=False)
+    signal = serializers.IntegerField(allow_null=True, required=False)
+    reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
+    detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+
+
+class ReportRequest(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    reports = Report(many=True)
+    holding = PartKey(many=True)
+
+
+class Accepted(PartKey):
+    sequence = serializers.IntegerField()
+
+
+class Refused(Accepted):
+    code = serializers.CharField()
+
+
+class Renewed(PartKey):
+    lease_s = serializers.IntegerField()
+
+
+class ReportAnswer(serializers.Serializer):
+    accepted = Accepted(many=True)
+    refused = Refused(many=True)
+    leases = Renewed(many=True)
+    stop = PartKey(many=True)
+
+
+class Telemetry(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    start = serializers.FloatField(min_value=0, max_value=1e11)
+    period_s = serializers.FloatField(min_value=0.01, max_value=60)
+    count = serializers.IntegerField(min_value=1, max_value=600)
+    gpus = serializers.DictField(child=serializers.DictField(), required=False)
+    host = serializers.DictField(required=False)
+    attempts = serializers.DictField(child=serializers.DictField(), required=False)
+
+
+class SpecWorldNode(serializers.Serializer):
+    name = serializers.CharField()
+    address = serializers.CharField()
+
+
+class SpecWorld(serializers.Serializer):
+    nodes = SpecWorldNode(many=True)
+    port = serializers.IntegerField()
+    gpus_total = serializers.IntegerField()
+
+
+class Spec(PartKey):
+    job = serializers.IntegerField()
+    name = serializers.CharField()
+    tenant = serializers.CharField()
+    tenant_id = serializers.IntegerField()
+    user = serializers.CharField()
+    command = serializers.CharField()
+    files = serializers.DictField(child=serializers.CharField())
+    working_directory = serializers.CharField(allow_null=True)
+    environment = serializers.DictField(child=serializers.CharField())
+    gpus = serializers.ListField(child=serializers.IntegerField())
+    gpu_uuids = serializers.ListField(child=serializers.CharField())
+    gpu_type = serializers.CharField(allow_null=True)
+    cores = serializers.ListField(child=serializers.IntegerField())
+    memory_mib = serializers.IntegerField(allow_null=True)
+    time_limit_s = serializers.IntegerField(allow_null=True)
+    world = SpecWorld()
+    epochs_before = serializers.IntegerField()
+    log_limit_bytes = serializers.IntegerField()
+
+
+class LogAnswer(serializers.Serializer):
+    next_offset = serializers.IntegerField()
+    full = serializers.BooleanField()

@@ -1,0 +1,14 @@
+"""Paths under /api/agent/v1/; `sync` is routed in `portal.asgi`."""
+
+from django.urls import path
+
+from portal.cluster import agent_api
+
+urlpatterns = [
+    path("register", agent_api.RegisterView.as_view(), name="agent-register"),
+    path("hello", agent_api.HelloView.as_view(), name="agent-hello"),
+    path("report", agent_api.ReportView.as_view(), name="agent-report"),
+    path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
+    path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
+    path("attempts/<int:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
+]

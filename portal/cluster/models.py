@@ -1,0 +1,169 @@
+"""The cluster registry: GPU types, nodes, their GPUs, and what nodes measured."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+UNREACHABLE_AFTER_S = 30
+"""A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
+
+
+class GpuType(models.Model):
+    name = models.CharField(max_length=64, unique=True)
+    memory_mib = models.PositiveIntegerField(null=True, blank=True)
+    relative_speed = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.001)],
+        help_text="Training speed against the others, for jobs that report none.",
+    )
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class NodeQuerySet(models.QuerySet):
+    def reachable(self) -> NodeQuerySet:
+        return self.filter(last_contact_at__gt=timezone.now() - timedelta(seconds=UNREACHABLE_AFTER_S))
+
+    def alive(self) -> NodeQuerySet:
+        return self.filter(dead_at=None)
+
+
+class Node(models.Model):
+    """One server with an agent. `revision` counts changes of what should run on it; its long poll waits for one."""
+
+    name = models.CharField(max_length=100, unique=True)
+    address = models.CharField(max_length=255, blank=True)
+    gpu_type = models.ForeignKey(GpuType, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
+    cores = models.PositiveIntegerField()
+    memory_mib = models.PositiveBigIntegerField()
+    storage_domain = models.CharField(
+        max_length=100, help_text="Nodes that share it can read each other's checkpoints."
+    )
+    boot_id = models.CharField(max_length=64)
+    agent_version = models.CharField(max_length=32)
+    is_virtual = models.BooleanField(default=False)
+    single_account = models.BooleanField(default=True, help_text="Jobs run as the agent's own account.")
+    trusts_tenants = models.BooleanField(default=False, help_text="May several tenants' jobs share that account?")
+    token_digest = models.CharField(max_length=64, unique=True, editable=False)
+    token_revoked_at = models.DateTimeField(null=True, blank=True)
+    registered_at = models.DateTimeField(auto_now_add=True)
+    last_contact_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    drained_at = models.DateTimeField(null=True, blank=True)
+    drain_reason = models.CharField(max_length=200, blank=True)
+    dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
+    revision = models.PositiveBigIntegerField(default=1)
+    refused_messages = models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped.")
+    live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
+
+    objects = NodeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_reachable(self) -> bool:
+        limit = timezone.now() - timedelta(seconds=UNREACHABLE_AFTER_S)
+        return self.last_contact_at is not None and self.last_contact_at > limit
+
+    @property
+    def health(self) -> str:
+        """Return one word: dead, unreachable, drained, or up."""
+        if self.dead_at:
+            return "dead"
+        if not self.is_reachable:
+            return "unreachable"
+        return "drained" if self.drained_at else "up"
+
+    @property
+    def is_schedulable(self) -> bool:
+        return self.health == "up"
+
+
+class Gpu(models.Model):
+    class Mode(models.TextChoices):
+        EXCLUSIVE = "exclusive", "Exclusive"
+        SHARED = "shared", "Shared"
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    index = models.PositiveSmallIntegerField()
+    uuid = models.CharField(max_length=64)
+    memory_mib = models.PositiveIntegerField()
+    mode = models.CharField(max_length=16, choices=Mode.choices, default=Mode.EXCLUSIVE)
+    missing_since = models.DateTimeField(null=True, blank=True, help_text="The agent no longer sees it.")
+
+    class Meta:
+        ordering = ["node", "index"]
+        constraints = [models.UniqueConstraint(fields=["node", "index"], name="gpu_index_once_a_node")]
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.index}"
+
+
+class JoinToken(models.Model):
+    """Lets a new machine register as a node. Only its SHA-256 is kept."""
+
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    node_name = models.CharField(max_length=100, blank=True, help_text="Only this node may use it; empty: any name.")
+    uses_left = models.PositiveIntegerField(default=1)
+    expires_at = models.DateTimeField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey("tenants.User", null=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        return f"join token {self.pk} ({self.node_name or 'any node'})"
+
+
+class NodeEvent(models.Model):
+    """What happened to a node: registered, drained, resumed, rebooted, declared dead."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    kind = models.CharField(max_length=32)
+    detail = models.CharField(max_length=300, blank=True)
+    actor_name = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        indexes = [models.Index(fields=["node", "-at"])]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.kind}"
+
+
+class TelemetryBlock(models.Model):
+    """Ten minutes of a node's samples at 1 Hz, packed (zlib over JSON arrays): one row, not six hundred."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    start_at = models.DateTimeField(db_index=True)
+    packed = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_block_once")]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.start_at:%F %T}"
+
+
+class TelemetryMean(models.Model):
+    """Five-minute means of a node, made from the blocks when they are a day old."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    start_at = models.DateTimeField(db_index=True)
+    means = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_mean_once")]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.start_at:%F %T}"

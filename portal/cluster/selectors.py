@@ -1,0 +1,99 @@
+"""Read the cluster: what is there, and whether any set of nodes could ever hold a job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from django.db.models import Count, Q
+
+from portal.cluster.models import GpuType, Node
+from portal.errors import BerthError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.tenants.models import User
+
+
+def nodes_visible_to(user: User):  # noqa: ANN201 - a queryset
+    """Every signed-in user sees the nodes: they share them."""
+    if not user.is_authenticated:
+        return Node.objects.none()
+    return Node.objects.select_related("gpu_type")
+
+
+def node_get(*, user: User, name: str) -> Node:
+    node = nodes_visible_to(user).filter(name=name).first()
+    if node is None:
+        raise NotFound("node")
+    return node
+
+
+def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int | None, memory_mib: int | None) -> None:
+    """Refuse a job that no set of the registered nodes could ever hold, even empty; an empty registry refuses nothing.
+
+    One configuration uses nodes of one GPU type, so the smallest requirement must fit the GPUs of some allowed type.
+    """
+    known = set(GpuType.objects.values_list("name", flat=True))
+    for name in gpu_types:
+        if known and name not in known:
+            raise BerthError(
+                "unknown_gpu_type", f"No GPU type {name!r} here; known: {', '.join(sorted(known))}.", field="gpu_types"
+            )
+    nodes = list(
+        Node.objects.alive()
+        .select_related("gpu_type")
+        .annotate(gpu_count=Count("gpus", filter=Q(gpus__missing_since=None)))
+    )
+    if not nodes:
+        return
+    smallest = min(gpus)
+    if smallest > 0:
+        _gpus_check(nodes=nodes, need=smallest, gpu_types=gpu_types)
+    elif (cores or 1) > max(node.cores for node in nodes):
+        most = max(node.cores for node in nodes)
+        raise BerthError("unsatisfiable", f"The largest node has {most} cores; ask for at most that.", field="cores")
+    if memory_mib and smallest <= 1 and memory_mib > max(node.memory_mib for node in nodes):
+        most = max(node.memory_mib for node in nodes)
+        raise BerthError(
+            "unsatisfiable", f"The largest node has {most} MiB of memory; ask for at most that.", field="memory_mib"
+        )
+
+
+def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -> None:
+    by_type: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        if node.gpu_type and (not gpu_types or node.gpu_type.name in gpu_types):
+            by_type[node.gpu_type.name] += node.gpu_count
+    if not by_type and not any(node.gpu_type for node in nodes):
+        raise BerthError("unsatisfiable", "No node here has a GPU; ask for gpus: 0.", field="gpus")
+    most = max(by_type.values(), default=0)
+    if need > most:
+        raise BerthError(
+            "unsatisfiable",
+            f"The job needs {need} GPUs of one type at least; the most there are of an allowed type is {most}.",
+            field="gpus",
+        )
+
+
+def gpu_type_names() -> list[str]:
+    """Return the GPU types that some living node has."""
+    return list(
+        GpuType.objects.filter(nodes__dead_at=None, nodes__isnull=False).distinct().values_list("name", flat=True)
+    )
+
+
+def idle_blocks() -> dict[str, list[int]]:
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs."""
+    held = Q(gpus__allocations__released_at=None, gpus__allocations__isnull=False)
+    present = Q(gpus__missing_since=None)
+    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
+    counted = nodes.annotate(
+        total=Count("gpus", filter=present, distinct=True), taken=Count("gpus", filter=present & held, distinct=True)
+    )
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for node in counted:
+        if node.is_schedulable:
+            blocks[node.gpu_type.name].append(node.total - node.taken)
+    return blocks

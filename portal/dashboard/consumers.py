@@ -1,0 +1,92 @@
+"""The live socket: a page follows streams, gets numbered events, and a heartbeat with the numbers it should have seen.
+
+Events only say what to refetch; the page asks for the figures itself, as its user. So nothing of another tenant's can
+leak here, and a lost event is found by its number (invariant 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import redis.asyncio
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
+from django.utils import timezone
+
+from portal.errors import BerthError
+from portal.events.relay import group_name, number_key
+from portal.jobs.selectors import job_get
+
+HEARTBEAT_S = 5
+STREAMS_LIMIT = 20
+
+
+class LiveConsumer(AsyncJsonWebsocketConsumer):
+    async def connect(self) -> None:
+        self.streams: set[str] = set()
+        self.redis = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=3)
+        self.heart: asyncio.Task[None] | None = None
+        if not self.scope["user"].is_authenticated:
+            await self.close(code=4401)
+            return
+        await self.accept()
+        self.heart = asyncio.create_task(self._beat())
+
+    async def disconnect(self, code: int) -> None:
+        if self.heart is not None:
+            self.heart.cancel()
+        for stream in self.streams:
+            with contextlib.suppress(redis.exceptions.RedisError, OSError):  # the socket is gone either way
+                await self.channel_layer.group_discard(group_name(stream), self.channel_name)
+        await self.redis.aclose()
+
+    async def receive_json(self, content: Any, **_: Any) -> None:
+        if (
+            not isinstance(content, dict)
+            or content.get("type") != "follow"
+            or not isinstance(content.get("streams"), list)
+        ):
+            await self.send_json(
+                {"type": "error", "code": "invalid", "detail": 'Send {"type": "follow", "streams": []}.'}
+            )
+            return
+        for stream in content["streams"][:STREAMS_LIMIT]:
+            if not await self._may_follow(stream):
+                await self.send_json({"type": "error", "code": "not_found", "stream": str(stream)[:64]})
+                continue
+            await self.channel_layer.group_add(group_name(stream), self.channel_name)
+            self.streams.add(stream)
+        await self._heartbeat()
+
+    @database_sync_to_async
+    def _may_follow(self, stream: Any) -> bool:
+        if stream == "cluster":
+            return True
+        if not isinstance(stream, str) or not stream.startswith("job:"):
+            return False
+        try:
+            job_get(user=self.scope["user"], job_id=stream.removeprefix("job:"))
+        except BerthError:
+            return False
+        return True
+
+    async def stream_event(self, message: dict[str, Any]) -> None:
+        await self.send_json({**message, "type": "event"})
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            try:
+                await self._heartbeat()
+            except (redis.exceptions.RedisError, OSError):
+                # Without Redis nothing live arrives: no heartbeat is the truth, and the page says that it is stale.
+                continue
+
+    async def _heartbeat(self) -> None:
+        streams = sorted(self.streams)
+        values = await self.redis.mget([number_key(stream) for stream in streams]) if streams else []
+        numbers = {stream: int(value or 0) for stream, value in zip(streams, values, strict=True)}
+        await self.send_json({"type": "heartbeat", "numbers": numbers, "at": timezone.now().isoformat()})

@@ -1,0 +1,74 @@
+"""The environment variables Berth reads: the one place that defines them. The settings reference is made from it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable: `kind` is str, int or bool; `unit` and `range` are for the reader."""
+
+    name: str
+    kind: type
+    default: str | int | bool
+    meaning: str
+    unit: str = ""
+    range: str = ""
+
+
+VARIABLES = (
+    Variable(
+        "BERTH_DATA_DIR", str, "", "Directory that holds all state; empty: var/ beside manage.py.", range="a path"
+    ),
+    Variable("DATABASE_URL", str, "", "Database; empty: SQLite in the data directory.", range="postgres://, sqlite://"),
+    Variable(
+        "REDIS_URL",
+        str,
+        "",
+        "Redis or Valkey; empty: `./berth up` starts an embedded server and sets it.",
+        range="redis://, rediss://, unix://",
+    ),
+    Variable(
+        "BERTH_SECRET_KEY_FILE", str, "", "File with the signing key; empty: DIR/secret-key, generated.", range="a path"
+    ),
+    Variable("BERTH_DEMO", bool, False, "Demo mode: tenants of single-account nodes trust each other.", range="0, 1"),
+    Variable("BERTH_DEMO_WORKLOAD", bool, True, "Submit the demo's jobs at the first `up --demo`.", range="0, 1"),
+    Variable("BERTH_DEBUG", bool, False, "Django's debug pages; never in production.", range="0, 1"),
+    Variable("BERTH_BASE_URL", str, "", "Public URL of the portal; https makes cookies secure.", range="http(s)://"),
+    Variable(
+        "BERTH_ALLOWED_HOSTS",
+        str,
+        "127.0.0.1,localhost,[::1],testserver",
+        "Host names answered to.",
+        range="comma list",
+    ),
+    Variable("BERTH_LOG_LEVEL", str, "INFO", "How much is logged.", range="DEBUG, INFO, WARNING, ERROR"),
+    Variable("BERTH_SIGN_IN_FAILURES", int, 8, "Failed sign-ins before a lock-out.", "attempts", "1-1000"),
+    Variable("BERTH_SIGN_IN_LOCK_MINUTES", int, 15, "How long a lock-out lasts.", "min", "1-1440"),
+    Variable(
+        "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
+    ),
+    Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "1-3600"),
+    Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
+)
+_BY_NAME = {variable.name: variable for variable in VARIABLES}
+_TRUE = {"1", "true", "yes", "on"}
+
+
+def env(name: str) -> Any:
+    """Return a documented variable's value in its kind. Raises ValueError naming the variable and the remedy."""
+    variable = _BY_NAME[name]
+    raw = os.environ.get(name)
+    if raw is None or raw == "":
+        return variable.default
+    if variable.kind is bool:
+        return raw.lower() in _TRUE
+    if variable.kind is int:
+        try:
+            return int(raw)
+        except ValueError:
+            raise ValueError(f"{name}={raw!r} is not a whole number; expected {variable.range}.") from None
+    return raw

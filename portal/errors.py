@@ -1,0 +1,34 @@
+"""The one application error. Every door (REST, form, agent API) turns it into its own kind of answer in one place."""
+
+from __future__ import annotations
+
+
+class BerthError(Exception):
+    """A refused request. It changed nothing.
+
+    `code` is for programs, `field` names what is wrong (None: the whole), `detail` is a sentence with the remedy.
+    """
+
+    def __init__(self, code: str, detail: str, *, field: str | None = None, status: int = 400) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.field, self.status = code, detail, field, status
+
+    def envelope(self) -> dict[str, dict[str, str | None]]:
+        return {"error": {"code": self.code, "field": self.field, "detail": self.detail}}
+
+
+class NotFound(BerthError):
+    """The same answer for what is missing and for what is another tenant's."""
+
+    def __init__(self, what: str = "object") -> None:
+        super().__init__("not_found", f"No such {what}, or it is not yours to see.", status=404)
+
+
+class Conflict(BerthError):
+    def __init__(self, code: str, detail: str, *, field: str | None = None) -> None:
+        super().__init__(code, detail, field=field, status=409)
+
+
+class Forbidden(BerthError):
+    def __init__(self, detail: str, *, code: str = "forbidden", field: str | None = None) -> None:
+        super().__init__(code, detail, field=field, status=403)

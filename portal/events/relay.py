@@ -1,0 +1,133 @@
+"""Carries the outbox to Redis: one thread a process, woken by commits, so that no request waits for a broker.
+
+A row is published and then deleted; a process killed in between publishes it again, which does no harm. While the broker
+is away rows stay and the thread tries again every second; rows of a killed process are taken by any other's drain.
+Page events are numbered per stream when they are published (Redis INCR): a page that sees a gap refetches (invariant 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from typing import Any
+
+import redis
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import close_old_connections
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+RETRY_S = 1.0
+IDLE_S = 5.0
+LIVE_LIMIT = 2000
+
+_live: deque[tuple[str, dict[str, Any]]] = deque(maxlen=LIVE_LIMIT)
+_wake = threading.Event()
+_thread: threading.Thread | None = None
+_start_lock = threading.Lock()
+
+
+def group_name(stream: str) -> str:
+    """Return the Channels group of a stream: group names allow no colon."""
+    return "stream." + stream.replace(":", ".")
+
+
+def number_key(stream: str) -> str:
+    return f"berth:number:{stream}"
+
+
+def kick() -> None:
+    _wake.set()
+
+
+def live_put(*, stream: str, payload: dict[str, Any]) -> None:
+    _live.append((stream, payload))
+    _wake.set()
+
+
+def start() -> None:
+    """Start this process's relay thread (portal and Celery worker call it; a second call does nothing)."""
+    global _thread  # noqa: PLW0603 - one thread a process is the point
+    with _start_lock:
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_run, name="outbox-relay", daemon=True)
+            _thread.start()
+
+
+def _run() -> None:
+    publisher = Publisher()
+    pause_s = IDLE_S
+    while True:
+        _wake.wait(pause_s)
+        _wake.clear()
+        pause_s = IDLE_S
+        try:
+            close_old_connections()
+            drain(publisher)
+        except Exception as error:  # noqa: BLE001 - whatever fails, the rows stay and the thread must live
+            log.warning("outbox: not delivered, will retry: %s", error)
+            publisher.reset()
+            pause_s = RETRY_S
+
+
+def drain(publisher: Publisher | None = None) -> int:
+    """Publish and delete what the outbox holds; return how many rows. Raises what the broker or database raises."""
+    from portal.events.models import OutboxMessage
+
+    publisher = publisher or Publisher()
+    done = 0
+    while rows := list(OutboxMessage.objects.all()[:BATCH]):
+        publisher.publish(rows)
+        OutboxMessage.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        done += len(rows)
+        if len(rows) < BATCH:
+            break
+    while _live:
+        stream, payload = _live.popleft()
+        publisher.event(stream, payload)
+    return done
+
+
+class Publisher:
+    """The connections of one thread: a plain Redis client for numbers, the channel layer on a loop of its own."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2)
+        self._loop = asyncio.new_event_loop()
+
+    def publish(self, rows: list[Any]) -> None:
+        """Publish rows, equal ones once: a hundred submissions are one planning and one refetch."""
+        seen: set[tuple[str, str, str]] = set()
+        for row in rows:
+            key = (row.topic, row.stream, repr(sorted(row.payload.items())))
+            if key in seen:
+                continue
+            seen.add(key)
+            if row.topic == "plan":
+                self._send_plan(max(r.created_at for r in rows if r.topic == "plan").isoformat())
+                seen.update((r.topic, r.stream, repr(sorted(r.payload.items()))) for r in rows if r.topic == "plan")
+            elif row.topic == "wake":
+                self._group_send(group_name(row.stream), {"type": "node.wake"})
+            else:
+                self.event(row.stream, row.payload)
+
+    def event(self, stream: str, payload: dict[str, Any]) -> None:
+        number = self._redis.incr(number_key(stream))
+        message = {"type": "stream.event", "stream": stream, "number": number, **payload}
+        self._group_send(group_name(stream), message)
+
+    def _group_send(self, group: str, message: dict[str, Any]) -> None:
+        layer = get_channel_layer()
+        self._loop.run_until_complete(layer.group_send(group, message))
+
+    def _send_plan(self, nudged_at: str) -> None:
+        from portal.celery import app
+
+        app.send_task("rounds.plan", kwargs={"nudged_at": nudged_at}, retry=False, expires=60)

@@ -1,0 +1,40 @@
+"""Say things to other processes: durable nudges through the outbox, live values through Channels only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from portal.events import relay
+from portal.events.models import OutboxMessage
+
+Topic = OutboxMessage.Topic
+
+
+def plan_nudge() -> None:
+    """Ask for a planning once the present transaction commits. Nudges coalesce; beat plans anyway."""
+    _put(Topic.PLAN)
+
+
+def node_wake(*, node_id: int) -> None:
+    """Wake a node's long poll: what should run there changed."""
+    _put(Topic.WAKE, f"node:{node_id}")
+
+
+def page_event(*, stream: str, topic: str, **data: Any) -> None:
+    """Tell pages that follow `stream` (`cluster` or `job:42`) to refetch what `topic` names.
+
+    The cluster's stream carries no ids: every tenant follows it.
+    """
+    _put(Topic.EVENT, stream, {"topic": topic, **data})
+
+
+def live_event(*, stream: str, topic: str, **data: Any) -> None:
+    """Send a live value (telemetry, a log that grew): never stored, and a lost one is healed by the next."""
+    relay.live_put(stream=stream, payload={"topic": topic, **data})
+
+
+def _put(topic: str, stream: str = "", payload: dict[str, Any] | None = None) -> None:
+    OutboxMessage.objects.create(topic=topic, stream=stream, payload=payload or {})
+    transaction.on_commit(relay.kick, robust=True)

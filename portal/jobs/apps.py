@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class JobsConfig(AppConfig):
+    name = "portal.jobs"
+    label = "jobs"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from portal.jobs.triggers import triggers_make
+
+        # jobs comes after cluster in INSTALLED_APPS, so both tables exist when this is called.
+        post_migrate.connect(triggers_make, sender=self, dispatch_uid="jobs.triggers")

@@ -1,0 +1,138 @@
+"""Checks of single JSON values. Each returns the value in its normal form or raises BerthError naming field and remedy.
+
+Nothing here echoes a value unabridged: a hostile name must not break the answer that refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+WHOLE_FLOAT_LIMIT = 2**53
+"""Above it a float no longer tells neighbouring whole numbers apart."""
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+
+
+def kind_of(value: object) -> str:
+    """Name a JSON value's kind in words, never the value itself."""
+    return _KINDS.get(type(value), "a number" if isinstance(value, (int, float)) else "something else")
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """Return a value fit for an error's sentence: cut, encodable, without control characters."""
+    if not isinstance(value, str):
+        return kind_of(value)
+    text = value[: limit + 1].encode("utf-8", "replace").decode()
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return f"'{text[:limit]}...'" if len(text) > limit else f"'{text}'"
+
+
+def wrong_type(value: object, field: str, expected: str) -> BerthError:
+    return BerthError("wrong_type", f"`{field}` must be {expected}, not {kind_of(value)}.", field=field)
+
+
+def text_safe(value: str, field: str) -> str:
+    """Refuse what no database, terminal or command line takes: U+0000 and lone surrogates."""
+    if "\0" in value:
+        detail = f"`{field}` contains the character U+0000; remove it (binary files go in as base64)."
+        raise BerthError("null_character", detail, field=field)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        detail = f"`{field}` contains half of a surrogate pair; send valid Unicode."
+        raise BerthError("invalid_unicode", detail, field=field) from None
+    return value
+
+
+def text(value: object, field: str, *, max_chars: int, blank: bool = False) -> str:
+    """Return one line of text without surrounding space. Codes wrong_type, blank, too_long, control_character."""
+    if not isinstance(value, str):
+        raise wrong_type(value, field, "text")
+    found = text_safe(value, field).strip(" ")
+    for char in found:
+        if unicodedata.category(char) in {"Cc", "Zl", "Zp"} or char in _BIDI_CONTROLS:
+            detail = f"`{field}` contains the control character U+{ord(char):04X}; remove it."
+            raise BerthError("control_character", detail, field=field)
+    if not found.strip() and not blank:
+        raise BerthError("blank", f"`{field}` is blank; give it a value or leave it out.", field=field)
+    if len(found) > max_chars:
+        raise BerthError("too_long", f"`{field}` has {len(found)} characters; at most {max_chars}.", field=field)
+    return found
+
+
+def whole(value: object, field: str, low: int, high: int) -> int:
+    """Return a whole number in [low, high]; a float such as 5.76e6 counts when it is whole. Booleans do not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong_type(value, field, "a whole number")
+    if isinstance(value, float):
+        if not math.isfinite(value) or not value.is_integer() or abs(value) > WHOLE_FLOAT_LIMIT:
+            raise BerthError("wrong_type", f"`{field}` must be a whole number, not a fraction.", field=field)
+        value = int(value)
+    if not low <= value <= high:
+        raise BerthError("out_of_range", f"`{field}` must lie between {low} and {high}.", field=field)
+    return value
+
+
+def number(value: object, field: str, *, above: float, high: float) -> float:
+    """Return a finite number in (above, high]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong_type(value, field, "a number")
+    if not above < value <= high:  # also false for NaN, and exact for whole numbers beyond a float's range
+        detail = f"`{field}` must be greater than {above:g} and at most {high:g}."
+        raise BerthError("out_of_range", detail, field=field)
+    return float(value)
+
+
+def flag(value: object, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise wrong_type(value, field, "true or false")
+    return value
+
+
+def choice(value: object, field: str, allowed: Iterable[str]) -> str:
+    names = list(allowed)
+    if not isinstance(value, str):
+        raise wrong_type(value, field, f"one of {', '.join(names)}")
+    if value not in names:
+        detail = f"`{field}` does not know {quoted(value)}; choose one of {', '.join(names)}."
+        raise BerthError("invalid_choice", detail, field=field)
+    return value
+
+
+def mapping(value: object, field: str, *, max_items: int) -> Mapping[str, Any]:
+    """Return an object whose names are valid text."""
+    if not isinstance(value, dict):
+        raise wrong_type(value, field, "an object")
+    if len(value) > max_items:
+        raise BerthError("too_many", f"`{field}` has {len(value)} entries; at most {max_items}.", field=field)
+    for name in value:
+        if not isinstance(name, str):
+            raise BerthError("wrong_type", f"Names in `{field}` must be text, not {kind_of(name)}.", field=field)
+        text_safe(name, field)
+    return value
+
+
+def known_keys(value: Mapping[str, Any], field: str, *, required: set[str], optional: set[str] = frozenset()) -> None:
+    """Refuse an object with a name it does not know (unknown_field) or without one it needs (required)."""
+    for name in value:
+        if name not in required | optional:
+            known = ", ".join(sorted(required | optional))
+            raise BerthError("unknown_field", f"`{field}` has no {quoted(name)}; it knows {known}.", field=field)
+    for name in sorted(required):
+        if value.get(name) is None:
+            raise BerthError("required", f"`{field}` needs `{name}`.", field=f"{field}.{name}")
+
+
+def items(value: object, field: str, *, max_items: int) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise wrong_type(value, field, "a list")
+    if len(value) > max_items:
+        raise BerthError("too_many", f"`{field}` has {len(value)} entries; at most {max_items}.", field=field)
+    return list(value)

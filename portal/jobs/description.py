@@ -1,0 +1,247 @@
+"""The one validation of a job description, for the form, REST and the admin console alike (algorithms, section 1).
+
+Pure: no database. What needs one (membership, ceiling of priority, quotas, dependencies, whether any nodes could ever
+hold it) is checked by `portal.jobs.services.job_submit`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from portal.errors import BerthError, Forbidden
+from portal.jobs import checks
+from portal.jobs import description_parts as parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
+MAX_CORES = 65_536
+MAX_MEMORY_MIB = 2**40
+MAX_SECONDS = 10 * 366 * 86_400
+MAX_COUNT = 2**63 - 1
+MAX_SMALL = 2**31 - 1
+PRIORITY_LIMIT = 100
+R_NUM = 8
+
+NOT_SUPPORTED = frozenset({
+    "shareable", "gpu_memory_mib", "gpu_compute", "latency_class", "artefacts", "template", "notify", "webhook",
+    "container", "image", "deadline",
+})  # fmt: skip
+"""Fields of the full description whose engine does not exist yet."""
+READ_ONLY = frozenset({
+    "id", "number", "state", "owner", "url", "submitted_at", "started_at", "ended_at", "waited_s", "waiting_since",
+    "age_s", "age_source", "latency_ratio", "epoch", "attempts", "failures", "requeues", "preemptions", "reason",
+    "reason_figures", "reason_at", "in_window", "exit_code", "end_detail", "held_by", "cancel_requested_at",
+    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_job", "checkpoint_domain",
+})  # fmt: skip
+"""What an answer shows and a request may not set."""
+SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
+"""Short spellings that a command line's example uses; both of one field at once is a conflict."""
+
+
+@dataclass(frozen=True)
+class JobDescription:
+    """A valid description in normal form. Names and units are those of the Job and JobPayload models."""
+
+    name: str
+    command: str
+    gpus: tuple[int, ...]
+    tenant: str | None = None
+    files: Mapping[str, str] | None = None
+    working_directory: str = ""
+    environment: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+    category: str | None = None
+    pipelined: bool | None = None
+    model: str = ""
+    parameters: int | None = None
+    heavy_between_iterations: bool | None = None
+    gpu_types: tuple[str, ...] = ()
+    cores_per_gpu: int | None = None
+    cores: int | None = None
+    memory_mib: int | None = None
+    time_limit_s: int | None = None
+    batch_per_gpu: int | None = None
+    samples: int | None = None
+    learning_rate: Mapping[str, Any] | None = None
+    expected_duration_s: float | None = None
+    checkpointable: bool = False
+    restartable: bool = False
+    retries: int = 0
+    max_requeues: int = 5
+    array_size: int | None = None
+    array_concurrency: int | None = None
+    depends_on: tuple[tuple[int, str], ...] = ()
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("files", "environment", "labels"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, {})
+
+    @property
+    def is_cpu_job(self) -> bool:
+        return self.gpus == (0,)
+
+    def job_fields(self) -> dict[str, Any]:
+        """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
+        apart = {"tenant", "command", "files", "working_directory", "environment", "depends_on"}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
+        return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
+
+    def payload_fields(self) -> dict[str, Any]:
+        """Return keyword arguments for `JobPayload(...)` but `job` and `description`."""
+        return {
+            "command": self.command,
+            "files": dict(self.files or {}),
+            "working_directory": self.working_directory,
+            "environment": dict(self.environment or {}),
+        }
+
+
+def _whole(low: int, high: int) -> Callable[[object, str], int]:
+    return lambda value, field: checks.whole(value, field, low, high)
+
+
+def _text(max_chars: int) -> Callable[[object, str], str]:
+    return lambda value, field: checks.text(value, field, max_chars=max_chars)
+
+
+def priority_parse(value: object, field: str = "priority") -> int:
+    """Above 100 is above everybody's ceiling, so it is refused as any value above one's own is: 403."""
+    found = checks.whole(value, field, -PRIORITY_LIMIT, MAX_COUNT)
+    if found > PRIORITY_LIMIT:
+        detail = "`priority` is at most 100, and members' jobs at most 0."
+        raise Forbidden(detail, code="priority_too_high", field=field)
+    return found
+
+
+SIMPLE: dict[str, Callable[[object, str], Any]] = {
+    "name": _text(128),
+    "tenant": _text(63),
+    "command": lambda value, _: parts.command(value),
+    "files": lambda value, _: parts.files(value),
+    "working_directory": lambda value, _: parts.working_directory(value),
+    "environment": lambda value, _: parts.environment(value),
+    "labels": lambda value, _: parts.labels(value),
+    "category": lambda value, field: checks.choice(value, field, CATEGORIES),
+    "pipelined": checks.flag,
+    "model": lambda value, field: checks.text(value, field, max_chars=128, blank=True),
+    "parameters": _whole(1, MAX_COUNT),
+    "heavy_between_iterations": checks.flag,
+    "gpu_types": lambda value, _: parts.gpu_types(value),
+    "cores_per_gpu": _whole(1, MAX_CORES),
+    "cores": _whole(1, MAX_CORES),
+    "memory_mib": _whole(1, MAX_MEMORY_MIB),
+    "time_limit_s": _whole(1, MAX_SECONDS),
+    "batch_per_gpu": _whole(1, MAX_SMALL),
+    "samples": _whole(1, MAX_COUNT),
+    "expected_duration_s": lambda value, field: checks.number(value, field, above=0, high=MAX_SECONDS),
+    "checkpointable": checks.flag,
+    "restartable": checks.flag,
+    "retries": _whole(0, 100),
+    "max_requeues": _whole(0, 1000),
+    "depends_on": lambda value, _: parts.depends_on(value),
+    "priority": priority_parse,
+}
+"""A field's check; null means not given. The composed ones below need more than their own value."""
+COMPOSED = frozenset({"gpus", "learning_rate", "array", "epochs", "dataset_size"})
+FIELDS = frozenset(SIMPLE) | COMPOSED
+
+
+def description_parse(data: object, *, r_num: int = R_NUM) -> JobDescription:
+    """Return the description in normal form, or raise BerthError with a code, the field and the remedy.
+
+    `data` is what a JSON object says; `r_num` is the operator's limit on the sizes cut from a range of GPUs.
+    """
+    given = _known_fields(data)
+    values = {name: check(given[name], name) for name, check in SIMPLE.items() if name in given}
+    if "command" not in values:
+        raise BerthError("required", "`command` is missing; say what to run.", field="command")
+    values["gpus"] = gpus = parts.requirement_set(given.get("gpus", 0), r_num=r_num)
+    if "learning_rate" in given:
+        values["learning_rate"] = parts.learning_rate(given["learning_rate"], gpus)
+    if "array" in given:
+        values["array_size"], values["array_concurrency"] = parts.array(given["array"])
+    if "epochs" in given or "dataset_size" in given:
+        values["samples"] = _samples(given)
+    _refuse_mismatch(values)
+    values.setdefault("name", _default_name(values["command"]))
+    return JobDescription(**values)
+
+
+def _known_fields(data: object) -> dict[str, Any]:
+    """Return the given fields under their long names, without those that are null."""
+    if not isinstance(data, dict):
+        detail = f"A job description is a JSON object, not {checks.kind_of(data)}."
+        raise BerthError("not_an_object", detail)
+    given: dict[str, Any] = {}
+    for name, value in data.items():
+        long_name = SHORT_NAMES.get(name, name)
+        if long_name not in FIELDS:
+            raise _refused_field(name)
+        if long_name != name and long_name in data:
+            raise BerthError("conflict", f"`{name}` and `{long_name}` are the same field; give one.", field=long_name)
+        if value is not None:
+            given[long_name] = value
+    return given
+
+
+def _refused_field(name: object) -> BerthError:
+    shown = checks.quoted(name)
+    field = shown.strip("'")
+    if name in READ_ONLY:
+        return BerthError("read_only", f"{shown} is set by Berth, not by a request; remove it.", field=field)
+    if name in NOT_SUPPORTED:
+        return BerthError("not_supported", f"{shown} is not supported yet; remove it.", field=field)
+    return BerthError("unknown_field", f"A job description has no {shown}; remove it or correct its name.", field=field)
+
+
+def _samples(given: Mapping[str, Any]) -> int:
+    """Return epochs x data set size, the other way to say how long a training is."""
+    if "samples" in given:
+        raise BerthError("conflict", "Give `samples`, or `epochs` with `dataset_size`, not both.", field="samples")
+    for name in ("epochs", "dataset_size"):
+        if name not in given:
+            raise BerthError("required", "`epochs` and `dataset_size` go together; give both.", field=name)
+    product = checks.whole(given["epochs"], "epochs", 1, MAX_COUNT) * checks.whole(
+        given["dataset_size"], "dataset_size", 1, MAX_COUNT
+    )
+    return checks.whole(product, "epochs", 1, MAX_COUNT)
+
+
+def _refuse_mismatch(values: Mapping[str, Any]) -> None:
+    """Refuse what says nothing about this kind of job, rather than ignore it."""
+    if values["gpus"] == (0,):
+        for name in ("cores_per_gpu", "gpu_types", "batch_per_gpu"):
+            if values.get(name):
+                detail = f"`{name}` is for jobs with GPUs, and this one has none; remove it or ask for `gpus`."
+                raise BerthError("not_for_cpu_jobs", detail, field=name)
+    elif values.get("cores") is not None:
+        detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
+        raise BerthError("only_for_cpu_jobs", detail, field="cores")
+
+
+def _default_name(command: str) -> str:
+    """Name a job after the program it runs."""
+    word = command.split(maxsplit=1)[0].rstrip("/").rsplit("/", 1)[-1]
+    return "".join(char for char in word if char.isprintable())[:128] or "job"
+
+
+class HasLearningRate(Protocol):
+    learning_rate: Any
+
+
+def learning_rate_at(description: HasLearningRate, gpus: int) -> float | None:
+    """Return the learning rate for `gpus` GPUs, None when none was given; also takes a Job (algorithms, section 1)."""
+    rate = description.learning_rate
+    if not rate:
+        return None
+    if "value" not in rate:
+        value = rate.get(str(gpus))
+        return None if value is None else float(value)
+    scale = gpus / rate["at"]
+    return float(rate["value"] * {"linear": scale, "sqrt": math.sqrt(scale), "none": 1.0}[rate["rule"]])

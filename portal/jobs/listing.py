@@ -1,0 +1,70 @@
+"""Read jobs for lists and for one's page: each list costs a constant number of queries."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from django.db import connection
+from django.db.models import CharField, Prefetch, TextField, Value
+from django.db.models.functions import Cast, StrIndex
+
+from portal.errors import NotFound
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from portal.tenants.models import Tenant, User
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}\Z", re.ASCII)
+_TASK = re.compile(r"([1-9][0-9]{0,17})_(0|[1-9][0-9]{0,8})\Z", re.ASCII)
+
+
+def jobs_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[Job]:
+    """Return the jobs a user sees; `tenant` narrows them to the one that a token is restricted to."""
+    jobs = Job.objects.visible_to(user).select_related("tenant", "owner")
+    return jobs.filter(tenant=tenant) if tenant else jobs
+
+
+def jobs_with_nodes(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Fetch along where each job runs: `live_attempts`, of which there is at most one."""
+    allocations = Allocation.objects.select_related("node").order_by("rank")
+    live = Attempt.objects.filter(ended_at=None).prefetch_related(Prefetch("allocations", allocations))
+    return jobs.prefetch_related(Prefetch("attempts", live, to_attr="live_attempts"))
+
+
+def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
+    """Return the job of a number such as 1044, or 1044_6 for a task. Missing, foreign, malformed: the same NotFound."""
+    jobs = jobs_for(user=user, tenant=tenant)
+    if task := _TASK.match(number):
+        jobs = jobs.filter(array_id=int(task[1]), array_index=int(task[2]))
+    elif _NUMBER.match(number):
+        jobs = jobs.filter(pk=int(number))
+    else:
+        raise NotFound("job")
+    job = jobs.select_related("payload", "array__payload").first()
+    if job is None:
+        raise NotFound("job")
+    return job
+
+
+def attempts_of(job: Job) -> QuerySet[Attempt]:
+    """Return a job's attempts, the last one first, with nodes, cores and GPUs."""
+    gpus = GpuAllocation.objects.select_related("gpu").order_by("gpu__index")
+    allocations = Allocation.objects.select_related("node").prefetch_related(Prefetch("gpu_allocations", gpus))
+    return job.attempts.order_by("-epoch").prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
+
+
+def jobs_labelled(jobs: QuerySet[Job], *, label: str) -> QuerySet[Job]:
+    """Keep the jobs with a label: `name` with any value, `name=value` with that one."""
+    name, equals, value = label.partition("=")
+    if not equals:
+        return jobs.filter(labels__has_key=name)
+    if connection.features.supports_json_field_contains:
+        return jobs.filter(labels__contains={name: value})
+    # SQLite: the pair as it stands in the stored text. A quote inside a string is escaped there, so no value fakes it.
+    pair = json.dumps({name: value})[1:-1]
+    place = StrIndex(Cast("labels", TextField()), Value(pair, output_field=CharField()))
+    return jobs.alias(label_at=place).filter(label_at__gt=0)

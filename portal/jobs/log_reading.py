@@ -1,0 +1,102 @@
+"""Read what attempts wrote, by byte offset, so that a reader can go on where it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db.models import F, Max, Sum
+
+from portal.errors import NotFound
+from portal.jobs.models import Attempt, Job, LogChunk
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from django.db.models import QuerySet
+
+STREAMS = ("stdout", "stderr")
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """One stream of one node's part of an attempt."""
+
+    attempt: Attempt
+    rank: int
+    stream: str
+
+    @property
+    def chunks(self) -> QuerySet[LogChunk]:
+        return LogChunk.objects.filter(attempt=self.attempt, rank=self.rank, stream=self.stream).order_by("offset")
+
+    def length(self) -> int:
+        """Return how many bytes are stored: chunks lie end to end."""
+        return self.chunks.aggregate(end=Max(F("offset") + F("length")))["end"] or 0
+
+
+def log_part(*, job: Job, epoch: int | None, rank: int, stream: str) -> LogPart | None:
+    """Return a part of the attempt `epoch` (None: the last), None while there is none. Raises NotFound."""
+    attempts = job.attempts.order_by("-epoch")
+    attempt = (attempts if epoch is None else attempts.filter(epoch=epoch)).first()
+    if attempt is None:
+        if epoch is None:
+            return None
+        raise NotFound("attempt of this job")
+    if rank and not attempt.allocations.filter(rank=rank).exists():
+        raise NotFound("part of this attempt")
+    return LogPart(attempt, rank, stream)
+
+
+def log_bytes(part: LogPart, *, offset: int, limit: int) -> bytes:
+    """Return up to `limit` bytes from `offset` on."""
+    pieces: list[bytes] = []
+    size = 0
+    wanted = part.chunks.alias(end=F("offset") + F("length")).filter(end__gt=offset)
+    for start, data in wanted.values_list("offset", "data").iterator(chunk_size=8):
+        piece = bytes(data)[max(offset - start, 0) :]
+        pieces.append(piece)
+        size += len(piece)
+        if size >= limit:
+            break
+    return b"".join(pieces)[:limit]
+
+
+def offset_since(part: LogPart, *, since: datetime) -> int:
+    """Return the offset of the first bytes that arrived at `since` or later; the length when none did."""
+    first = part.chunks.filter(at__gte=since).values_list("offset", flat=True).first()
+    return part.length() if first is None else first
+
+
+def offset_of_tail(part: LogPart, *, lines: int, limit: int) -> int:
+    """Return where the last `lines` lines begin, looking back at most `limit` bytes."""
+    end = part.length()
+    start = max(0, end - limit)
+    data = log_bytes(part, offset=start, limit=end - start)
+    at = len(data) - 1 if data.endswith(b"\n") else len(data)
+    for _ in range(lines):
+        at = data.rfind(b"\n", 0, at)
+        if at < 0:
+            return start
+    return start + at + 1
+
+
+def log_sizes(job: Job) -> list[dict[str, int | str]]:
+    """Return what logs there are: attempt, rank, stream and bytes of each."""
+    rows = LogChunk.objects.filter(attempt__job=job).values("attempt__epoch", "rank", "stream")
+    sums = rows.annotate(bytes=Sum("length")).order_by("-attempt__epoch", "rank", "stream")
+    return [
+        {"attempt": row["attempt__epoch"], "rank": row["rank"], "stream": row["stream"], "bytes": row["bytes"]}
+        for row in sums
+    ]
+
+
+def utf8_whole(data: bytes) -> bytes:
+    """Leave out a character's first bytes at the end, whose rest has not been read yet."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0b1100_0000 == 0b1000_0000:
+            continue
+        needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return data[:-back] if needed > back else data
+    return data

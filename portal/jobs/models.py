@@ -1,0 +1,286 @@
+"""Jobs, their attempts, what each attempt holds, and its logs. The constraints here are invariants 1, 2 and 4."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from portal.jobs.querysets import JobQuerySet
+from portal.jobs.states import AttemptState, JobState, StopReason
+
+
+class Job(models.Model):
+    """What a tenant asked for and how far it came. An array's parent (`array_size` set) stands for its tasks."""
+
+    class Category(models.TextChoices):
+        CV = "cv", "cv"
+        NLP = "nlp", "nlp"
+        SPEECH = "speech", "speech"
+        CPU = "cpu", "cpu"
+        OTHER = "other", "other"
+
+    tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="jobs")
+    owner = models.ForeignKey("tenants.User", on_delete=models.PROTECT, related_name="jobs")
+    name = models.CharField(max_length=128)
+    labels = models.JSONField(default=dict)
+    state = models.CharField(max_length=16, choices=JobState.choices, default=JobState.PENDING)
+
+    category = models.CharField(max_length=8, choices=Category.choices, null=True)
+    pipelined = models.BooleanField(null=True)
+    model = models.CharField(max_length=128, blank=True)
+    parameters = models.PositiveBigIntegerField(null=True)
+    heavy_between_iterations = models.BooleanField(null=True)
+
+    gpus = models.JSONField(help_text="The requirement set, ascending: [1, 2, 4]; [0] is a CPU job.")
+    gpu_types = models.JSONField(default=list, help_text="Allowed types by name; empty: any.")
+    cores_per_gpu = models.PositiveIntegerField(null=True)
+    cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
+    memory_mib = models.PositiveBigIntegerField(null=True)
+    time_limit_s = models.PositiveIntegerField(null=True)
+    batch_per_gpu = models.PositiveIntegerField(null=True)
+    samples = models.PositiveBigIntegerField(null=True)
+    learning_rate = models.JSONField(null=True, help_text='{"at": 4, "value": 4e-4, "rule": "linear"} or one a size')
+    expected_duration_s = models.FloatField(null=True)
+    checkpointable = models.BooleanField(default=False)
+    restartable = models.BooleanField(default=False)
+    retries = models.PositiveSmallIntegerField(default=0)
+    max_requeues = models.PositiveSmallIntegerField(default=5)
+    priority = models.SmallIntegerField(default=0)
+
+    array = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="tasks")
+    array_index = models.PositiveIntegerField(null=True)
+    array_size = models.PositiveIntegerField(null=True)
+    array_concurrency = models.PositiveIntegerField(null=True)
+    array_made = models.PositiveIntegerField(default=0, help_text="Tasks that exist as rows so far.")
+    array_counts = models.JSONField(default=dict, help_text="Tasks by state, for the folded row.")
+
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, help_text="First start; the age is fixed then.")
+    ended_at = models.DateTimeField(null=True)
+    waited_s = models.FloatField(default=0, help_text="Eligible waiting so far, without the present stretch.")
+    waiting_since = models.DateTimeField(null=True, help_text="Start of the present eligible stretch.")
+    age_s = models.FloatField(null=True, help_text="Expected run time behind the latency ratio.")
+    age_source = models.CharField(max_length=32, blank=True)
+
+    epoch = models.PositiveIntegerField(default=0, help_text="Number of the last attempt.")
+    failures = models.PositiveIntegerField(default=0)
+    requeues = models.PositiveIntegerField(default=0)
+    preemptions = models.PositiveIntegerField(default=0)
+    cancel_requested_at = models.DateTimeField(null=True)
+    held_by = models.CharField(max_length=150, blank=True)
+    checkpoint_domain = models.CharField(max_length=100, blank=True, help_text="Where its checkpoint can be read.")
+
+    reason = models.CharField(max_length=32, blank=True, help_text="Why it waits: the fixed vocabulary.")
+    reason_figures = models.JSONField(default=dict)
+    reason_at = models.DateTimeField(null=True)
+    in_window = models.BooleanField(null=True)
+    exit_code = models.IntegerField(null=True)
+    end_detail = models.CharField(max_length=300, blank=True)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["state", "-id"]),
+            models.Index(fields=["tenant", "state", "-id"]),
+            models.Index(fields=["owner", "-id"]),
+            models.Index(fields=["-ended_at"]),
+            models.Index(fields=["array", "state"]),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["array", "array_index"], name="array_task_once"),
+            models.CheckConstraint(condition=Q(priority__range=(-100, 100)), name="job_priority_range"),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.number} {self.name}"
+
+    @property
+    def number(self) -> str:
+        """Return what people call it: 1044, or 1044_6 for the task with index 6 of array 1044."""
+        return f"{self.array_id}_{self.array_index}" if self.array_id else str(self.pk)
+
+    @property
+    def is_requeueable(self) -> bool:
+        """Say whether a lost attempt may be run again: it can resume, or its tenant allows a start from zero."""
+        return self.checkpointable or self.restartable
+
+
+class JobPayload(models.Model):
+    """The bulky part of a job, apart so that lists stay fast. An array's tasks use their parent's."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, primary_key=True, related_name="payload")
+    command = models.TextField()
+    files = models.JSONField(default=dict, help_text="Relative name -> base64")
+    working_directory = models.CharField(max_length=1024, blank=True)
+    environment = models.JSONField(default=dict)
+    description = models.JSONField(help_text="As it was submitted, for relaunching.")
+
+    def __str__(self) -> str:
+        return f"payload of job {self.pk}"
+
+
+class JobDependency(models.Model):
+    """`job` may start once `on` has completed (or, for kind any, ended)."""
+
+    class Kind(models.TextChoices):
+        OK = "ok", "completed"
+        ANY = "any", "ended"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependencies")
+    on = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependants")
+    kind = models.CharField(max_length=4, choices=Kind.choices, default=Kind.OK)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "on"], name="dependency_once"),
+            models.CheckConstraint(condition=~Q(job=F("on")), name="dependency_not_on_itself"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} after {self.on_id}"
+
+
+class Attempt(models.Model):
+    """One run of a job. `epoch` counts a job's attempts; only the live one's messages count."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    epoch = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
+    planning_number = models.PositiveBigIntegerField(null=True)
+    gpus = models.PositiveIntegerField()
+    cores = models.PositiveIntegerField()
+    rendezvous_port = models.PositiveIntegerField()
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    lease_s = models.PositiveIntegerField(null=True, help_text="Null: may not be requeued, never ended for silence.")
+    lease_until = models.DateTimeField(null=True)
+    stop_reason = models.CharField(max_length=16, choices=StopReason.choices, blank=True)
+    stop_at = models.DateTimeField(null=True)
+    exit_code = models.IntegerField(null=True)
+    end_detail = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["job", "-epoch"]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "epoch"], name="attempt_epoch_once"),
+            models.UniqueConstraint(fields=["job"], condition=Q(ended_at=None), name="one_live_attempt_a_job"),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, state__in=["STARTING", "RUNNING"])
+                | Q(ended_at__isnull=False) & ~Q(state__in=["STARTING", "RUNNING"]),
+                name="attempt_ended_has_final_state",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.epoch} of job {self.job_id}"
+
+
+class Allocation(models.Model):
+    """What an attempt holds on one node, and how its part there fares."""
+
+    class State(models.TextChoices):
+        WANTED = "wanted", "wanted"
+        PREPARED = "prepared", "prepared"
+        RUNNING = "running", "running"
+        ENDED = "ended", "ended"
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
+    node = models.ForeignKey("cluster.Node", on_delete=models.PROTECT, related_name="allocations")
+    rank = models.PositiveSmallIntegerField()
+    core_ids = models.JSONField()
+    memory_mib = models.PositiveBigIntegerField(default=0)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WANTED)
+    sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last accepted report.")
+    pid = models.PositiveIntegerField(null=True)
+    exit_code = models.IntegerField(null=True)
+    end_reason = models.CharField(max_length=32, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["attempt", "rank"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank"], name="allocation_rank_once"),
+            models.UniqueConstraint(fields=["attempt", "node"], name="allocation_node_once"),
+        ]
+        indexes = [models.Index(fields=["node"], condition=Q(released_at=None), name="allocation_live_by_node")]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} on {self.node}"
+
+
+class GpuAllocation(models.Model):
+    """A GPU held by an allocation. `mode` must be the GPU's (a trigger), and one exclusive at a time (the index)."""
+
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="gpu_allocations")
+    gpu = models.ForeignKey("cluster.Gpu", on_delete=models.PROTECT, related_name="allocations")
+    mode = models.CharField(max_length=16, default="exclusive")
+    created_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu"], condition=Q(released_at=None, mode="exclusive"), name="one_exclusive_allocation_a_gpu"
+            ),
+            models.UniqueConstraint(fields=["allocation", "gpu"], name="gpu_once_an_allocation"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu} for {self.allocation}"
+
+
+class LogChunk(models.Model):
+    """A piece of an attempt's output, appended only at the stored length, so that none is lost or doubled."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="log_chunks")
+    rank = models.PositiveSmallIntegerField()
+    stream = models.CharField(max_length=6)
+    offset = models.PositiveBigIntegerField()
+    length = models.PositiveIntegerField()
+    data = models.BinaryField()
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank", "stream", "offset"], name="log_chunk_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} {self.stream}@{self.offset}"
+
+
+class JobEvent(models.Model):
+    """What happened to a job, for its timeline."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=32)
+    epoch = models.PositiveIntegerField(null=True)
+    text = models.CharField(max_length=300)
+    actor_name = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["job", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.kind}"
+
+
+class IdempotencyKey(models.Model):
+    """A submit's key: the same key and body answers with the same job, another body is refused."""
+
+    user = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    body_digest = models.CharField(max_length=64)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,118 @@
+"""Read jobs: what a user may see, what a node is to run, an attempt's output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.cluster.models import Node
+from portal.environment import env
+from portal.errors import NotFound
+from portal.jobs.description import learning_rate_at
+from portal.jobs.models import Allocation, Job, JobPayload
+
+if TYPE_CHECKING:
+    from portal.jobs.querysets import JobQuerySet
+    from portal.tenants.models import User
+
+GRACE_S = 30
+MIB = 1024 * 1024
+
+
+def jobs_visible_to(user: User) -> JobQuerySet:
+    return Job.objects.visible_to(user).select_related("tenant", "owner")
+
+
+def job_get(*, user: User, job_id: int | str) -> Job:
+    """Return a job, or raise NotFound alike for a missing, a foreign and a malformed id."""
+    text = str(job_id)
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise NotFound("job")
+    job = jobs_visible_to(user).filter(pk=int(text)).first()
+    if job is None:
+        raise NotFound("job")
+    return job
+
+
+def parts_wanted(*, node_id: int) -> dict[str, Any]:
+    """Return the whole truth of what should be on a node, as `sync` answers it.
+
+    The revision is read first: a change in between makes the next poll answer at once.
+    """
+    revision = Node.objects.values_list("revision", flat=True).get(pk=node_id)
+    parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt").order_by("pk")
+    return {"revision": revision, "attempts": [_wanted(part) for part in parts]}
+
+
+def _wanted(part: Allocation) -> dict[str, Any]:
+    attempt = part.attempt
+    unprepared = attempt.allocations.filter(state=Allocation.State.WANTED)
+    alone = attempt.allocations.count() == 1
+    return {
+        "attempt": attempt.pk,
+        "job": attempt.job_id,
+        "epoch": attempt.epoch,
+        "rank": part.rank,
+        "action": "stop" if attempt.stop_reason else "run",
+        "go": alone or not unprepared.exists(),
+        "stop_reason": attempt.stop_reason or None,
+        "grace_s": GRACE_S,
+        "lease_s": attempt.lease_s,
+    }
+
+
+def part_spec(*, node: Node, attempt_id: int) -> dict[str, Any]:
+    """Return what a node needs to run its part of an attempt. Raises NotFound when it is not wanted there."""
+    part = (
+        Allocation.objects.filter(attempt_id=attempt_id, node=node, released_at=None)
+        .select_related("attempt__job__tenant", "attempt__job__owner", "node__gpu_type")
+        .first()
+    )
+    if part is None:
+        raise NotFound("attempt on this node")
+    attempt, job = part.attempt, part.attempt.job
+    payload = JobPayload.objects.get(pk=job.array_id or job.pk)
+    gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
+    others = attempt.allocations.select_related("node").order_by("rank")
+    return {
+        "attempt": attempt.pk,
+        "job": job.pk,
+        "epoch": attempt.epoch,
+        "rank": part.rank,
+        "name": job.name,
+        "tenant": job.tenant.name,
+        "tenant_id": job.tenant_id,
+        "user": job.owner.username,
+        "command": payload.command,
+        "files": payload.files,
+        "working_directory": payload.working_directory or None,
+        "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
+        "gpus": [row.gpu.index for row in gpus],
+        "gpu_uuids": [row.gpu.uuid for row in gpus],
+        "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
+        "cores": part.core_ids,
+        "memory_mib": part.memory_mib or None,
+        "time_limit_s": job.time_limit_s,
+        "world": {
+            "nodes": [{"name": other.node.name, "address": other.node.address} for other in others],
+            "port": attempt.rendezvous_port,
+            "gpus_total": attempt.gpus,
+        },
+        "epochs_before": attempt.epoch - 1,
+        "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
+    }
+
+
+def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
+    """Return the hyper-parameters as variables: what the job was given for the size that was chosen (section 1)."""
+    values: dict[str, Any] = {"BERTH_BATCH_PER_GPU": job.batch_per_gpu, "BERTH_SAMPLES": job.samples}
+    if job.batch_per_gpu and gpus:
+        values["BERTH_BATCH"] = job.batch_per_gpu * gpus
+    if job.learning_rate is not None and gpus:
+        values["BERTH_LEARNING_RATE"] = learning_rate_at(job, gpus)
+    if job.array_id:
+        values |= {
+            "BERTH_ARRAY_JOB_ID": job.array_id,
+            "BERTH_ARRAY_INDEX": job.array_index,
+            "BERTH_ARRAY_SIZE": Job.objects.values_list("array_size", flat=True).get(pk=job.array_id),
+        }
+    return {name: str(value) for name, value in values.items() if value is not None}

@@ -1,0 +1,179 @@
+"""What the REST API says about jobs. Units stand in the names; times are ISO-8601 in UTC."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from portal.jobs.models import Attempt, Job
+from portal.jobs.states import AttemptState, JobState
+
+_TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
+_COUNT_MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+def waited_s(job: Job) -> float:
+    """Return the eligible waiting so far, the present stretch included."""
+    open_stretch = (timezone.now() - job.waiting_since).total_seconds() if job.waiting_since else 0.0
+    return round(job.waited_s + max(0.0, open_stretch), 3)
+
+
+class JobSerializer(serializers.ModelSerializer):
+    """A job in a list. A figure that is not known is null."""
+
+    number = serializers.CharField(read_only=True, help_text="1044, or 1044_6 for task 6 of array 1044.")
+    url = serializers.SerializerMethodField()
+    tenant = serializers.CharField(source="tenant.name", read_only=True)
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
+    labels = serializers.SerializerMethodField()
+    gpus = serializers.SerializerMethodField(help_text="The requirement set; [0] is a CPU job.")
+    gpu_types = serializers.SerializerMethodField()
+    array_job = serializers.IntegerField(source="array_id", read_only=True, allow_null=True)
+    array_counts = serializers.SerializerMethodField(help_text="An array's tasks by state.")
+    waited_s = serializers.SerializerMethodField(help_text="Eligible waiting, over all attempts.")
+    latency_ratio = serializers.SerializerMethodField(help_text="Waiting over expected run time; null while unknown.")
+    nodes = serializers.SerializerMethodField(help_text="Where it runs now, by rank.")
+    reason_figures = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = [
+            "id", "number", "url", "name", "tenant", "owner", "state", "labels", "category", "model", "gpus",
+            "gpu_types", "cores_per_gpu", "cores", "memory_mib", "time_limit_s", "priority", "array_job", "array_index",
+            "array_size", "array_concurrency", "array_counts", "nodes", "submitted_at", "started_at", "ended_at",
+            "waited_s", "latency_ratio", "reason", "reason_figures", "reason_at", "epoch", "exit_code", "end_detail",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    def get_url(self, job: Job) -> str:
+        return f"/api/v1/jobs/{job.number}"
+
+    @extend_schema_field(_TEXT_MAP)
+    def get_labels(self, job: Job) -> dict[str, str]:
+        return job.labels
+
+    def get_gpus(self, job: Job) -> list[int]:
+        return job.gpus
+
+    def get_gpu_types(self, job: Job) -> list[str]:
+        return job.gpu_types
+
+    @extend_schema_field(_COUNT_MAP)
+    def get_array_counts(self, job: Job) -> dict[str, int]:
+        return job.array_counts
+
+    def get_waited_s(self, job: Job) -> float:
+        return waited_s(job)
+
+    @extend_schema_field({"type": "number", "nullable": True})
+    def get_latency_ratio(self, job: Job) -> float | None:
+        return round(waited_s(job) / job.age_s, 4) if job.age_s else None
+
+    def get_nodes(self, job: Job) -> list[str]:
+        attempts: list[Attempt] = getattr(job, "live_attempts", [])
+        return [part.node.name for attempt in attempts for part in attempt.allocations.all()]
+
+    @extend_schema_field({"type": "object", "additionalProperties": {}})
+    def get_reason_figures(self, job: Job) -> dict[str, Any]:
+        return job.reason_figures
+
+
+class PartSerializer(serializers.Serializer):
+    """What an attempt holds on one node."""
+
+    node = serializers.CharField()
+    rank = serializers.IntegerField()
+    gpus = serializers.ListField(child=serializers.IntegerField())
+    cores = serializers.ListField(child=serializers.IntegerField())
+    memory_mib = serializers.IntegerField()
+    exit_code = serializers.IntegerField(allow_null=True)
+    end_reason = serializers.CharField()
+
+
+class AttemptSerializer(serializers.ModelSerializer):
+    state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
+    parts = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Attempt
+        fields = [
+            "epoch", "state", "planning_number", "gpus", "cores", "parts", "created_at", "started_at", "ended_at",
+            "stop_reason", "exit_code", "end_detail",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(PartSerializer(many=True))
+    def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
+        return [
+            {
+                "node": part.node.name,
+                "rank": part.rank,
+                "gpus": [held.gpu.index for held in part.gpu_allocations.all()],
+                "cores": part.core_ids,
+                "memory_mib": part.memory_mib,
+                "exit_code": part.exit_code,
+                "end_reason": part.end_reason,
+            }
+            for part in attempt.allocations.all()
+        ]
+
+
+class DependencySerializer(serializers.Serializer):
+    job = serializers.IntegerField(source="on_id")
+    kind = serializers.ChoiceField(choices=["ok", "any"])
+
+
+class FileSerializer(serializers.Serializer):
+    name = serializers.CharField()
+    bytes = serializers.IntegerField()
+
+
+class JobDetailSerializer(JobSerializer):
+    """One job: also what it runs, its attempts, and what it waits for."""
+
+    command = serializers.SerializerMethodField()
+    working_directory = serializers.SerializerMethodField()
+    environment = serializers.SerializerMethodField()
+    files = serializers.SerializerMethodField()
+    depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
+    attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
+    learning_rate = serializers.SerializerMethodField()
+
+    class Meta(JobSerializer.Meta):
+        fields = [
+            *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
+            "pipelined", "parameters", "heavy_between_iterations", "batch_per_gpu", "samples", "learning_rate",
+            "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures", "requeues",
+            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "attempts",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    def get_command(self, job: Job) -> str:
+        return payload_of(job).command
+
+    def get_working_directory(self, job: Job) -> str:
+        return payload_of(job).working_directory
+
+    @extend_schema_field(_TEXT_MAP)
+    def get_environment(self, job: Job) -> dict[str, str]:
+        return payload_of(job).environment
+
+    @extend_schema_field(FileSerializer(many=True))
+    def get_files(self, job: Job) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "bytes": len(base64.b64decode(content))} for name, content in payload_of(job).files.items()
+        ]
+
+    @extend_schema_field({"type": "object", "additionalProperties": {}, "nullable": True})
+    def get_learning_rate(self, job: Job) -> dict[str, Any] | None:
+        return job.learning_rate
+
+
+def payload_of(job: Job) -> Any:
+    """Return a job's payload; an array's tasks use their parent's."""
+    return job.array.payload if job.array_id else job.payload

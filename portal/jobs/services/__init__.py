@@ -1,0 +1,22 @@
+"""Everything that changes jobs. Views, the API, the agent door and plannings call these, and nothing else writes."""
+
+from portal.jobs.services.control import job_cancel, job_hold, job_priority_set, job_release, job_requeue
+from portal.jobs.services.logs import log_append
+from portal.jobs.services.parts import node_parts_lose, report_apply
+from portal.jobs.services.placing import attempt_start
+from portal.jobs.services.reconciling import reconcile
+from portal.jobs.services.submission import job_submit
+
+__all__ = [
+    "attempt_start",
+    "job_cancel",
+    "job_hold",
+    "job_priority_set",
+    "job_release",
+    "job_requeue",
+    "job_submit",
+    "log_append",
+    "node_parts_lose",
+    "reconcile",
+    "report_apply",
+]

@@ -1,0 +1,99 @@
+"""Array jobs: a parent that stands for its tasks, and tasks made a few at a time, so that 100 000 flood nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.utils import timezone
+
+from portal.jobs.models import Job
+from portal.jobs.services.changes import event_record, state_counts
+from portal.jobs.states import ACTIVE, FINAL, LIVE, QUEUED, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TASKS_AHEAD = 100
+"""Waiting tasks kept as rows. More are made as these start; the concurrency cap bounds all that have not ended."""
+
+_COPIED = (
+    "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations gpus gpu_types "
+    "cores_per_gpu cores memory_mib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable "
+    "restartable retries max_requeues priority"
+).split()
+
+
+def array_top_up(*, parent: Job) -> int:
+    """Make the tasks that are due; return how many. The caller holds a transaction."""
+    if parent.cancel_requested_at or parent.state == JobState.HELD or parent.state in FINAL:
+        return 0
+    counts = state_counts(array_id=parent.pk)
+    waiting = sum(counts.get(state, 0) for state in QUEUED)
+    unfinished = sum(counts.get(state, 0) for state in ACTIVE)
+    room = TASKS_AHEAD - waiting
+    if parent.array_concurrency:
+        room = min(room, parent.array_concurrency - unfinished)
+    count = min(room, parent.array_size - parent.array_made)
+    if count <= 0:
+        return 0
+    first = parent.array_made
+    # The conditional update makes sure that two at once do not make the same tasks.
+    if not Job.objects.filter(pk=parent.pk, array_made=first).update(array_made=first + count):
+        return 0
+    now = timezone.now()
+    copied = {name: getattr(parent, name) for name in _COPIED}
+    waiting_since = None if parent.dependencies.exists() else now
+    Job.objects.bulk_create(
+        Job(**copied, array=parent, array_index=index, submitted_at=parent.submitted_at, waiting_since=waiting_since)
+        for index in range(first, first + count)
+    )
+    return count
+
+
+@transaction.atomic
+def array_refresh(*, array_id: int) -> None:
+    """Recount an array's tasks, top them up, and move the parent when they say so."""
+    parent = Job.objects.select_for_update().get(pk=array_id)
+    array_top_up(parent=parent)
+    counts = state_counts(array_id=array_id)
+    Job.objects.filter(pk=array_id).update(array_counts=counts)
+    state = array_state(counts=counts, parent=parent)
+    if state == parent.state:
+        return
+    now = timezone.now()
+    values: dict[str, object] = {"state": state}
+    if parent.started_at is None and state != JobState.PENDING:
+        values["started_at"] = now
+    if state in FINAL:
+        values["ended_at"] = now
+    if Job.objects.filter(pk=array_id, state=parent.state).update(**values) and state in FINAL:
+        from portal.jobs.services.changes import dependants_settle
+
+        event_record(job_id=array_id, kind=state.lower(), text=f"All tasks ended: {counts_in_words(counts)}.")
+        dependants_settle(job_id=array_id, ok=state == JobState.COMPLETED)
+
+
+def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:
+    """Say what an array is as a whole: live while a task is, and at the end the worst of its tasks' ends."""
+    unfinished = sum(counts.get(state, 0) for state in ACTIVE)
+    more_to_come = parent.array_made < parent.array_size and not parent.cancel_requested_at
+    if any(counts.get(state) for state in LIVE):
+        return JobState.RUNNING
+    if unfinished or more_to_come:
+        started = any(counts.get(state) for state in FINAL)
+        return (
+            JobState(parent.state)
+            if parent.state == JobState.HELD
+            else (JobState.RUNNING if started else JobState.PENDING)
+        )
+    for state in (JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.TIMEOUT, JobState.NODE_FAIL):
+        if counts.get(state):
+            return state
+    if counts.get(JobState.CANCELLED) or parent.cancel_requested_at:
+        return JobState.CANCELLED
+    return JobState.COMPLETED
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {JobState(state).label.lower()}" for state, n in sorted(counts.items()))

@@ -1,0 +1,93 @@
+"""The one way a job changes state: a conditional UPDATE, its event, its pages told, its array counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count, F
+from django.utils import timezone
+
+from portal.events.services import page_event, plan_nudge
+from portal.jobs.models import Job, JobDependency, JobEvent
+from portal.jobs.states import ACTIVE, FINAL, FOLLOWERS, JobState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from portal.tenants.models import User
+
+
+def job_move(*, job_id: int, to: JobState, text: str, kind: str = "", actor: User | None = None, **fields: Any) -> bool:
+    """Move a job to `to` if its present state allows it; return whether it moved.
+
+    The waiting stretch is closed when it leaves PENDING and opened by the next planning that finds it eligible
+    (a fresh submit opens it itself), so a job's latency ratio counts eligible waiting only.
+    """
+    now = timezone.now()
+    sources = [state for state, followers in FOLLOWERS.items() if to in followers]
+    job = Job.objects.filter(pk=job_id, state__in=sources).values("state", "waiting_since", "array_id", "epoch").first()
+    if job is None:
+        return False
+    values: dict[str, Any] = {"state": to, **fields}
+    if job["waiting_since"] and to != JobState.PENDING:
+        values["waited_s"] = F("waited_s") + (now - job["waiting_since"]).total_seconds()
+        values["waiting_since"] = None
+    if to in FINAL:
+        values |= {"ended_at": now, "reason": "", "reason_figures": {}}
+    if not Job.objects.filter(pk=job_id, state=job["state"]).update(**values):
+        return False
+    event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
+    _tell(job_id=job_id, array_id=job["array_id"])
+    if to in FINAL:
+        dependants_settle(job_id=job_id, ok=to == JobState.COMPLETED)
+    if job["array_id"]:
+        from portal.jobs.services.arrays import array_refresh
+
+        array_refresh(array_id=job["array_id"])
+    return True
+
+
+def event_record(
+    *,
+    job_id: int,
+    kind: str,
+    text: str,
+    epoch: int | None = None,
+    actor: User | None = None,
+    at: datetime | None = None,
+) -> None:
+    JobEvent.objects.create(
+        job_id=job_id,
+        at=at or timezone.now(),
+        kind=kind,
+        epoch=epoch,
+        text=text[:300],
+        actor_name=actor.username if actor else "",
+    )
+
+
+def _tell(*, job_id: int, array_id: int | None) -> None:
+    page_event(stream="cluster", topic="job")
+    page_event(stream=f"job:{job_id}", topic="job", id=job_id)
+    if array_id:
+        page_event(stream=f"job:{array_id}", topic="job", id=array_id)
+    plan_nudge()
+
+
+def dependants_settle(*, job_id: int, ok: bool) -> None:
+    """Cancel the jobs that can no longer start because this one did not complete; the others become eligible."""
+    if ok:
+        return
+    stuck = JobDependency.objects.filter(on_id=job_id, kind=JobDependency.Kind.OK, job__state__in=ACTIVE)
+    for dependency in stuck:
+        job_move(
+            job_id=dependency.job_id,
+            to=JobState.CANCELLED,
+            text=f"Cancelled: it waited for job {job_id}, which did not complete.",
+            end_detail=f"job {job_id} did not complete",
+        )
+
+
+def state_counts(*, array_id: int) -> dict[str, int]:
+    rows = Job.objects.filter(array_id=array_id).order_by().values_list("state").annotate(n=Count("id"))
+    return dict(rows)

@@ -1,0 +1,118 @@
+"""The end of an attempt, exactly once, and what its job does next: end, or wait again while retries or requeues last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db.models import F
+
+from portal.events.services import page_event
+from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.services.changes import job_move
+from portal.jobs.states import AttemptState, JobState, StopReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+A = AttemptState
+NEVER_RAN = frozenset({"tenant_not_trusted"})
+"""Ends reported by the agent before any of the job's own code ran."""
+_LOST = frozenset({"lost", "lease", "tenant_not_trusted"})
+_STOPPED = {
+    StopReason.CANCEL: A.CANCELLED,
+    StopReason.PREEMPT: A.PREEMPTED,
+    StopReason.REQUEUE: A.PREEMPTED,
+    StopReason.SHUTDOWN: A.NODE_FAIL,
+}
+
+
+def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: str) -> AttemptState:
+    """Say how an attempt ended from its parts' (reason, exit code) and why it was stopped, if it was.
+
+    A part that ended by itself outweighs one that was stopped; memory and time outweigh a plain failure.
+    """
+    ends = list(parts)
+    reasons = {reason for reason, _ in ends}
+    if "out_of_memory" in reasons:
+        return A.OUT_OF_MEMORY
+    if "time_limit" in reasons:
+        return A.TIMEOUT
+    if reasons & _LOST:
+        return A.CANCELLED if stop_reason == StopReason.CANCEL else A.NODE_FAIL
+    if all(reason == "exit" and code == 0 for reason, code in ends):
+        return A.COMPLETED
+    if "stopped" in reasons and stop_reason in _STOPPED:
+        return _STOPPED[StopReason(stop_reason)]
+    return A.FAILED
+
+
+def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
+    """End an attempt whose last part has ended. The caller holds its row's lock; a second call changes nothing."""
+    parts = list(attempt.allocations.values_list("end_reason", "exit_code"))
+    fresh = Attempt.objects.get(pk=attempt.pk)
+    state = attempt_end_state(parts=parts, stop_reason=fresh.stop_reason)
+    exit_code = next((code for _, code in parts if code), 0 if state == A.COMPLETED else None)
+    ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
+        state=state, ended_at=max(at, fresh.created_at), exit_code=exit_code
+    )
+    if not ended:
+        return
+    job = Job.objects.get(pk=attempt.job_id)
+    _job_follow(job=job, attempt=fresh, state=state, exit_code=exit_code, never_ran=_never_ran(parts))
+    _checkpoint_remember(job=job, attempt=fresh)
+    page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
+
+
+def _never_ran(parts: list[tuple[str, int | None]]) -> bool:
+    return any(reason in NEVER_RAN for reason, _ in parts)
+
+
+def _checkpoint_remember(*, job: Job, attempt: Attempt) -> None:
+    """Remember whose storage holds the checkpoint: a resumed attempt may only go where it can be read."""
+    if not job.checkpointable or attempt.started_at is None:
+        return
+    first = Allocation.objects.filter(attempt=attempt, rank=0).select_related("node").first()
+    if first is not None:
+        Job.objects.filter(pk=job.pk).update(checkpoint_domain=first.node.storage_domain)
+
+
+def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, never_ran: bool) -> None:
+    """Move the job after its attempt's end."""
+    detail = attempt.end_detail or (f"exit {exit_code}" if exit_code is not None else "")
+    if state != A.COMPLETED and job.cancel_requested_at:
+        state = A.CANCELLED
+    again = _again(job=job, state=state, never_ran=never_ran)
+    if again is None:
+        job_move(
+            job_id=job.pk,
+            to=JobState(state),
+            text=f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}.",
+            exit_code=exit_code,
+            end_detail=detail[:300],
+        )
+        return
+    counter, left = again
+    text = f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}; waits again{left}."
+    if state == A.PREEMPTED and job.state == JobState.RUNNING:
+        job_move(job_id=job.pk, to=JobState.PREEMPTED, text=text, end_detail=detail[:300])
+    job_move(
+        job_id=job.pk,
+        to=JobState.PENDING,
+        text=text,
+        kind="requeued",
+        end_detail=detail[:300],
+        reason="not-planned-yet",
+        **{counter: F(counter) + 1},
+    )
+
+
+def _again(*, job: Job, state: AttemptState, never_ran: bool) -> tuple[str, str] | None:
+    """Return which counter a further attempt counts in and how many are left in words; None when the job is over."""
+    if state in {A.FAILED, A.OUT_OF_MEMORY} and job.failures < job.retries:
+        return "failures", f" (retry {job.failures + 1} of {job.retries})"
+    if state == A.NODE_FAIL and (job.is_requeueable or never_ran) and job.requeues < job.max_requeues:
+        return "requeues", f" (requeue {job.requeues + 1} of {job.max_requeues})"
+    if state == A.PREEMPTED:
+        return "preemptions", ""
+    return None

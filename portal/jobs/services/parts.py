@@ -1,0 +1,191 @@
+"""What nodes report about their parts of attempts. Every message is fenced by (attempt, epoch, rank, sequence)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from portal.cluster.models import Node
+from portal.jobs.models import Allocation, Attempt, GpuAllocation
+from portal.jobs.services.changes import event_record, job_move
+from portal.jobs.services.control import nodes_wake
+from portal.jobs.services.ending import attempt_settle
+from portal.jobs.states import AttemptState, JobState, StopReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Key = dict[str, int]
+
+
+def report_apply(
+    *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, int]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists."""
+    answer: dict[str, list[dict[str, Any]]] = {"accepted": [], "refused": [], "leases": [], "stop": []}
+    told = set()
+    for report in reports:
+        code = _report_one(node=node, report=report)
+        key = {name: report[name] for name in ("attempt", "epoch", "rank")}
+        told.add((report["attempt"], report["epoch"], report["rank"]))
+        entry = {**key, "sequence": report["sequence"]}
+        if code:
+            answer["refused"].append({**entry, "code": code})
+        else:
+            answer["accepted"].append(entry)
+    if answer["refused"]:
+        Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + len(answer["refused"]))
+    held = set()
+    for item in holding:
+        key = {name: item[name] for name in ("attempt", "epoch", "rank")}
+        held.add((item["attempt"], item["epoch"], item["rank"]))
+        _hold_one(node=node, key=key, answer=answer)
+    _forgotten_end(node=node, known=held | told)
+    return answer
+
+
+@transaction.atomic
+def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
+    """Apply one report; return why it was refused, or None."""
+    attempt = Attempt.objects.select_for_update().filter(pk=report["attempt"]).first()
+    part = Allocation.objects.filter(attempt=attempt, rank=report["rank"], node=node).first() if attempt else None
+    if part is None:
+        return "unknown_part"
+    if attempt.epoch != report["epoch"]:
+        return "stale_epoch"
+    if part.state == Allocation.State.ENDED or attempt.ended_at is not None:
+        return "ended"
+    # The conditional update is the fence: a repeated or overtaken message changes no row.
+    if not Allocation.objects.filter(pk=part.pk, sequence__lt=report["sequence"]).update(sequence=report["sequence"]):
+        return "stale_sequence"
+    part.sequence = report["sequence"]
+    {"prepared": _prepared, "running": _running, "ended": _ended}[report["state"]](attempt, part, report)
+    return None
+
+
+def _prepared(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
+    Allocation.objects.filter(pk=part.pk, state=Allocation.State.WANTED).update(state=Allocation.State.PREPARED)
+    if not attempt.allocations.filter(state=Allocation.State.WANTED).exists():
+        nodes_wake(attempt=attempt)
+
+
+def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
+    Allocation.objects.filter(pk=part.pk).update(state=Allocation.State.RUNNING, pid=report.get("pid"))
+    if attempt.allocations.exclude(state=Allocation.State.RUNNING).exists():
+        return
+    now = timezone.now()
+    moved = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTING).update(
+        state=AttemptState.RUNNING, started_at=now
+    )
+    if moved:
+        names = ", ".join(attempt.allocations.values_list("node__name", flat=True))
+        job_move(job_id=attempt.job_id, to=JobState.RUNNING, kind="started", text=f"Runs on {names}.")
+
+
+def _ended(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
+    at = datetime.fromtimestamp(report["at"], UTC) if report.get("at") else timezone.now()
+    part_end(
+        attempt=attempt,
+        part=part,
+        reason=report.get("reason") or "exit",
+        exit_code=report.get("exit_code"),
+        signal=report.get("signal"),
+        detail=report.get("detail") or "",
+        at=min(at, timezone.now()),
+    )
+
+
+def part_end(
+    *,
+    attempt: Attempt,
+    part: Allocation,
+    reason: str,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    detail: str = "",
+    at: datetime | None = None,
+) -> None:
+    """End one part: give back what it holds, stop its partners if it failed, settle the attempt after the last one."""
+    now = timezone.now()
+    ended = Allocation.objects.filter(pk=part.pk).exclude(state=Allocation.State.ENDED)
+    if not ended.update(state=Allocation.State.ENDED, exit_code=exit_code, end_reason=reason, released_at=now):
+        return
+    GpuAllocation.objects.filter(allocation=part, released_at=None).update(released_at=now)
+    if detail or signal:
+        Attempt.objects.filter(pk=attempt.pk, end_detail="").update(end_detail=(detail or f"signal {signal}")[:300])
+    left = attempt.allocations.exclude(state=Allocation.State.ENDED).exists()
+    if not left:
+        attempt_settle(attempt=attempt, at=at or now)
+    elif reason != "exit" or exit_code != 0:
+        Attempt.objects.filter(pk=attempt.pk, stop_reason="").update(stop_reason=StopReason.PARTNER, stop_at=now)
+        nodes_wake(attempt=attempt)
+
+
+def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) -> None:
+    """Renew one part's lease, or tell the node to stop what is no longer its to run."""
+    part = (
+        Allocation.objects.filter(
+            attempt_id=key["attempt"], attempt__epoch=key["epoch"], rank=key["rank"], node=node, released_at=None
+        )
+        .select_related("attempt")
+        .first()
+    )
+    if part is None:
+        answer["stop"].append(key)
+        return
+    lease_s = part.attempt.lease_s
+    if lease_s is None:
+        return
+    until = timezone.now() + timedelta(seconds=lease_s)
+    # A longer lease (maintenance) is never shortened by a renewal.
+    Allocation.objects.filter(pk=part.pk, released_at=None, lease_until__lt=until).update(lease_until=until)
+    answer["leases"].append({**key, "lease_s": lease_s})
+
+
+def _forgotten_end(*, node: Node, known: set[tuple[int, int, int]]) -> None:
+    """End the parts that this node once said it ran and now neither holds nor reports: its journal is gone."""
+    started = (Allocation.State.PREPARED, Allocation.State.RUNNING)
+    parts = Allocation.objects.filter(node=node, released_at=None, state__in=started).select_related("attempt")
+    for part in parts:
+        if (part.attempt_id, part.attempt.epoch, part.rank) not in known:
+            part_lose(part=part, detail=f"{node.name} no longer knows it")
+
+
+@transaction.atomic
+def part_lose(*, part: Allocation, detail: str) -> None:
+    attempt = Attempt.objects.select_for_update().get(pk=part.attempt_id)
+    part_end(attempt=attempt, part=part, reason="lost", detail=detail)
+
+
+def node_parts_lose(*, node: Node, detail: str) -> int:
+    """End every part a node holds as lost: it rebooted, or an operator declared it dead. Return how many."""
+    parts = list(Allocation.objects.filter(node=node, released_at=None).order_by("pk"))
+    for part in parts:
+        part_lose(part=part, detail=detail)
+    return len(parts)
+
+
+@transaction.atomic
+def leases_expire(*, grace_s: int) -> int:
+    """End the parts whose lease and grace are over: their shims have killed them by then. Return how many."""
+    limit = timezone.now() - timedelta(seconds=grace_s)
+    over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("attempt", "node")
+    for part in over:
+        part_lose(part=part, detail=f"no word from {part.node.name} for its whole lease")
+    return len(over)
+
+
+@transaction.atomic
+def leases_maintain(*, hours: float, node_ids: Iterable[int] | None = None) -> int:
+    """Extend the leases of everything that runs, before a planned stop of the portal. Return how many."""
+    until = timezone.now() + timedelta(hours=hours)
+    parts = Allocation.objects.filter(released_at=None, lease_until__isnull=False)
+    if node_ids is not None:
+        parts = parts.filter(node_id__in=list(node_ids))
+    for job_id in set(parts.values_list("attempt__job_id", flat=True)):
+        event_record(job_id=job_id, kind="maintenance", text=f"Maintenance lease of {hours:g} h.")
+    return parts.update(lease_until=until)

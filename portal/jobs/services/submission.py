@@ -1,0 +1,195 @@
+"""Take a job: everything is checked, then the job, its payload and its nudge are one transaction (invariant 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from portal.cluster.selectors import capacity_check
+from portal.errors import BerthError, Conflict, Forbidden
+from portal.events.services import page_event, plan_nudge
+from portal.jobs.description import JobDescription, description_parse
+from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
+from portal.jobs.services.arrays import array_refresh
+from portal.jobs.services.changes import event_record
+from portal.jobs.states import FINAL, QUEUED, JobState
+from portal.tenants.models import Tenant, User
+from portal.tenants.selectors import priority_ceiling, role_of, tenants_of
+from portal.tenants.services import audit_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COLUMNS = (
+    "name labels category pipelined model parameters heavy_between_iterations cores_per_gpu cores memory_mib "
+    "time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
+    "max_requeues priority array_size array_concurrency"
+).split()
+
+
+def job_submit(
+    *,
+    user: User,
+    tenant: Tenant | None = None,
+    description: Mapping[str, Any],
+    idempotency_key: str | None = None,
+    r_num: int = 8,
+) -> Job:
+    """Accept a job and return it once it is committed.
+
+    Raises BerthError (400 what is wrong with the description, 403 priority, 409 quota or a reused key).
+    """
+    parsed = description_parse(description, r_num=r_num)
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode()).hexdigest()
+    if idempotency_key and (known := _known(user=user, key=idempotency_key, digest=digest)):
+        return known
+    tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    try:
+        with transaction.atomic():
+            job = _create(user=user, tenant=tenant, parsed=parsed, description=description)
+            if idempotency_key:
+                IdempotencyKey.objects.create(user=user, key=idempotency_key, body_digest=digest, job=job)
+    except IntegrityError:
+        # Two requests with one key at once: the first to commit made the job, the second answers with it.
+        if idempotency_key and (known := _known(user=user, key=idempotency_key, digest=digest)):
+            return known
+        raise
+    return job
+
+
+def _known(*, user: User, key: str, digest: str) -> Job | None:
+    row = IdempotencyKey.objects.filter(user=user, key=key).select_related("job").first()
+    if row is None:
+        return None
+    if row.body_digest != digest:
+        raise Conflict(
+            "idempotency_conflict",
+            "This Idempotency-Key was used with another body; use a new key for a new job.",
+            field="Idempotency-Key",
+        )
+    return row.job
+
+
+def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> Tenant:
+    """Return the tenant that pays. A token's tenant wins; a foreign and a missing name answer alike."""
+    if tenant is not None and name and tenant.name != name:
+        raise Forbidden(f"This token is for tenant {tenant.name} only.", field="tenant")
+    if tenant is None and name:
+        tenant = Tenant.objects.visible_to(user).filter(name=name).first()
+        if tenant is None:
+            raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
+    if tenant is None:
+        own = tenants_of(user)
+        if len(own) != 1:
+            names = ", ".join(t.name for t in own) or "none; ask an operator to add you to one"
+            raise BerthError("required", f"Say for which tenant; yours: {names}.", field="tenant")
+        tenant = own[0]
+    if role_of(user=user, tenant=tenant) is None:
+        raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
+    if not tenant.is_active:
+        raise Forbidden(f"Tenant {tenant.name} is closed to new jobs; ask an operator.", field="tenant")
+    return tenant
+
+
+def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: Mapping[str, Any]) -> Job:
+    ceiling = priority_ceiling(user=user, tenant=tenant)
+    if parsed.priority > ceiling:
+        raise Forbidden(
+            f"Your priority ceiling in {tenant.name} is {ceiling}; a manager may set more.",
+            code="priority_too_high",
+            field="priority",
+        )
+    tenant = Tenant.objects.select_for_update().get(pk=tenant.pk)
+    _quota_check(tenant=tenant, parsed=parsed)
+    dependencies = _dependencies(user=user, parsed=parsed)
+    now = timezone.now()
+    job = Job.objects.create(
+        tenant=tenant,
+        owner=user,
+        gpus=list(parsed.gpus),
+        gpu_types=list(parsed.gpu_types),
+        submitted_at=now,
+        waiting_since=None if dependencies or parsed.array_size else now,
+        reason="dependency" if dependencies else "not-planned-yet",
+        **{name: getattr(parsed, name) for name in _COLUMNS},
+    )
+    JobPayload.objects.create(
+        job=job,
+        command=parsed.command,
+        files=dict(parsed.files),
+        working_directory=parsed.working_directory or "",
+        environment=dict(parsed.environment),
+        description=dict(description),
+    )
+    JobDependency.objects.bulk_create(JobDependency(job=job, on_id=on, kind=kind) for on, kind in dependencies)
+    event_record(job_id=job.pk, kind="submitted", text=f"Submitted for {tenant.name}.", actor=user, at=now)
+    audit_record(actor=user, action="job.submit", target=f"job:{job.pk}", tenant=tenant)
+    if job.array_size:
+        array_refresh(array_id=job.pk)
+        job.refresh_from_db()
+    page_event(stream="cluster", topic="job")
+    plan_nudge()
+    return job
+
+
+def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
+    """Refuse what the tenant's quotas do not allow. The tenant's row is locked, so two at once cannot both slip in."""
+    need = parsed.gpus[0]
+    if tenant.gpu_quota is not None and need > tenant.gpu_quota:
+        raise Conflict(
+            "quota_exceeded",
+            f"The job needs {need} GPUs at least; {tenant.name}'s quota is {tenant.gpu_quota}.",
+            field="gpus",
+        )
+    cores = parsed.cores if need == 0 else need
+    if tenant.core_quota is not None and (cores or 1) > tenant.core_quota:
+        raise Conflict(
+            "quota_exceeded",
+            f"The job needs {cores} cores at least; {tenant.name}'s quota is {tenant.core_quota}.",
+            field="cores",
+        )
+    if tenant.queued_jobs_quota is None:
+        return
+    queued = Job.objects.filter(tenant=tenant, state__in=QUEUED, array=None, array_size=None).count()
+    of_arrays = Job.objects.filter(tenant=tenant, array_size__isnull=False).exclude(state__in=FINAL)
+    sizes = of_arrays.aggregate(n=Coalesce(Sum("array_size"), 0))["n"]
+    ended = Job.objects.filter(array__in=of_arrays).exclude(state__in=QUEUED).count()
+    waiting = queued + sizes - ended
+    asked = parsed.array_size or 1
+    if waiting + asked > tenant.queued_jobs_quota:
+        raise Conflict(
+            "quota_exceeded",
+            f"{tenant.name} has {waiting} jobs waiting and may have {tenant.queued_jobs_quota}; "
+            f"wait, cancel some, or ask an operator.",
+        )
+
+
+def _dependencies(*, user: User, parsed: JobDescription) -> list[tuple[int, str]]:
+    """Check what the job waits for. A foreign and a missing id answer alike."""
+    wanted = dict(parsed.depends_on)
+    if not wanted:
+        return []
+    found = dict(Job.objects.visible_to(user).filter(pk__in=wanted).values_list("pk", "state"))
+    for job_id in wanted:
+        if job_id not in found:
+            raise BerthError(
+                "unknown_dependency", f"There is no job {job_id}, or it is not yours to see.", field="depends_on"
+            )
+    for job_id, kind in wanted.items():
+        failed = found[job_id] in FINAL and found[job_id] != JobState.COMPLETED
+        if kind == JobDependency.Kind.OK and failed:
+            raise Conflict("dependency_failed", f"Job {job_id} ended {found[job_id]}.", field="depends_on")
+    return list(wanted.items())
+
+
+def dependencies_open() -> Q:
+    """Filter on JobDependency: those whose condition has not come true yet."""
+    ended = Q(on__state__in=FINAL)
+    return ~(Q(kind=JobDependency.Kind.ANY) & ended) & ~Q(on__state=JobState.COMPLETED)

@@ -1,0 +1,57 @@
+"""The states of jobs and attempts, and which may follow which (algorithms, section 1)."""
+
+from django.db import models
+
+
+class JobState(models.TextChoices):
+    PENDING = "PENDING", "Waiting"
+    HELD = "HELD", "Held"
+    STARTING = "STARTING", "Starting"
+    RUNNING = "RUNNING", "Running"
+    PREEMPTED = "PREEMPTED", "Preempted"
+    COMPLETED = "COMPLETED", "Completed"
+    FAILED = "FAILED", "Failed"
+    TIMEOUT = "TIMEOUT", "Time limit"
+    CANCELLED = "CANCELLED", "Cancelled"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY", "Out of memory"
+    NODE_FAIL = "NODE_FAIL", "Node failed"
+
+
+S = JobState
+FINAL = frozenset({S.COMPLETED, S.FAILED, S.TIMEOUT, S.CANCELLED, S.OUT_OF_MEMORY, S.NODE_FAIL})
+LIVE = frozenset({S.STARTING, S.RUNNING})
+QUEUED = frozenset({S.PENDING, S.HELD})
+ACTIVE = frozenset(S) - FINAL
+
+FOLLOWERS: dict[JobState, frozenset[JobState]] = {
+    S.PENDING: frozenset({S.STARTING, S.HELD, S.CANCELLED}),
+    S.HELD: frozenset({S.PENDING, S.CANCELLED}),
+    S.STARTING: frozenset({S.RUNNING, S.PENDING, S.FAILED, S.NODE_FAIL, S.CANCELLED}),
+    S.RUNNING: (FINAL | {S.PREEMPTED, S.PENDING}),
+    S.PREEMPTED: frozenset({S.PENDING, S.CANCELLED}),
+}
+"""What may follow a state. A job goes back from a live state to PENDING only while retries or requeues last."""
+
+
+class AttemptState(models.TextChoices):
+    """A live attempt is STARTING or RUNNING; all others are ends, and an attempt ends exactly once."""
+
+    STARTING = "STARTING", "Starting"
+    RUNNING = "RUNNING", "Running"
+    COMPLETED = "COMPLETED", "Completed"
+    FAILED = "FAILED", "Failed"
+    TIMEOUT = "TIMEOUT", "Time limit"
+    CANCELLED = "CANCELLED", "Cancelled"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY", "Out of memory"
+    NODE_FAIL = "NODE_FAIL", "Node failed"
+    PREEMPTED = "PREEMPTED", "Preempted"
+
+
+class StopReason(models.TextChoices):
+    """Why the portal asks a node to stop a part."""
+
+    CANCEL = "cancel", "cancelled"
+    PREEMPT = "preempt", "preempted"
+    REQUEUE = "requeue", "requeued by hand"
+    PARTNER = "partner", "another part of it ended"
+    SHUTDOWN = "shutdown", "the node is shutting down"

@@ -1,0 +1,87 @@
+"""`python -m portal.launch VERB`: what `./berth` runs inside its virtual environment."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from portal.launch import control, preflight
+from portal.launch.errors import LaunchError
+from portal.launch.layout import SOURCE, Layout, read_json
+from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
+
+
+def default_data() -> str:
+    return os.environ.get("BERTH_DATA_DIR") or str(SOURCE / "var")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./berth", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    up = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
+    up.add_argument("--demo", action="store_true", help="three tenants, four virtual nodes and a workload")
+    up.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default %(default)s)")
+    up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (default %(default)s)")
+    up.add_argument("--detach", action="store_true", help="return once Berth is healthy")
+    up.add_argument("--tls-cert", type=Path, metavar="F", help="PEM certificate, in place of one made here")
+    up.add_argument("--tls-key", type=Path, metavar="F", help="its PEM key")
+    up.add_argument("--insecure", action="store_true", help="plain HTTP although off loopback")
+    down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
+    down.add_argument("--keep-jobs", action="store_true", help="leave running jobs running")
+    status = verbs.add_parser("status", help="say how it is", allow_abbrev=False)
+    status.add_argument("--json", action="store_true")
+    for verb in (up, down, status):
+        verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
+    return parser
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    from portal.launch.detach import up_detached
+    from portal.launch.up import Launch
+
+    options = Options(
+        data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
+        detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
+    )  # fmt: skip
+    preflight.check_transport(
+        host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key
+    )
+    if options.detach:
+        return up_detached([argument for argument in sys.argv[1:] if argument != "--detach"])
+    return Launch(options).run()
+
+
+def manage(arguments: list[str]) -> NoReturn:
+    """Become manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one)."""
+    from portal.launch.programs import portal_environment
+
+    layout = Layout.at(default_data())
+    mode = read_json(layout.mode) or {}
+    environment = portal_environment(
+        layout, redis_url=os.environ.get("REDIS_URL") or mode.get("redis_url", ""), demo=bool(mode.get("demo"))
+    )
+    environment.setdefault("BERTH_BASE_URL", mode.get("base_url", ""))
+    os.chdir(SOURCE)
+    os.execve(sys.executable, [sys.executable, "manage.py", *arguments], environment)  # noqa: S606 - no shell is wanted
+
+
+def main(argv: list[str]) -> int:
+    try:
+        preflight.check_python()
+        if argv[:1] == ["manage"]:
+            manage(argv[1:])
+        arguments = _parser().parse_args(argv)
+        if arguments.verb == "up":
+            return _up(arguments)
+        layout = Layout.at(arguments.data)
+        if arguments.verb == "down":
+            return control.down(layout, keep_jobs=arguments.keep_jobs)
+        return control.status(layout, as_json=arguments.json)
+    except LaunchError as error:
+        print(f"berth: {error}", file=sys.stderr)  # noqa: T201 - the one line a person gets
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

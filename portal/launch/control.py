@@ -1,0 +1,115 @@
+"""`./berth down` and `./berth status`, spoken to a supervisor that runs elsewhere."""
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from portal.launch import health, identity, nodes
+from portal.launch.errors import LaunchError
+from portal.launch.layout import Layout, read_json, write_json
+from portal.launch.lock import SupervisorLock, supervisor_state
+
+DOWN_LIMIT_S = 120.0
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - this is the command's output
+
+
+def down(layout: Layout, *, keep_jobs: bool) -> int:
+    """Ask the supervisor to stop and wait for it; without one, end what a killed one left. Idempotent."""
+    if not layout.run.is_dir():
+        say(f"Berth does not run on {layout.root} (it never has).")
+        return 0
+    state = supervisor_state(layout)
+    if state is None:
+        return _down_leftovers(layout, keep_jobs=keep_jobs)
+    write_json(layout.stop_request, {"keep_jobs": keep_jobs})
+    started = identity.Identity.from_dict(state["supervisor"])
+    os.kill(started.pid, signal.SIGTERM)
+    deadline = time.monotonic() + DOWN_LIMIT_S
+    while identity.is_alive(started):
+        if time.monotonic() > deadline:
+            raise LaunchError(
+                f"The supervisor (pid {started.pid}) did not stop within {DOWN_LIMIT_S:.0f} s.",
+                f"See {layout.logs / 'supervisor.log'}; `kill -9 {started.pid}` and `./berth down` again end it hard.",
+            )
+        time.sleep(0.1)
+    say("Berth is stopped; its running jobs run on." if keep_jobs else "Berth and its jobs are stopped.")
+    return 0
+
+
+def _down_leftovers(layout: Layout, *, keep_jobs: bool) -> int:
+    lock = SupervisorLock(layout.lock)
+    if not lock.acquire():
+        raise LaunchError("Berth is just starting or stopping.", "Wait a moment and run the command again.")
+    with lock:
+        found = identity.leftovers(layout)
+        identity.end(found)
+        crashed = layout.state.exists()
+        if crashed:
+            (nodes.jobs_keep if keep_jobs else nodes.jobs_stop)(layout)
+            layout.state.unlink()
+    if found or crashed:
+        say(f"The supervisor had been killed; ended {len(found)} processes it left.")
+    else:
+        say(f"Berth does not run on {layout.root}.")
+    return 0
+
+
+def status_of(layout: Layout) -> dict[str, Any]:
+    """Everything `status` shows. `state` is running, unhealthy, crashed or stopped."""
+    state = supervisor_state(layout)
+    mode = read_json(layout.mode) or {}
+    if state is None:
+        crashed = bool(read_json(layout.state)) and bool(identity.leftovers(layout))
+        return {"state": "crashed" if crashed else "stopped", "data": str(layout.root), "url": mode.get("base_url")}
+    if "port" not in state:
+        return {"state": "starting", "data": str(layout.root), "url": None, "processes": state["children"]}
+    asked = health.health_ask(host=state["host"], port=state["port"], tls=state["tls"])
+    return {
+        "state": "running" if asked.good else "unhealthy",
+        "data": str(layout.root),
+        "url": state["url"],
+        "demo": state["demo"],
+        "supervisor": state["supervisor"]["pid"],
+        "processes": state["children"],
+        "health": asked.facts,
+        "problem": None if asked.good else asked.words,
+    }
+
+
+def status(layout: Layout, *, as_json: bool) -> int:
+    """0 when all is well, 3 when it does not run (as service scripts answer), 1 when it runs unwell."""
+    facts = status_of(layout)
+    if as_json:
+        json.dump(facts, sys.stdout, indent=2)
+        say("")
+    else:
+        _show(facts)
+    return {"running": 0, "stopped": 3, "crashed": 3}.get(facts["state"], 1)
+
+
+def _show(facts: dict[str, Any]) -> None:
+    sentences = {
+        "running": f"Berth runs at {facts['url']}",
+        "unhealthy": f"Berth runs at {facts['url']} but is not well: {facts.get('problem')}",
+        "starting": "Berth is starting.",
+        "crashed": "Berth's supervisor was killed; `./berth up` brings it back, running jobs included.",
+        "stopped": "Berth does not run; `./berth up` starts it.",
+    }
+    say(sentences[facts["state"]])
+    say(f"data directory {facts['data']}")
+    processes = facts.get("processes", {})
+    if not processes:
+        return
+    width = max(len(name) for name in processes)
+    say(f"\n{'process':{width}}  role    pid      restarts  last end")
+    for name, each in processes.items():
+        last = "-" if each["last_exit"] is None else str(each["last_exit"])
+        say(f"{name:{width}}  {each['role']:6}  {each['pid'] or 'down':<7}  {each['restarts']:<8}  {last}")
+    for name, value in facts.get("health", {}).items():
+        say(f"{name}: {value if not isinstance(value, dict | list) else json.dumps(value)}")

@@ -1,0 +1,76 @@
+"""The demo's people and policy: three tenants that trust each other, each with two users and a token."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from portal.cluster import services as cluster
+from portal.launch.layout import Layout, write_json
+from portal.launch.operator import operator_account, password_generate
+from portal.launch.programs import DEMO_NODES
+from portal.rounds import services as rounds
+from portal.tenants import services as tenants
+from portal.tenants.models import Tenant, User
+
+TICK_S, REPLAN_S = 5, 60
+TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read")
+
+
+@dataclass(frozen=True)
+class Person:
+    username: str
+    tenant: str
+    role: str
+
+
+PEOPLE = (
+    Person("vera", "vision-lab", "manager"),
+    Person("viktor", "vision-lab", "member"),
+    Person("nadia", "nlp-startup", "manager"),
+    Person("nils", "nlp-startup", "member"),
+    Person("sofia", "speech-co", "manager"),
+    Person("sam", "speech-co", "member"),
+)
+
+
+@transaction.atomic
+def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
+    """Make what is missing of the demo; returns the sign-ins to print when something was made."""
+    layout.storage.mkdir(mode=0o700, exist_ok=True)
+    if Tenant.objects.filter(name=PEOPLE[0].tenant).exists():
+        return []
+    operator = operator_account()
+    rounds.settings_update(actor=operator, tick_s=TICK_S, replan_s=REPLAN_S)
+    for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
+        cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)
+    users: dict[str, dict[str, Any]] = {}
+    tokens: dict[str, str] = {}
+    for person in PEOPLE:
+        password = password_generate()
+        user = tenants.user_create(username=person.username, password=password, actor=operator)
+        tenant = Tenant.objects.filter(name=person.tenant).first()
+        if tenant is None:
+            tenant = tenants.tenant_create(name=person.tenant, actor=operator)
+        tenants.membership_add(user=user, tenant=tenant, role=person.role, actor=operator)
+        users[person.username] = {"password": password, "tenant": person.tenant, "role": person.role}
+        if person.tenant not in tokens:
+            tokens[person.tenant] = _token(user, tenant, operator)
+    write_json(layout.demo_users, users)
+    write_json(layout.demo_tokens, tokens)
+    step(f"demo tenants made: {', '.join(tokens)}")
+    return _sign_ins(layout, users)
+
+
+def _token(user: User, tenant: Tenant, operator: User) -> str:
+    _, secret = tenants.token_create(user=user, tenant=tenant, name="demo", scopes=TOKEN_SCOPES, actor=operator)
+    return secret
+
+
+def _sign_ins(layout: Layout, users: dict[str, dict[str, Any]]) -> list[str]:
+    lines = [
+        f"{about['tenant']:12} user {name:8} password {about['password']}   ({about['role']})"
+        for name, about in users.items()
+    ]
+    return [*lines, f"Sign-ins are kept in {layout.demo_users}, API tokens in {layout.demo_tokens}."]

@@ -1,0 +1,77 @@
+"""Asks the portal's `/healthz` over loopback; what it answers decides whether `up` is done."""
+
+import http.client
+import json
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from portal.launch.options import Options
+from portal.launch.tls import Tls
+
+
+@dataclass(frozen=True)
+class Health:
+    """`status` 200, 503, another HTTP status, or None when nobody answered; `facts` is the answer's JSON."""
+
+    status: int | None
+    facts: dict[str, Any]
+    problem: str = ""
+
+    @property
+    def good(self) -> bool:
+        return self.status == http.HTTPStatus.OK
+
+    @property
+    def words(self) -> str:
+        """What is not well, in words."""
+        if self.problem:
+            return self.problem
+        named = self.facts.get("problems") or self.facts
+        return json.dumps(named)
+
+
+def _connection(host: str, port: int, *, tls: bool, limit_s: float) -> http.client.HTTPConnection:
+    if not tls:
+        return http.client.HTTPConnection(host, port, timeout=limit_s)
+    # Loopback to a process of our own, and nothing secret is sent: who answers is known, so the name is not checked.
+    context = ssl._create_unverified_context()  # noqa: S323, SLF001
+    return http.client.HTTPSConnection(host, port, timeout=limit_s, context=context)
+
+
+def loopback_of(host: str) -> str:
+    """The address under which this machine reaches a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host.strip("[]"))  # noqa: S104
+
+
+def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0) -> Health:
+    connection = _connection(loopback_of(host), port, tls=tls, limit_s=limit_s)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        answer = connection.getresponse()
+        return Health(answer.status, _json(answer.read()))
+    except (OSError, http.client.HTTPException, socket.gaierror) as error:
+        return Health(None, {}, problem=f"the portal does not answer ({error})")
+    finally:
+        connection.close()
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return {"answer": body[:200].decode(errors="replace")}
+    return value if isinstance(value, dict) else {"answer": value}
+
+
+def port_answers(options: Options) -> bool:
+    try:
+        with socket.create_connection((loopback_of(options.host), options.port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def ask_for(options: Options, tls: Tls | None) -> Health:
+    return health_ask(host=options.host, port=options.port, tls=tls is not None)

@@ -1,0 +1,110 @@
+"""Which process a pid meant: pid + start time + boot id, so that a reused pid is never taken for ours."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from portal.launch.layout import Layout
+
+# Each process but the agents carries this variable with its data directory; agents do not: a job's shim is their child.
+MARK = "BERTH_SUPERVISED"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process of one boot; `started` is in the kernel's own unit (clock ticks since boot, or seconds)."""
+
+    pid: int
+    started: float
+    boot_id: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "Identity":
+        return cls(pid=int(value["pid"]), started=float(value["started"]), boot_id=str(value["boot_id"]))
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"boot-{psutil.boot_time():.0f}"
+
+
+def _started(pid: int) -> float | None:
+    """When the process started; None when it is gone or only waits to be reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+        return _started_elsewhere(pid)
+    except ProcessLookupError:
+        return None
+    return None if fields[0] in "ZX" else float(fields[19])
+
+
+def _started_elsewhere(pid: int) -> float | None:
+    """The same without /proc (macOS)."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def identity_of(pid: int) -> Identity | None:
+    started = _started(pid)
+    return None if started is None else Identity(pid=pid, started=started, boot_id=boot_id())
+
+
+def is_alive(identity: Identity) -> bool:
+    return identity_of(identity.pid) == identity
+
+
+def _belongs(process: psutil.Process, layout: Layout) -> bool:
+    try:
+        if process.uids().real != os.getuid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.environ().get(MARK) == str(layout.root):
+            return True
+        return _is_agent(process.cmdline(), layout)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _is_agent(argv: list[str], layout: Layout) -> bool:
+    """`python -m workers.agent ... --dir DIR/nodes/NAME`, and not a shim or a job of it."""
+    if argv[1:3] != ["-m", "workers.agent"] or "--dir" not in argv[:-1]:
+        return False
+    return Path(argv[argv.index("--dir") + 1]).parent == layout.nodes
+
+
+def leftovers(layout: Layout) -> list[psutil.Process]:
+    """What a supervisor that died left running here: services and agents, never shims or jobs."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _belongs(process, layout)]
+
+
+def end(processes: list[psutil.Process], *, patience_s: float = 8.0) -> None:
+    """SIGTERM to each, SIGKILL to those that are still there after `patience_s`."""
+    for process in processes:
+        _signal(process, terminate=True)
+    _, stubborn = psutil.wait_procs(processes, timeout=patience_s)
+    for process in stubborn:
+        _signal(process, terminate=False)
+    psutil.wait_procs(stubborn, timeout=patience_s)
+
+
+def _signal(process: psutil.Process, *, terminate: bool) -> None:
+    try:
+        if terminate:
+            process.terminate()
+        else:
+            process.kill()
+    except psutil.NoSuchProcess:
+        return  # it ended by itself: what was wanted

@@ -1,0 +1,69 @@
+"""One supervisor a data directory: an flock the kernel drops when its holder dies, and beside it who holds it."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from portal.launch.errors import LaunchError
+from portal.launch.identity import Identity, identity_of, is_alive
+from portal.launch.layout import Layout, read_json
+
+
+class SupervisorLock:
+    """Held from before the first child starts until after the last has ended. Children do not inherit it (PEP 446)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> bool:
+        """True when this process holds it now; False when another one does."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.fdopen(descriptor, "r+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        me = identity_of(os.getpid())
+        file.truncate(0)
+        file.write("" if me is None else f"{me.pid} {me.started} {me.boot_id}\n")
+        file.flush()
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def lock_or_refuse(layout: Layout) -> SupervisorLock:
+    """The lock, or a LaunchError that gives the running one's URL."""
+    lock = SupervisorLock(layout.lock)
+    if lock.acquire():
+        return lock
+    state = read_json(layout.state) or {}
+    url = state.get("url", "(it is still starting)")
+    raise LaunchError(
+        f"Berth already runs on {layout.root}: {url}",
+        "Open that address, or stop it first with `./berth down`.",
+    )
+
+
+def supervisor_state(layout: Layout) -> dict[str, Any] | None:
+    """What the living supervisor wrote of itself; None when there is none (never started, stopped, or killed)."""
+    state = read_json(layout.state)
+    if state is None or not is_alive(Identity.from_dict(state["supervisor"])):
+        return None
+    return dict(state)

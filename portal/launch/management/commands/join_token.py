@@ -1,0 +1,47 @@
+"""`./berth join-token`: mint a join token and print the line that makes another machine a node."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from portal.cluster import services
+from portal.errors import BerthError
+from portal.launch.layout import Layout, read_json
+from portal.launch.operator import operator_account
+from portal.tenants.models import User
+
+
+class Command(BaseCommand):
+    help = "Print the line that adds a node. The token is shown once and works for one node within its time."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--name", help="the node's name; without it the node gives its own host name")
+        parser.add_argument("--hours", type=float, default=24.0, help="how long the token may be used (default 24)")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        if not 0 < options["hours"] <= 24 * 30:
+            raise CommandError("--hours must be more than 0 and at most 720.")
+        try:
+            actor = operator_account()
+            _, secret = services.join_token_create(
+                actor=actor, name=options["name"], expires_in_s=int(options["hours"] * 3600), uses=1
+            )
+        except User.DoesNotExist as error:
+            raise CommandError("There is no operator yet; run ./berth up once.") from error
+        except BerthError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(join_line(Layout.at(settings.DATA_DIR), secret))
+
+
+def join_line(layout: Layout, secret: str) -> str:
+    """The whole command for the other machine, with the authority's SHA-256 when the certificate is ours."""
+    mode = read_json(layout.mode)
+    if mode is None:
+        raise CommandError("Berth has not been started on this data directory; run ./berth up first.")
+    line = f"./berth node --join {mode['base_url']} --token {secret}"
+    if mode.get("ca_sha256"):
+        line += f" --ca-sha256 {mode['ca_sha256']}"
+    elif mode["base_url"].startswith("http://"):
+        line += " --insecure"
+    return line

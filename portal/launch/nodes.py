@@ -1,0 +1,60 @@
+"""What becomes of the jobs on this machine's nodes when Berth stops: the agent's own command line sees to it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from portal.launch.errors import LaunchError
+from portal.launch.layout import SOURCE, Layout
+from portal.launch.programs import agent_environment
+
+KEEP_HOURS = 24
+STOP_GRACE_S = 10
+STOP_LIMIT_S = 60.0
+
+
+def node_directories(layout: Layout) -> list[Path]:
+    return sorted(path for path in layout.nodes.glob("*") if path.is_dir())
+
+
+def jobs_stop(layout: Layout) -> None:
+    """End every job of every node here: SIGTERM, its grace, SIGKILL."""
+    _each(layout, ["--stop-all", "--grace", str(STOP_GRACE_S)])
+
+
+def jobs_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
+    """Give each shim a maintenance lease, so that its job outlives the pause."""
+    _each(layout, ["--keep-jobs", str(hours)])
+
+
+def _each(layout: Layout, flags: list[str]) -> None:
+    """All nodes at once: each waits for its own jobs. Raises LaunchError naming the node that failed."""
+    started = {
+        directory.name: subprocess.Popen(  # noqa: S603 - our own argv, no shell
+            [sys.executable, "-m", "workers.agent", "--dir", str(directory), *flags],
+            cwd=SOURCE,
+            env=agent_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for directory in node_directories(layout)
+    }
+    failed = []
+    for name, process in started.items():
+        try:
+            output, _ = process.communicate(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+            failed.append(f"{name} (took over {STOP_LIMIT_S:.0f} s)")
+            continue
+        if process.returncode:
+            last = output.strip().splitlines()[-1:] or ["it said nothing"]
+            failed.append(f"{name} ({last[0]})")
+    if failed:
+        raise LaunchError(
+            f"The jobs of {', '.join(failed)} could not be reached.",
+            "They may still run; look with `ps`, or start Berth again with `./berth up`.",
+        )

@@ -1,0 +1,20 @@
+"""What `up` was asked for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
+
+
+@dataclass(frozen=True)
+class Options:
+    """The flags of `./berth up`; `demo` also holds when the data directory was made with it."""
+
+    data: Path
+    demo: bool = False
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    detach: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False

@@ -1,0 +1,152 @@
+"""What must be done to the data directory before the portal starts, done only when something it depends on changed.
+
+Migrations, first accounts and join tokens run in one process with Django; static files are collected in another beside
+it.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from portal.launch.errors import LaunchError
+from portal.launch.layout import SOURCE, Layout, read_json, write_json
+from portal.launch.notices import Notices
+from portal.launch.programs import node_names
+
+REGISTERED_FILE = "node.json"  # the agent keeps its node token there once it has registered
+LIMIT_S = 300.0
+
+
+@dataclass
+class Prepared:
+    """What the preparation hands to the rest of `up`: join tokens by node name, lines to show when all is up."""
+
+    join_tokens: dict[str, str] = field(default_factory=dict)
+    farewell: list[str] = field(default_factory=list)
+
+
+def fingerprint(*, demo: bool) -> str:
+    """Changes whenever a migration, a static file, the requirements, Python or the database's address does."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {demo} {os.environ.get('DATABASE_URL', '')}".encode())
+    digest.update((SOURCE / "requirements.txt").read_bytes())
+    watched = [*SOURCE.glob("portal/*/migrations/*.py"), *(p for p in SOURCE.glob("static/**/*") if p.is_file())]
+    for path in sorted(watched):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(SOURCE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
+    return [name for name in node_names(demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
+
+
+def is_due(layout: Layout, *, demo: bool) -> bool:
+    """An outside database may have been emptied behind our back, so it is looked at every time."""
+    if os.environ.get("DATABASE_URL") or not layout.database.exists():
+        return True
+    stamp = read_json(layout.prepared) or {}
+    return stamp.get("fingerprint") != fingerprint(demo=demo) or bool(nodes_unregistered(layout, demo=demo))
+
+
+def prepare(
+    layout: Layout,
+    *,
+    demo: bool,
+    environment: dict[str, str],
+    notices: Notices,
+    meanwhile: Callable[[], None],
+    between: Callable[[], None],
+) -> Prepared:
+    """Run what is due. `meanwhile` is called once beside it, `between` a few times a second; either may raise."""
+    if not is_due(layout, demo=demo):
+        meanwhile()
+        notices.step("data directory is up to date")
+        return Prepared()
+    static_due = (read_json(layout.prepared) or {}).get("fingerprint") != fingerprint(demo=demo)
+    tasks = [Task("prepare", ["-m", "portal.launch.prepare"], layout, environment)]
+    if static_due or not (layout.root / "static").exists():
+        tasks.append(Task("collectstatic", ["manage.py", "collectstatic", "--noinput", "-v", "0"], layout, environment))
+    try:
+        meanwhile()
+        await_tasks(tasks, notices, between)
+    finally:
+        for task in tasks:
+            task.end()
+    write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
+    return tasks[0].prepared
+
+
+class Task:
+    """One process that prepares something: JSON lines for `up` on standard output, what it logs in logs/NAME.log."""
+
+    def __init__(self, name: str, arguments: list[str], layout: Layout, environment: dict[str, str]) -> None:
+        self.name = name
+        self.log = layout.logs / f"{name}.log"
+        self.prepared = Prepared()
+        self._partial = b""
+        with self.log.open("wb") as errors:
+            self.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
+                [sys.executable, *arguments],
+                cwd=SOURCE,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def read(self, notices: Notices) -> None:
+        """Take what the process has said since the last look."""
+        assert self.process.stdout is not None
+        data = self.process.stdout.read()
+        *lines, self._partial = (self._partial + (data or b"")).split(b"\n")
+        for line in lines:
+            self._take(json.loads(line), notices)
+
+    def _take(self, said: dict[str, object], notices: Notices) -> None:
+        if "step" in said:
+            notices.step(str(said["step"]))
+        if "farewell" in said:
+            self.prepared.farewell.append(str(said["farewell"]))
+        if "join" in said:
+            self.prepared.join_tokens[str(said["join"])] = str(said["token"])
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def last_words(self) -> str:
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "it said nothing"
+
+
+def await_tasks(tasks: list[Task], notices: Notices, between: Callable[[], None]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    running = list(tasks)
+    while running:
+        between()
+        for task in list(running):
+            code = task.process.poll()
+            task.read(notices)
+            if code is None:
+                continue
+            running.remove(task)
+            _check(task, code)
+            if task.name == "collectstatic":
+                notices.step("static files collected")
+        if time.monotonic() > deadline:
+            raise LaunchError(f"Preparing the data directory took over {LIMIT_S:.0f} s.", f"See {tasks[0].log}.")
+        time.sleep(0.1)
+
+
+def _check(task: Task, code: int) -> None:
+    if code != 0:
+        raise LaunchError(f"{task.name} failed: {task.last_words()}", f"The whole story is in {task.log}.")

@@ -1,0 +1,70 @@
+"""The preparation's part that needs Django: `python -m portal.launch.prepare`, started by `up`, speaks JSON lines."""
+
+import json
+import logging
+import os
+import sys
+
+import django
+
+from portal.launch.layout import Layout
+from portal.launch.preparation import nodes_unregistered
+from portal.launch.programs import node_names
+
+JOIN_TOKEN_LIFE_S = 3600
+
+
+def _emit(**said: str) -> None:
+    print(json.dumps(said), flush=True)  # noqa: T201 - read by portal.launch.preparation
+
+
+def step(text: str) -> None:
+    _emit(step=text)
+
+
+def farewell(text: str) -> None:
+    """A line shown when all is up; it may hold a password and never reaches a log."""
+    _emit(farewell=text)
+
+
+def _migrate() -> None:
+    from django.core.management import call_command
+
+    with open(os.devnull, "w") as nothing:  # noqa: PTH123
+        call_command("migrate", interactive=False, verbosity=0, stdout=nothing)
+    step("database migrated")
+
+
+def _join_tokens(layout: Layout, *, demo: bool) -> None:
+    """One token for each node of ours that has not registered yet; good for one use within the hour."""
+    from portal.cluster import services
+    from portal.launch.operator import operator_account
+
+    for name in nodes_unregistered(layout, demo=demo):
+        _, secret = services.join_token_create(
+            actor=operator_account(), name=name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
+        )
+        _emit(join=name, token=secret)
+    step(f"nodes known: {', '.join(node_names(demo=demo))}")
+
+
+def main() -> int:
+    logging.captureWarnings(capture=True)
+    django.setup()
+    from django.conf import settings
+
+    from portal.launch import demo, operator
+
+    layout = Layout.at(settings.DATA_DIR)
+    _migrate()
+    for line in operator.operator_ensure(layout):
+        farewell(line)
+    if settings.DEMO:
+        for line in demo.demo_ensure(layout, step=step):
+            farewell(line)
+    _join_tokens(layout, demo=settings.DEMO)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""The processes of one Berth: their command lines and what each finds in its environment."""
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+from portal.launch.broker import Server
+from portal.launch.identity import MARK
+from portal.launch.layout import Layout
+from portal.launch.options import Options
+from portal.launch.preflight import is_loopback
+from portal.launch.supervisor import Program
+from portal.launch.tls import Tls, names_of_this_machine
+
+# What an agent needs of its surroundings. No database, no broker, no secret: tenants' processes run beside it.
+AGENT_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR",
+    "BERTH_TRUST_TENANTS", "BERTH_LOG_LEVEL",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VirtualNode:
+    """A node of the demo: the same agent and real processes; its GPUs come from the simulated sampler."""
+
+    name: str
+    gpus: int
+    gpu_type: str
+    gpu_memory_mib: int
+    cores: int
+    memory_mib: int
+
+    @property
+    def specification(self) -> str:
+        return (
+            f"gpus={self.gpus},type={self.gpu_type},gpu-memory-mib={self.gpu_memory_mib},"
+            f"cores={self.cores},memory-mib={self.memory_mib}"
+        )
+
+
+DEMO_NODES = (
+    VirtualNode("a100-01", 8, "A100 80 GB", 81920, 64, 524288),
+    VirtualNode("a100-02", 8, "A100 80 GB", 81920, 64, 524288),
+    VirtualNode("rtx-01", 4, "RTX 3090", 24576, 32, 131072),
+    VirtualNode("rtx-02", 4, "RTX 3090", 24576, 32, 131072),
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where this Berth is served: `base_url` is for people and other machines, `local_url` for its own nodes."""
+
+    base_url: str
+    local_url: str
+    allowed_hosts: list[str]
+    tls: Tls | None
+
+
+def site_of(options: Options, tls: Tls | None) -> Site:
+    """The addresses. BERTH_BASE_URL and BERTH_ALLOWED_HOSTS win (a proxy in front knows better)."""
+    scheme = "https" if tls else "http"
+    everywhere = options.host in {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
+    named = socket.gethostname() if everywhere else options.host
+    shown = tls.name if tls else named
+    local = "127.0.0.1" if everywhere or options.host == "localhost" else options.host
+    if tls and tls.authority is None:
+        local = tls.name  # the operator's certificate knows this machine by its public name only
+    base_url = os.environ.get("BERTH_BASE_URL") or f"{scheme}://{_bracketed(shown)}:{options.port}"
+    hosts = ["localhost", "127.0.0.1", "[::1]", base_url.split("//", 1)[1].rsplit(":", 1)[0].rstrip("/")]
+    if not is_loopback(options.host):
+        hosts += [_bracketed(name) for name in names_of_this_machine(options.host)]
+    given = os.environ.get("BERTH_ALLOWED_HOSTS")
+    allowed = given.split(",") if given else list(dict.fromkeys(hosts))
+    return Site(base_url, f"{scheme}://{_bracketed(local)}:{options.port}", allowed, tls)
+
+
+def _bracketed(name: str) -> str:
+    return f"[{name}]" if ":" in name and not name.startswith("[") else name
+
+
+def portal_environment(layout: Layout, *, redis_url: str, demo: bool, site: Site | None = None) -> dict[str, str]:
+    """What portal, worker, beat and `manage` find: ours on top of the caller's (DATABASE_URL passes through)."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONPATH", None)
+    environment |= {
+        "BERTH_DATA_DIR": str(layout.root),
+        "BERTH_DEMO": "1" if demo else "0",
+        "REDIS_URL": redis_url,
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if site is not None:
+        environment["BERTH_BASE_URL"] = site.base_url
+        environment["BERTH_ALLOWED_HOSTS"] = ",".join(site.allowed_hosts)
+    return environment
+
+
+def broker_program(server: Server, layout: Layout) -> Program:
+    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", MARK: str(layout.root)}
+    return Program("redis", "broker", server.argv, environment)
+
+
+def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
+    """Portal, worker and beat. Plannings are short, so two worker processes do; one waits while the other solves."""
+    marked = environment | {MARK: str(layout.root)}
+    python = [sys.executable, "-m"]
+    portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
+              str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
+              "--log-level", "warning"]  # fmt: skip
+    if site.tls:
+        portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
+    worker = [*python, "celery", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
+              "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
+    beat = [*python, "celery", "-A", "portal", "beat", "--scheduler",
+            "django_celery_beat.schedulers:DatabaseScheduler", "--max-interval", "1", "--loglevel",
+            "WARNING"]  # fmt: skip
+    return [
+        Program("portal", "portal", portal, marked),
+        Program("worker", "worker", worker, marked),
+        Program("beat", "beat", beat, marked, patience_s=3.0),
+    ]
+
+
+def node_names(*, demo: bool) -> list[str]:
+    return [node.name for node in DEMO_NODES] if demo else [socket.gethostname()]
+
+
+def agent_environment(join_token: str | None = None) -> dict[str, str]:
+    """A join token goes by the environment: a command line is readable by every user of the machine."""
+    kept = {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
+    own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    return kept | own | ({"BERTH_AGENT_TOKEN": join_token} if join_token else {})
+
+
+def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str]) -> list[Program]:
+    """One agent a virtual node in the demo, else this machine itself."""
+    common = [sys.executable, "-m", "workers.agent", "--url", site.local_url]
+    if site.tls and site.tls.authority_sha256:
+        common += ["--ca-sha256", site.tls.authority_sha256]
+    if site.local_url.startswith("http://") and not is_loopback(site.local_url.split("//")[1].rsplit(":", 1)[0]):
+        common += ["--insecure"]
+    virtual = {node.name: node.specification for node in DEMO_NODES} if demo else {}
+    programs = []
+    for name in node_names(demo=demo):
+        argv = [*common, "--dir", str(layout.nodes / name), "--name", name]
+        if name in virtual:
+            argv += ["--virtual", virtual[name], "--trust-tenants"]
+            argv += ["--storage-domain", "demo", "--storage-dir", str(layout.storage)]
+        programs.append(Program(name, "agent", argv, agent_environment(join_tokens.get(name)), spares_group=True))
+    return programs

@@ -1,0 +1,215 @@
+"""`./berth up`: preflight, lock, broker, preparation, services, nodes, health; then watch until told to stop."""
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from portal.environment import env
+from portal.launch import broker, health, identity, nodes, preflight, preparation, programs
+from portal.launch.errors import LaunchError
+from portal.launch.layout import Layout, read_json, write_json, write_private
+from portal.launch.lock import lock_or_refuse
+from portal.launch.notices import Notices
+from portal.launch.options import Options
+from portal.launch.supervisor import Supervisor
+from portal.launch.tls import Tls, certificate_ensure, certificate_given
+
+HEALTH_LIMIT_S = 120.0
+TICK_S = 0.2
+TELL_AFTER_S = 10.0
+READY_VARIABLE = "BERTH_READY_DESCRIPTOR"
+
+
+class StopRequested(Exception):
+    """SIGINT or SIGTERM came; raised from a tick so that `up` unwinds from wherever it is."""
+
+
+class Launch:
+    """One run of `up`, from its flags to its end."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.layout = Layout.at(options.data)
+        self.layout.prepare()
+        self.demo = options.demo or bool((read_json(self.layout.mode) or {}).get("demo"))
+        self.notices = Notices(self.layout.logs / "supervisor.log")
+        self.supervisor = Supervisor(self.layout, notify=self.notices.step)
+        self._stop = False
+        self._ready_descriptor = os.environ.pop(READY_VARIABLE, None)  # children must not find it
+
+    def run(self) -> int:
+        """Serve until stopped. 0 after an orderly stop; a LaunchError when it cannot start."""
+        preflight.check_disk(self.layout.root)
+        with lock_or_refuse(self.layout):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._on_signal)
+            self.layout.stop_request.unlink(missing_ok=True)
+            try:
+                self._start()
+                while True:
+                    self.tick()
+            except StopRequested:
+                self.notices.step("stopping")
+                self._stop_jobs()
+                return 0
+            finally:
+                self._stop_processes()
+
+    def tick(self) -> None:
+        """One beat of the supervisor; StopRequested when a signal came."""
+        if self._stop:
+            raise StopRequested
+        self.supervisor.tick()
+        time.sleep(TICK_S)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop = True
+
+    def _start(self) -> None:
+        self._end_leftovers()
+        preflight.check_port(self.options.host, self.options.port)
+        tls = self._tls()
+        site = programs.site_of(self.options, tls)
+        if not self.layout.secret_key.exists():
+            write_private(self.layout.secret_key, secrets.token_urlsafe(64))
+        redis_url = self._broker()
+        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
+        ca = {"ca_sha256": tls.authority_sha256 if tls else None}
+        self.supervisor.about = {"url": site.base_url, **about, **ca}
+        write_json(self.layout.mode, {"base_url": site.base_url, "redis_url": redis_url, **about, **ca})
+        environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
+        prepared = preparation.prepare(
+            self.layout,
+            demo=self.demo,
+            environment=environment,
+            notices=self.notices,
+            meanwhile=lambda: self._await_broker(redis_url),
+            between=self.tick,
+        )
+        for program in programs.services(self.options, self.layout, environment=environment, site=site):
+            self.supervisor.start(program)
+        self._until_port_answers()
+        for program in programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens):
+            self.supervisor.start(program)
+        workload = self._workload_begin(environment)
+        self._until_healthy(tls)
+        self._workload_finish(workload)
+        self._farewell(site.base_url, prepared.farewell)
+
+    def _end_leftovers(self) -> None:
+        """A supervisor that was killed leaves its children: end them; running jobs go on and are adopted."""
+        found = identity.leftovers(self.layout)
+        if found:
+            identity.end(found)
+            self.notices.step(f"ended {len(found)} processes of a Berth that was killed; its jobs run on")
+
+    def _tls(self) -> Tls | None:
+        options = self.options
+        if options.tls_cert and options.tls_key:
+            return certificate_given(options.tls_cert, options.tls_key)
+        if preflight.is_loopback(options.host) or options.insecure:
+            return None
+        tls = certificate_ensure(self.layout, options.host)
+        self.notices.step(f"certificate for {tls.name} in {self.layout.tls}")
+        return tls
+
+    def _broker(self) -> str:
+        """The outside server's address, or that of an embedded one, which is started."""
+        given = os.environ.get("REDIS_URL")
+        if given:
+            broker.kombu_url(given)  # a form we do not know is refused here, before anything runs
+            return given
+        server = broker.server_configure(self.layout)
+        self.supervisor.start(programs.broker_program(server, self.layout))
+        return server.url
+
+    def _await_broker(self, redis_url: str) -> None:
+        broker.wait_until_up(redis_url)
+        self.notices.step("broker answers")
+
+    def _workload_begin(self, environment: dict[str, str]) -> preparation.Task | None:
+        """Submit the demo's jobs beside the nodes' start, once in a data directory's life."""
+        if not self.demo or not env("BERTH_DEMO_WORKLOAD") or self.layout.workload.exists():
+            return None
+        return preparation.Task("workload", ["-m", "portal.launch.workload"], self.layout, environment)
+
+    def _workload_finish(self, task: preparation.Task | None) -> None:
+        if task is None:
+            return
+        try:
+            preparation.await_tasks([task], self.notices, self.tick)
+        finally:
+            task.end()
+        write_json(self.layout.workload, {"submitted": True})
+
+    def _until_port_answers(self) -> None:
+        self._wait_for(lambda: health.port_answers(self.options), "The portal did not open its port")
+        self.notices.step("portal answers")
+
+    def _until_healthy(self, tls: Tls | None) -> None:
+        nodes_wanted = sum(child.program.role == "agent" for child in self.supervisor.children.values())
+        last = health.Health(None, {}, "not asked yet")
+
+        tell_at = time.monotonic() + TELL_AFTER_S
+
+        def good() -> bool:
+            nonlocal last, tell_at
+            last = health.ask_for(self.options, tls)
+            missing = nodes_wanted - int(last.facts.get("nodes") or 0)
+            if last.good and missing > 0:
+                last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes have not registered yet")
+            if not last.good and time.monotonic() > tell_at:
+                tell_at += TELL_AFTER_S
+                self.notices.step(f"not healthy yet: {last.words}")
+            return last.good
+
+        try:
+            self._wait_for(good, "Berth did not become healthy")
+        except LaunchError as error:
+            raise LaunchError(f"{error.problem} {last.words}.", error.remedy) from None
+        self.supervisor.about["ready"] = True
+        self.supervisor.write_state()
+        self.notices.step("healthy")
+
+    def _wait_for(self, condition: Callable[[], bool], problem: str) -> None:
+        deadline = time.monotonic() + HEALTH_LIMIT_S
+        while not condition():
+            self.tick()
+            died = [name for name, child in self.supervisor.children.items() if child.restarts >= 4]
+            if died or time.monotonic() > deadline:
+                logs = ", ".join(str(self.layout.logs / f"{name}.log") for name in died or ["portal"])
+                why = f"{' and '.join(died)} keeps dying" if died else f"waited {HEALTH_LIMIT_S:.0f} s"
+                raise LaunchError(f"{problem}: {why}.", f"See {logs}.")
+
+    def _farewell(self, url: str, lines: list[str]) -> None:
+        self.notices.step(f"Berth is up: {url}")
+        for line in lines:
+            self.notices.say(f"  {line}")
+        if self._ready_descriptor is None:
+            self.notices.say(
+                "  Ctrl-C stops Berth and the jobs that run; `./berth down --keep-jobs` leaves jobs running."
+            )
+            return
+        self.notices.detach()
+        os.write(int(self._ready_descriptor), b"ready")
+        os.close(int(self._ready_descriptor))
+
+    def _stop_jobs(self) -> None:
+        """Agents end first; then the jobs they ran are stopped, or given a lease that outlasts the pause."""
+        self.supervisor.stop(["agent"])
+        request = read_json(self.layout.stop_request) or {}
+        if request.get("keep_jobs"):
+            nodes.jobs_keep(self.layout)
+            self.notices.step("running jobs were left running; the next `./berth up` adopts them")
+        else:
+            nodes.jobs_stop(self.layout)
+            self.notices.step("running jobs were stopped")
+
+    def _stop_processes(self) -> None:
+        for roles in (["agent"], ["beat", "worker"], ["portal"], ["broker"]):
+            self.supervisor.stop(roles)
+        self.layout.state.unlink(missing_ok=True)
+        self.notices.step("stopped")

@@ -1,0 +1,51 @@
+"""What every answer passes: the content security policy, and the one place that turns a BerthError into a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STRICT = (
+    "default-src 'none'; script-src 'self'; style-src 'self' {plots}; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; manifest-src 'self'"
+)
+# Plotly sets style attributes and one style element from script; browsers ask for 'unsafe-inline' styles for that.
+PAGE = STRICT.format(plots="'unsafe-inline'")
+# The admin console's theme and Swagger UI bring inline scripts of their own; both are our vendored files.
+RELAXED = PAGE.replace("script-src 'self'", "script-src 'self' 'unsafe-inline' 'unsafe-eval'")
+RELAXED_PREFIXES = ("/admin/", "/api/v1/docs")
+
+
+class ContentSecurityPolicy:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        policy = RELAXED if request.path.startswith(RELAXED_PREFIXES) else PAGE
+        response.headers.setdefault("Content-Security-Policy", policy)
+        return response
+
+
+class BerthErrors:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer a refused request as JSON to programs and as a page to people."""
+        if not isinstance(exception, BerthError):
+            return None
+        if request.path.startswith("/api/") or "application/json" in request.headers.get("Accept", ""):
+            return JsonResponse(exception.envelope(), status=exception.status)
+        template = {403: "errors/403.html", 404: "errors/404.html"}.get(exception.status, "errors/400.html")
+        return render(request, template, {"error": exception}, status=exception.status)

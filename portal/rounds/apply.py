@@ -1,0 +1,61 @@
+"""A plan -> the database, in one transaction: attempts for what was placed, reasons for what was not."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from portal.jobs.services.placing import DoesNotFit, Part, attempt_start
+from portal.jobs.services.waiting import WaitingNote, waiting_note
+from portal.rounds.lease import lease_confirm
+from portal.rounds.models import Planning
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduler.model import Decision, Plan
+
+log = logging.getLogger(__name__)
+
+
+@transaction.atomic
+def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> None:
+    """Apply a plan if its planning still holds the lease; set the record's status, placed and dropped."""
+    if not lease_confirm(holder=holder, number=record.number):
+        record.status = Planning.Status.SUPERSEDED
+        return
+    waiting = [decision for decision in made.decisions if decision.placement is None]
+    for decision in made.decisions:
+        if decision.placement is None:
+            continue
+        try:
+            _place(decision=decision, number=record.number)
+            record.placed += 1
+        except DoesNotFit as error:
+            record.dropped += 1
+            log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
+    waiting_note(notes=[_note(decision) for decision in waiting], now=now)
+    record.status = Planning.Status.APPLIED
+
+
+def _place(*, decision: Decision, number: int) -> None:
+    parts = [
+        Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
+        for piece in decision.placement.pieces
+    ]
+    age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
+    attempt_start(job_id=decision.job, parts=parts, planning_number=number, age=age)
+
+
+def _note(decision: Decision) -> WaitingNote:
+    return WaitingNote(
+        job_id=decision.job,
+        reason=str(decision.reason or ""),
+        figures=dict(decision.figures),
+        inside_window=decision.inside_window,
+        counts=decision.eligible,
+        age_s=decision.age_s,
+        age_source=decision.age_source,
+    )

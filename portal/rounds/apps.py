@@ -1,0 +1,22 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class RoundsConfig(AppConfig):
+    name = "portal.rounds"
+    label = "rounds"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        post_migrate.connect(_schedule, sender=self, dispatch_uid="rounds.schedule")
+
+
+def _schedule(using: str = "default", **_: object) -> None:
+    """Make beat's schedule once its tables exist (they are gone when migrated back to zero)."""
+    from django.db import connections
+
+    from portal.rounds.schedule import schedule_make
+
+    tables = set(connections[using].introspection.table_names())
+    if {"django_celery_beat_periodictask", "rounds_operatorsetting"} <= tables:
+        schedule_make()

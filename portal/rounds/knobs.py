@@ -1,0 +1,43 @@
+"""Every knob an operator may turn, with meaning, unit, default and range: the scheduler's own and the portal's few.
+
+The admin console, the settings reference and the tests read `KNOBS`; values away from their default are rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portal.errors import BerthError
+from portal.rounds.models import OperatorSetting
+from scheduler.errors import InvalidParameter
+from scheduler.policy import PARAMETERS, Parameter, Parameters
+
+PORTAL_KNOBS = (
+    Parameter("replan_s", "Time from one re-plan to the next: the length of a round.", "s", 360.0, 5, 86400),
+    Parameter("planning_keep_days", "How long plannings and their decisions are kept.", "days", 7, 1, 3650),
+    Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
+)
+KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
+_BY_NAME = {knob.name: knob for knob in KNOBS}
+_PORTAL_NAMES = {knob.name for knob in PORTAL_KNOBS}
+
+
+def knob_check(*, name: str, value: Any) -> Any:
+    """Return the value in its knob's kind. Raises BerthError naming the knob and its range."""
+    knob = _BY_NAME.get(name)
+    if knob is None:
+        raise BerthError("unknown_field", f"No setting {name!r}; there are {', '.join(_BY_NAME)}.", field=name)
+    try:
+        return knob.check(value)
+    except InvalidParameter as error:
+        raise BerthError("invalid", str(error), field=name) from error
+
+
+def knobs_current() -> dict[str, Any]:
+    """Return all values in force by name, in one query."""
+    rows = dict(OperatorSetting.objects.values_list("name", "value"))
+    return {knob.name: rows.get(knob.name, knob.default) for knob in KNOBS}
+
+
+def scheduler_parameters(values: dict[str, Any]) -> Parameters:
+    return Parameters.from_mapping({name: value for name, value in values.items() if name not in _PORTAL_NAMES})

@@ -1,0 +1,116 @@
+"""A planning from end to end: take the lease, load a snapshot, ask the scheduler, apply the plan, record it.
+
+The solve stands outside any write transaction; applying checks the planning's number and validates every placement
+against fresh rows, so a planning that was overtaken changes nothing (invariant 6).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.db import transaction
+from django.utils import timezone
+
+from portal.events.services import page_event
+from portal.rounds.apply import plan_apply
+from portal.rounds.decisions import decisions_pack
+from portal.rounds.knobs import knobs_current, scheduler_parameters
+from portal.rounds.lease import lease_release, lease_take, planned_since
+from portal.rounds.models import Planning, Round
+from portal.rounds.snapshot import state_load
+from portal.rounds.utilisation import utilisation_now
+from scheduler.planning import plan
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduler.model import Plan
+
+log = logging.getLogger(__name__)
+
+REPEATS = 20
+"""A holder plans again for nudges that came meanwhile, so often at most; beat's tick sees to the rest."""
+
+
+def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
+    """Plan now unless somebody else does, or has since `nudged_at`. Returns the last planning made, or None."""
+    if nudged_at is not None and planned_since(nudged_at):
+        return None
+    holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
+    planning = None
+    for _ in range(REPEATS):
+        values = knobs_current()
+        number = lease_take(holder=holder, limit_s=scheduler_parameters(values).limit_s)
+        if number is None:
+            return planning
+        try:
+            planning = _plan_once(holder=holder, number=number, values=values)
+        finally:
+            again = lease_release(holder=holder, number=number)
+        if not again:
+            break
+    return planning
+
+
+def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
+    parameters = scheduler_parameters(values)
+    now = timezone.now()
+    began = time.monotonic()
+    record = Planning(
+        number=number,
+        round=_round(now=now, replan_s=values["replan_s"]),
+        started_at=now,
+        status=Planning.Status.FAILED,
+        policy=parameters.policy,
+        parameters=values,
+    )
+    try:
+        state = state_load(now=now, parameters=parameters)
+        record.load_s = time.monotonic() - began
+        made = plan(state, now.timestamp(), parameters, np.random.default_rng(number), time.monotonic)
+        record.plan_s = time.monotonic() - began - record.load_s
+        _fill(record=record, made=made)
+        plan_apply(made=made, record=record, holder=holder, now=now)
+        record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
+    except Exception as error:
+        record.error = f"{type(error).__name__}: {error}"
+        log.exception("planning %s failed", number)
+        _save(record)
+        raise
+    _save(record)
+    return record
+
+
+def _round(*, now: datetime, replan_s: float) -> Round:
+    """Return the present round; a new one begins once the last is `replan_s` old."""
+    last = Round.objects.order_by("-number").first()
+    if last is not None and (now - last.started_at).total_seconds() < replan_s:
+        return last
+    if last is not None:
+        Round.objects.filter(pk=last.pk, ended_at=None).update(ended_at=now)
+    return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults={"started_at": now})[0]
+
+
+def _fill(*, record: Planning, made: Plan) -> None:
+    record.queue_length = made.queue_length
+    record.window_jobs = made.window_jobs
+    record.solver = asdict(made.solver)
+    record.metrics = {
+        **asdict(made.metrics),
+        "utilisation": utilisation_now(),
+        "window_gpus": made.window_gpus,
+        "faults": [asdict(fault) for fault in made.faults],
+    }
+    record.decisions = decisions_pack(made)
+
+
+def _save(record: Planning) -> None:
+    with transaction.atomic():
+        record.save()
+        page_event(stream="cluster", topic="planning")

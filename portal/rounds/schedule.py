@@ -1,0 +1,20 @@
+"""Beat's schedule, as rows: made after every migrate and whenever the operator changes the tick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from portal.rounds.knobs import knobs_current
+
+FIXED_S = {"jobs.reconcile": 5, "cluster.roll_up": 3600, "rounds.expire": 3600}
+
+
+def schedule_make(**_: Any) -> None:
+    """Set every periodic task's interval: plannings by the operator's tick, the others fixed."""
+    for task, every_s in {"rounds.plan": knobs_current()["tick_s"], **FIXED_S}.items():
+        interval, _ = IntervalSchedule.objects.get_or_create(every=max(1, round(every_s)), period="seconds")
+        PeriodicTask.objects.update_or_create(
+            name=task, defaults={"task": task, "interval": interval, "enabled": True, "expire_seconds": 60}
+        )

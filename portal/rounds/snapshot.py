@@ -1,0 +1,205 @@
+"""Database -> scheduler: one snapshot of nodes, queue, running jobs and history, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q
+
+from portal.cluster.models import GpuType, Node
+from portal.jobs.models import Allocation, Job, JobDependency
+from portal.jobs.services.submission import dependencies_open
+from portal.jobs.states import FINAL, JobState
+from portal.tenants.models import Tenant
+from scheduler import model
+from scheduler.estimator.cores import start_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.policy import Parameters
+
+HISTORY_JOBS = 2000
+"""Finished jobs behind the medians of `age`: the latest so many."""
+
+
+def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
+    """Read the snapshot. Times in it are Unix seconds."""
+    parts = list(
+        Allocation.objects.filter(released_at=None)
+        .select_related("attempt__job")
+        .prefetch_related("gpu_allocations__gpu")
+        .order_by("attempt_id", "rank")
+    )
+    return model.ClusterState(
+        nodes=_nodes(parts),
+        jobs=_jobs(now=now, parameters=parameters),
+        running=_running(parts),
+        tenants=[
+            model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
+            for t in Tenant.objects.all()
+        ],
+        gpu_speeds=dict(GpuType.objects.values_list("name", "relative_speed")),
+        ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
+        history=_history(),
+    )
+
+
+def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
+    gpus, cores, memory, tenants = defaultdict(set), defaultdict(set), defaultdict(int), defaultdict(set)
+    for part in parts:
+        gpus[part.node_id].update(held.gpu.index for held in part.gpu_allocations.all() if held.released_at is None)
+        cores[part.node_id].update(part.core_ids)
+        memory[part.node_id] += part.memory_mib
+        tenants[part.node_id].add(part.attempt.job.tenant_id)
+    rows = Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
+    return [
+        _node(node=n, used_gpus=gpus[n.pk], used_cores=cores[n.pk], used_mib=memory[n.pk], tenants=tenants[n.pk])
+        for n in rows
+    ]
+
+
+def _node(*, node: Node, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
+    present = [gpu.index for gpu in node.gpus.all() if gpu.missing_since is None]
+    return model.Node(
+        id=node.pk,
+        name=node.name,
+        gpu_type=node.gpu_type.name if node.gpu_type and present else None,
+        gpus_total=len(present),
+        idle_gpus=tuple(index for index in sorted(present) if index not in used_gpus),
+        cores_total=node.cores,
+        idle_cores=tuple(core for core in range(node.cores) if core not in used_cores),
+        memory_total_mib=node.memory_mib,
+        idle_memory_mib=max(0, node.memory_mib - used_mib),
+        storage_domain=node.storage_domain,
+        schedulable=node.is_schedulable,
+        unavailable_because="" if node.is_schedulable else node.health,
+        single_account=node.single_account,
+        trusts_tenants=node.trusts_tenants or settings.DEMO,
+        tenants=frozenset(tenants),
+    )
+
+
+def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
+    """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
+    open_ones = JobDependency.objects.filter(dependencies_open())
+    rows = (
+        Job.objects.runnable()
+        .filter(state__in=[JobState.PENDING, JobState.HELD], cancel_requested_at=None)
+        .annotate(
+            blocked=Exists(open_ones.filter(Q(job=OuterRef("pk")) | Q(job=OuterRef("array_id")))),
+        )
+        .order_by("pk")
+    )
+    return [_job(job=row, now=now, parameters=parameters) for row in rows]
+
+
+def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
+    reason = None
+    if job.state == JobState.HELD:
+        reason = model.Reason.HELD
+    elif job.blocked:
+        reason = model.Reason.DEPENDENCY
+    waiting_s = (now - job.waiting_since).total_seconds() if job.waiting_since else 0.0
+    return model.Job(
+        id=job.pk,
+        tenant=job.tenant_id,
+        requirement=tuple(job.gpus),
+        submitted_s=job.submitted_at.timestamp(),
+        gpu_types=frozenset(job.gpu_types),
+        cores=cores_wanted(job=job, parameters=parameters),
+        memory_mib=job.memory_mib or 0,
+        priority=job.priority,
+        wait_s=job.waited_s + max(0.0, waiting_s),
+        age_s=job.age_s if job.started_at else None,
+        owner=job.owner_id,
+        category=job.category,
+        expected_duration_s=job.expected_duration_s,
+        total_samples=job.samples,
+        eligible=reason is None,
+        ineligible_reason=reason,
+        checkpoint_domain=job.checkpoint_domain or None,
+    )
+
+
+def cores_wanted(*, job: Any, parameters: Parameters) -> int:
+    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8."""
+    if list(job.gpus) == [0]:
+        return job.cores or 1
+    if job.cores_per_gpu:
+        return job.cores_per_gpu
+    return start_cores(
+        category=job.category,
+        tuned={},
+        pipelined=bool(job.pipelined),
+        model_parameters=job.parameters,
+        large_model_parameters=parameters.large_model_parameters,
+        heavy_between_iterations=bool(job.heavy_between_iterations),
+    )
+
+
+def _running(parts: Iterable[Allocation]) -> list[model.Running]:
+    by_attempt: dict[int, list[Allocation]] = defaultdict(list)
+    for part in parts:
+        by_attempt[part.attempt_id].append(part)
+    return [_running_one(held) for held in by_attempt.values()]
+
+
+def _running_one(parts: list[Allocation]) -> model.Running:
+    attempt = parts[0].attempt
+    pieces = tuple(
+        model.Piece(
+            node=part.node_id,
+            gpus=tuple(held.gpu.index for held in part.gpu_allocations.all() if held.released_at is None),
+            cores=tuple(part.core_ids),
+            memory_mib=part.memory_mib,
+        )
+        for part in parts
+    )
+    return model.Running(
+        job=attempt.job_id,
+        tenant=attempt.job.tenant_id,
+        pieces=pieces,
+        started_s=(attempt.started_at or attempt.created_at).timestamp(),
+        requirement=tuple(attempt.job.gpus),
+        elastic=attempt.job.checkpointable and len(attempt.job.gpus) > 1,
+    )
+
+
+def ended_since(moment: datetime) -> list[model.Ended]:
+    """Return waiting time and age of the jobs that ended after `moment`, for RAQLR."""
+    rows = Job.objects.runnable().filter(ended_at__gt=moment, age_s__gt=0, state__in=FINAL)
+    return [
+        model.Ended(ended_s=ended_at.timestamp(), wait_s=waited_s, age_s=age_s)
+        for ended_at, waited_s, age_s in rows.values_list("ended_at", "waited_s", "age_s")
+    ]
+
+
+def _history() -> model.RunHistory:
+    """Medians of what completed jobs took, over the latest HISTORY_JOBS of them (section 3's fallbacks)."""
+    rows = (
+        Job.objects.runnable()
+        .filter(state=JobState.COMPLETED, started_at__isnull=False)
+        .order_by("-ended_at")
+        .values_list("owner_id", "tenant_id", "category", "started_at", "ended_at", "expected_duration_s")[
+            :HISTORY_JOBS
+        ]
+    )
+    ratios, by_tenant, by_category, every = defaultdict(list), defaultdict(list), defaultdict(list), []
+    for owner, tenant, category, started_at, ended_at, declared_s in rows:
+        took_s = max(0.0, (ended_at - started_at).total_seconds())
+        by_tenant[tenant, category].append(took_s)
+        by_category[category].append(took_s)
+        every.append(took_s)
+        if declared_s:
+            ratios[owner].append(took_s / declared_s)
+    return model.RunHistory(
+        declared_ratio={owner: median(values) for owner, values in ratios.items()},
+        tenant_category_s={key: median(values) for key, values in by_tenant.items()},
+        category_s={key: median(values) for key, values in by_category.items()},
+        cluster_s=median(every) if every else None,
+    )

@@ -1,0 +1,25 @@
+"""Celery's two errands here. A message carries nothing that matters: a lost one is made good by the next tick."""
+
+from datetime import datetime, timedelta
+
+from celery import shared_task
+from django.utils import timezone
+
+from portal.rounds.knobs import knobs_current
+from portal.rounds.models import Planning, Round
+from portal.rounds.planning import planning_run
+
+
+@shared_task(name="rounds.plan")
+def plan(nudged_at: str | None = None) -> int | None:
+    made = planning_run(nudged_at=datetime.fromisoformat(nudged_at) if nudged_at else None)
+    return made.number if made else None
+
+
+@shared_task(name="rounds.expire")
+def expire() -> int:
+    """Delete plannings older than the operator keeps them, and rounds without any."""
+    limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
+    count, _ = Planning.objects.filter(started_at__lt=limit).delete()
+    Round.objects.filter(plannings=None, started_at__lt=limit).delete()
+    return count

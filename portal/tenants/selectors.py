@@ -1,0 +1,28 @@
+"""Read who belongs where."""
+
+from __future__ import annotations
+
+from portal.tenants.models import Membership, Tenant, User
+
+MEMBER_PRIORITY_CEILING = 0
+MANAGER_PRIORITY_CEILING = 100
+
+
+def role_of(*, user: User, tenant: Tenant) -> str | None:
+    """Return `operator`, `manager`, `member`, or None for an outsider."""
+    if user.is_operator:
+        return "operator"
+    return Membership.objects.filter(user=user, tenant=tenant).values_list("role", flat=True).first()
+
+
+def priority_ceiling(*, user: User, tenant: Tenant) -> int:
+    role = role_of(user=user, tenant=tenant)
+    return MEMBER_PRIORITY_CEILING if role in {None, "member"} else MANAGER_PRIORITY_CEILING
+
+
+def tenants_of(user: User) -> list[Tenant]:
+    """Return the active tenants for which a user may submit: the own ones; for an operator without any, all."""
+    own = Tenant.objects.filter(memberships__user=user, is_active=True)
+    if user.is_operator and not own.exists():
+        return list(Tenant.objects.filter(is_active=True))
+    return list(own)

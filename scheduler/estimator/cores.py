@@ -1,0 +1,39 @@
+"""Where the search for a job's CPU cores starts (CODA V-B.1; algorithms.md section 8), in cores per GPU.
+
+The owner's past jobs of the same category give their largest tuned number; with no such past 3 (cv), 5 (nlp), 5
+(speech); with no category the owner's whole past; with nothing at all 4. Then -1 if pipelined, -1 if the model is
+large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes a job gets at most 2 per
+GPU (our reading of "no more than two cores").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CATEGORY_CORES: Mapping[str, int] = {"cv": 3, "nlp": 5, "speech": 5}
+DEFAULT_CORES = 4
+DISTRIBUTED_CORES = 2
+
+
+def start_cores(
+    *,
+    category: str | None,
+    tuned: Mapping[str | None, int],
+    pipelined: bool = False,
+    model_parameters: int | None = None,
+    large_model_parameters: int = 100_000_000,
+    heavy_between_iterations: bool = False,
+) -> int:
+    """N_start per GPU. `tuned`: the owner's largest tuned number per category of its past jobs (None = no category)."""
+    large = model_parameters is not None and model_parameters > large_model_parameters
+    start = _from_past(category, tuned) - pipelined - large + heavy_between_iterations
+    return max(1, start)
+
+
+def _from_past(category: str | None, tuned: Mapping[str | None, int]) -> int:
+    if category is not None:
+        return tuned.get(category) or CATEGORY_CORES.get(category, DEFAULT_CORES)
+    return max(tuned.values(), default=DEFAULT_CORES)

@@ -1,0 +1,88 @@
+"""Latency ratio fairness (Hops 3.6, eq. 6-9; algorithms.md section 3): how long a job waits against how long it runs.
+
+    LR_i  = wait_i / age_i
+    age_i = sum_j P(type = j) * total_samples_i / (throughput_ij * R_avg_i)      P(type = j) = N_j / N (GPUs)
+
+P is renormalised over the types the job may use, R_avg is the mean of its requirement set, throughput is per GPU.
+Without samples `age` is the first known of: the declared duration times the owner's median actual/declared ratio
+(clipped to 0.2-5, so that under-declaring does not pay), the median run time of the tenant's jobs of the category, of
+the category, of the cluster, one hour. Never less than one tick.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model import Job, RunHistory
+
+RATIO_LOW, RATIO_HIGH = 0.2, 5.0
+LAST_RESORT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """Expected run time without waiting, and which rule gave it (shown on the job's page)."""
+
+    age_s: float
+    source: str
+
+
+def latency_ratio(wait_s: float, age_s: float) -> float:
+    """LR; the age is at least a tick, so this is always finite."""
+    return wait_s / age_s
+
+
+def age_of(
+    job: Job,
+    history: RunHistory,
+    *,
+    tick_s: float,
+    samples_per_s: Mapping[str, float] | None = None,
+    gpus_by_type: Mapping[str, int] | None = None,
+) -> Age:
+    """The job's age. `samples_per_s`: measured or modelled per-GPU throughput by type, where an estimator knows it."""
+    if job.age_s is not None:
+        return Age(max(job.age_s, tick_s), "fixed at first start")
+    modelled = age_from_samples(job, samples_per_s or {}, gpus_by_type or {})
+    age_s, source = (modelled, "samples") if modelled is not None else _from_history(job, history)
+    return Age(max(age_s, tick_s), source)
+
+
+def age_from_samples(job: Job, samples_per_s: Mapping[str, float], gpus_by_type: Mapping[str, int]) -> float | None:
+    """Eq. 9 over the types that the job may use, that exist and whose throughput is known; None when there is none."""
+    if job.total_samples is None or job.is_cpu:
+        return None
+    counts = {
+        name: count
+        for name, count in gpus_by_type.items()
+        if count and name in samples_per_s and (not job.gpu_types or name in job.gpu_types)
+    }
+    for name in counts:
+        if not (math.isfinite(samples_per_s[name]) and samples_per_s[name] > 0):
+            raise InvalidJob(job.id, f"throughput on {name} is {samples_per_s[name]}; it must be a number above 0")
+    if not counts:
+        return None
+    mean_requirement = sum(job.requirement) / len(job.requirement)
+    return math.fsum(
+        count / sum(counts.values()) * job.total_samples / (samples_per_s[name] * mean_requirement)
+        for name, count in counts.items()
+    )
+
+
+def _from_history(job: Job, history: RunHistory) -> tuple[float, str]:
+    if job.expected_duration_s is not None:
+        ratio = history.declared_ratio.get(job.tenant if job.owner is None else job.owner, 1.0)
+        return job.expected_duration_s * min(RATIO_HIGH, max(RATIO_LOW, ratio)), "declared"
+    medians = (
+        (history.tenant_category_s.get((job.tenant, job.category)), "tenant's jobs of the category"),
+        (history.category_s.get(job.category), "jobs of the category"),
+        (history.cluster_s, "jobs of the cluster"),
+    )
+    return next(((age_s, source) for age_s, source in medians if age_s is not None), (LAST_RESORT_S, "assumed"))

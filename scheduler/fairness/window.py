@@ -1,0 +1,58 @@
+"""Hops' service window (Hops 3.6): only the head of the queue has a chance to be placed.
+
+From the head on, the minimum requirements R_1 are added up until they reach the GPUs on nodes that are up; the job that
+reaches them is the last inside. With tenants' quotas (ours): what a tenant adds counts only as far as its quota can
+still be used, and its jobs stop joining once their sum reaches its whole quota, so that neither a window full of jobs
+that cannot start, nor a window without end, results. Without quotas it is exactly the paper's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Who may be placed, in queue order, and the sum of minimum requirements that closes the window."""
+
+    picked: tuple[Ranked, ...]
+    gpus: int
+    sated: frozenset[int]  # jobs passed over because their tenant's jobs ahead ask for its whole quota
+
+
+def fill(queue: Sequence[Ranked], ledger: Ledger, size: float) -> Window:
+    """The window over the GPU jobs of the queue; `size` multiplies the GPUs on nodes that are up."""
+    capacity = round(ledger.gpus_up * size)
+    picked: list[Ranked] = []
+    asked: dict[int, int] = {}  # tenant -> sum of its picked R_1
+    sated: set[int] = set()
+    counted = 0
+    for ranked in queue:
+        if counted >= capacity:
+            break
+        tenant, gpus = ranked.job.tenant, ranked.job.min_gpus
+        before = asked.get(tenant, 0)
+        if _sated(tenant, before, ledger):
+            sated.add(ranked.job.id)
+            continue
+        asked[tenant] = before + gpus
+        counted += _usable(tenant, asked[tenant], ledger) - _usable(tenant, before, ledger)
+        picked.append(ranked)
+    return Window(tuple(picked), capacity, frozenset(sated))
+
+
+def _sated(tenant: int, asked: int, ledger: Ledger) -> bool:
+    quotas = ledger.quotas.get(tenant)
+    return quotas is not None and quotas.gpu_quota is not None and asked >= quotas.gpu_quota
+
+
+def _usable(tenant: int, asked: int, ledger: Ledger) -> int:
+    allowance = ledger.allowances.get(tenant)
+    return asked if allowance is None or allowance.gpus is None else min(asked, max(0, allowance.gpus))

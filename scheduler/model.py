@@ -1,0 +1,320 @@
+"""What the scheduler is told and what it answers: frozen values, no behaviour beyond arithmetic on their own fields.
+
+Ids are the caller's integers; they order nodes ("id order" of section 5) and break ties. Times are seconds on the
+caller's clock, memory is MiB. Whoever builds these values fills them; `scheduler.validation` checks them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Clock = Callable[[], float]
+"""A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""
+
+Figures = Mapping[str, Any]
+"""JSON-able figures behind a reason; they never hold an id or a name of another tenant."""
+
+
+class Reason(StrEnum):
+    """Why a job is not placed (algorithms.md section 7): the fixed vocabulary, verbatim on page, REST and CLI."""
+
+    OUTSIDE_WINDOW = "outside-window"
+    TENANT_QUOTA = "tenant-quota"
+    NO_NODE_WITH_TYPE = "no-node-with-type"
+    NOT_ENOUGH_IDLE_GPUS = "not-enough-idle-gpus"
+    NOT_ENOUGH_MEMORY = "not-enough-memory"
+    NOT_ENOUGH_CORES = "not-enough-cores"
+    GPUS_SCATTERED = "gpus-scattered"
+    LOST_TO_HIGHER_PRIORITY = "lost-to-higher-priority"
+    DEPENDENCY = "dependency"
+    HELD = "held"
+    PROFILING = "profiling"
+    SOLVER_LIMIT = "solver-limit"
+    INVALID = "invalid"
+    NOT_PLANNED_YET = "not-planned-yet"
+    NODES_UNAVAILABLE = "nodes-unavailable"
+    RESERVED = "reserved"
+    TENANT_NOT_TRUSTED = "tenant-not-trusted"
+    CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
+
+
+class Result(StrEnum):
+    """What a planning decided about a job."""
+
+    PLACED = "placed"
+    WAITING = "waiting"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One server. `idle_*` is what this planning may hand out there; not `schedulable` = it gets no new jobs now."""
+
+    id: int
+    name: str
+    gpu_type: str | None = None
+    gpus_total: int = 0
+    idle_gpus: tuple[int, ...] = ()
+    cores_total: int = 0
+    idle_cores: tuple[int, ...] = ()
+    memory_total_mib: int = 0
+    idle_memory_mib: int = 0
+    storage_domain: str = ""  # "" = the node's own disk, read by nobody else
+    schedulable: bool = True
+    unavailable_because: str = ""  # e.g. "unreachable", "draining"; shown with `nodes-unavailable`
+    single_account: bool = False  # every job there runs as one account
+    trusts_tenants: bool = True  # the operator declared that tenants may share that account
+    tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+
+    @property
+    def domain(self) -> str:
+        """The storage domain in which a checkpoint written here can be read."""
+        return self.storage_domain or f"node:{self.id}"
+
+    @property
+    def exclusive_tenant(self) -> bool:
+        """One tenant at a time: a shared account without declared trust (architecture.md, single-account mode)."""
+        return self.single_account and not self.trusts_tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all."""
+
+    id: int
+    tenant: int
+    requirement: tuple[int, ...]  # R: the GPU counts the tenant accepts, ascending
+    submitted_s: float = 0.0
+    gpu_types: frozenset[str] = frozenset()  # empty = any
+    cores: int = 1
+    memory_mib: int = 0
+    priority: int = 0  # among the tenant's own jobs only
+    wait_s: float = 0.0  # eligible waiting time so far, over all attempts
+    age_s: float | None = None  # fixed at the first start; None = estimated anew by each planning
+    owner: int | None = None  # the submitter, whose record corrects `expected_duration_s`; None = the tenant
+    category: str | None = None
+    expected_duration_s: float | None = None
+    total_samples: float | None = None
+    eligible: bool = True
+    ineligible_reason: Reason | None = None  # `held` or `dependency` when not eligible
+    ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
+    checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.requirement == (0,)
+
+    @property
+    def min_gpus(self) -> int:
+        """R_1."""
+        return self.requirement[0]
+
+    @property
+    def min_cores(self) -> int:
+        """The hard need: one core per GPU of R_1; all of them for a CPU job."""
+        return self.cores if self.is_cpu else self.min_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A job's concrete part of one node: GPU indices, core ids, memory."""
+
+    node: int
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a job runs: one piece per node, in node order (rank 0 first)."""
+
+    job: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(piece.gpus) for piece in self.pieces)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(piece.cores) for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A live attempt, starting or running. Its resources are absent from the nodes' idle ones."""
+
+    job: int
+    tenant: int
+    pieces: tuple[Piece, ...]
+    started_s: float = 0.0
+    requirement: tuple[int, ...] = ()
+    elastic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A configuration's part of one node, in numbers only."""
+
+    node: int
+    gpus: int
+    cores: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A possible placement `{node: (gpus, cores, memory)}` with its estimated throughput T and where that came from."""
+
+    job: int
+    shares: tuple[Share, ...]
+    throughput: float
+    source: str
+
+    @property
+    def gpus(self) -> int:
+        return sum(share.gpus for share in self.shares)
+
+    @property
+    def cores(self) -> int:
+        return sum(share.cores for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant. Quotas are hard caps on what its running jobs hold at one time; None = none."""
+
+    id: int
+    weight: float = 1.0
+    gpu_quota: int | None = None
+    core_quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that ended, for RAQLR: its waiting time and its age."""
+
+    ended_s: float
+    wait_s: float
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """What earlier jobs took, in medians, for the fallbacks of `age` (section 3). Absent keys mean "no such past"."""
+
+    declared_ratio: Mapping[int, float] = field(default_factory=dict)  # owner (or tenant) -> actual / declared
+    tenant_category_s: Mapping[tuple[int, str | None], float] = field(default_factory=dict)
+    category_s: Mapping[str | None, float] = field(default_factory=dict)
+    cluster_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1)."""
+
+    nodes: Sequence[Node]
+    jobs: Sequence[Job]
+    running: Sequence[Running] = ()
+    tenants: Sequence[Tenant] = ()
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+    ended: Sequence[Ended] = ()
+    history: RunHistory = field(default_factory=RunHistory)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about one job, and why: the very object the job's page shows."""
+
+    job: int
+    result: Result
+    reason: Reason | None  # None when placed
+    figures: Figures
+    rank: int | None = None  # 1 = first in the queue; None = not in the queue (held, dependency, invalid ...)
+    latency_ratio: float | None = None
+    wait_s: float = 0.0
+    age_s: float | None = None
+    age_source: str = ""
+    inside_window: bool = False
+    eligible: bool = False  # as of the end of this planning: waiting from now on counts as wait_s
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SolverFigures:
+    """How the placement was found. `incumbent`: whose plan was taken (`ilp`, `greedy`; `none` = nothing to solve)."""
+
+    formulation: str = "none"
+    status: str = "not-needed"  # optimal | gap | time-limit | failed | not-needed
+    incumbent: str = "none"
+    candidates: int = 0  # configurations generated
+    variables: int = 0
+    constraints: int = 0
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None  # proven, relative
+    gap_allowed: float | None = None
+    topped_up: int = 0  # jobs placed greedily on what the solve left
+    build_s: float = 0.0
+    solve_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The cluster as this planning leaves it (section 10). Rates are None where there is nothing to divide by."""
+
+    gpus_total: int
+    gpus_allocated: int
+    gpus_idle: int
+    cores_total: int
+    cores_allocated: int
+    gpu_active_rate: float | None
+    cpu_active_rate: float | None
+    fragments_cores: int  # kind 1
+    fragments_scattered: int  # kind 2
+    fragment_rate: float | None
+    queue_length: int  # eligible jobs still waiting
+    waiting_by_reason: Mapping[str, int]
+    live_lr_mean: float | None
+    live_lr_max: float | None
+    raqlr: float | None  # None = no job ended in the last `raqlr_hours`
+    raqlr_jobs: int
+    raqlr_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node or job that was set aside, with the error's sentence."""
+
+    subject: str
+    key: int | str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue."""
+
+    policy: str
+    now_s: float
+    decisions: tuple[Decision, ...]
+    solver: SolverFigures
+    metrics: Metrics
+    queue_length: int  # jobs that took part in the order, before placing
+    window_jobs: int
+    window_gpus: int  # the GPUs that closed the window
+    total_s: float = 0.0
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        return tuple(decision.placement for decision in self.decisions if decision.placement is not None)
+
+    def as_json(self) -> str:
+        """Canonical JSON: the same plan is the same bytes."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)

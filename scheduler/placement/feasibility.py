@@ -1,0 +1,122 @@
+"""Could a job's smallest size be placed on what is offered, and if not, which need fails first? (sections 5 and 7)
+
+Needs are added one after another - GPUs, the checkpoint's storage domain, trust between tenants, memory, cores - so the
+first level at which nothing is left is the reason. The same question is put to what is idle, to whole nodes that are up
+("would it ever start?") and to all nodes ("would it start if every node were back?").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import Job, Node
+    from scheduler.placement.ledger import Ledger
+
+
+class Level(IntEnum):
+    """A need; each level includes those before it."""
+
+    GPUS = 0
+    CHECKPOINT = 1
+    TRUST = 2
+    MEMORY = 3
+    CORES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one node offers; `admits` says whether a tenant's job may be there beside what runs."""
+
+    node: Node
+    gpus: int
+    cores: int
+    memory_mib: int
+    tenants: frozenset[int] = frozenset()
+
+    def admits(self, tenant: int) -> bool:
+        return not self.node.exclusive_tenant or self.tenants <= {tenant}
+
+
+def idle_offers(ledger: Ledger) -> list[Offer]:
+    """What is idle on schedulable nodes, in id order."""
+    return [Offer(r.node, len(r.gpus), len(r.cores), r.memory_mib, r.tenants) for r in ledger.rooms.values()]
+
+
+def whole_offers(nodes: Iterable[Node]) -> list[Offer]:
+    """Whole nodes, as if nothing ran there."""
+    return [Offer(node, node.gpus_total, node.cores_total, node.memory_total_mib) for node in nodes]
+
+
+def type_allowed(job: Job, node: Node) -> bool:
+    """Whether the node's GPUs are of a type that the job may use. Any node serves a CPU job."""
+    return job.is_cpu or (node.gpus_total > 0 and (not job.gpu_types or node.gpu_type in job.gpu_types))
+
+
+def domain_allowed(job: Job, node: Node) -> bool:
+    return job.checkpoint_domain is None or node.domain == job.checkpoint_domain
+
+
+def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
+    """GPUs of the largest node of each type, counting nodes that are down: a job is not spread because one is away."""
+    largest: dict[str, int] = {}
+    for node in nodes:
+        if node.gpu_type is not None:
+            largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus_total)
+    return largest
+
+
+def usable(job: Job, offer: Offer, level: Level) -> bool:
+    """Whether the job may go to this node at all, by the needs up to `level` that concern the node as a whole."""
+    return (
+        type_allowed(job, offer.node)
+        and (level < Level.CHECKPOINT or domain_allowed(job, offer.node))
+        and (level < Level.TRUST or offer.admits(job.tenant))
+    )
+
+
+def possible(job: Job, offers: Sequence[Offer], level: Level, largest: dict[str, int]) -> bool:
+    """Whether R_1 (or the CPU job) can be placed on the offers when only the needs up to `level` count."""
+    reachable = [offer for offer in offers if usable(job, offer, level)]
+    if job.is_cpu:
+        return any(_cpu_fits(job, offer, level) for offer in reachable)
+    if any(aggregated_gpus(job, offer, level) >= job.min_gpus for offer in reachable):
+        return True
+    spread = [offer for offer in reachable if job.min_gpus > largest.get(offer.node.gpu_type or "", 0)]
+    by_type: dict[str | None, int] = {}
+    for offer in spread:
+        part = distributed_gpus(job, offer, job.min_gpus, level)
+        by_type[offer.node.gpu_type] = by_type.get(offer.node.gpu_type, 0) + part
+    return any(gpus >= job.min_gpus for gpus in by_type.values())
+
+
+def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) -> Level | None:
+    """The level at which nothing is left; None = it can be placed."""
+    if possible(job, offers, Level.CORES, largest):
+        return None
+    return next(level for level in Level if not possible(job, offers, level, largest))
+
+
+def aggregated_gpus(job: Job, offer: Offer, level: Level = Level.CORES) -> int:
+    """GPUs a one-node placement could have there: all or, for want of memory, none; one core each at least."""
+    if level >= Level.MEMORY and job.memory_mib > offer.memory_mib:
+        return 0
+    return min(offer.gpus, offer.cores) if level >= Level.CORES else offer.gpus
+
+
+def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.CORES) -> int:
+    """GPUs a part of a placement of `size` GPUs could have there; memory is split in proportion to the GPUs."""
+    gpus = min(offer.gpus, size)
+    if level >= Level.MEMORY and job.memory_mib:
+        gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
+    return min(gpus, offer.cores) if level >= Level.CORES else gpus
+
+
+def _cpu_fits(job: Job, offer: Offer, level: Level) -> bool:
+    return (level < Level.MEMORY or job.memory_mib <= offer.memory_mib) and (
+        level < Level.CORES or job.cores <= offer.cores
+    )

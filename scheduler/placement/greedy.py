@@ -1,0 +1,45 @@
+"""Greedy placement in queue order: the limit of Hops' ILP for an endless lambda (Hops 3.6), the plan when the solver
+has none, and what tops up a plan that a gap or a time limit left incomplete.
+
+Each job in turn takes the feasible configuration with the highest throughput; among equals the one that leaves the
+fewest idle GPUs on its nodes, then the fewest nodes, then the lowest node ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import Configuration
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.located import Candidate
+
+
+def best_fit(configurations: Sequence[Configuration], ledger: Ledger, tenant: int) -> Configuration | None:
+    """The configuration the rule above picks among those that fit the ledger as it is; None when none fits."""
+    feasible = (each for each in configurations if ledger.shortfall(each, tenant) is None)
+    return min(feasible, key=lambda each: _preference(each, ledger), default=None)
+
+
+def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, int, int, tuple[int, ...]]:
+    left = sum(len(ledger.rooms[share.node].gpus) - share.gpus for share in configuration.shares)
+    nodes = tuple(share.node for share in configuration.shares)
+    return (-configuration.throughput, left, len(nodes), nodes)
+
+
+def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger) -> list[int]:
+    """The candidates (by position) a greedy pass in queue order takes; the ledger is used up by it, so pass a copy."""
+    per_job: dict[int, list[int]] = {}
+    for column, candidate in enumerate(candidates):
+        per_job.setdefault(candidate.ranked.job.id, []).append(column)
+    taken: list[int] = []
+    for columns in per_job.values():
+        tenant = candidates[columns[0]].ranked.job.tenant
+        own = {id(candidates[column].configuration): column for column in columns}
+        best = best_fit([candidates[column].configuration for column in columns], ledger, tenant)
+        if best is not None:
+            ledger.take(best, tenant)
+            taken.append(own[id(best)])
+    return taken

@@ -1,0 +1,146 @@
+"""What is idle and what quotas leave, as a plan takes from it: the one place that says whether a configuration fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The first resource that fails: what, where (None = the tenant's quota), how much is needed, how much is there."""
+
+    resource: str  # gpus | cores | memory_mib | gpu_quota | core_quota | trust
+    node: int | None
+    needed: int
+    available: int
+
+
+@dataclass(slots=True)
+class Room:
+    """What one node still offers. GPU indices and core ids are taken from the front: the same plan names the same."""
+
+    node: Node
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    memory_mib: int
+    tenants: frozenset[int]
+
+    def admits(self, tenant: int) -> bool:
+        return not self.node.exclusive_tenant or self.tenants <= {tenant}
+
+    def shortfall(self, share: Share, tenant: int) -> Shortfall | None:
+        if not self.admits(tenant):
+            return Shortfall("trust", share.node, 1, 0)
+        wanted = (share.gpus, share.cores, share.memory_mib)
+        offered = (len(self.gpus), len(self.cores), self.memory_mib)
+        for resource, needed, available in zip(("gpus", "cores", "memory_mib"), wanted, offered, strict=True):
+            if needed > available:
+                return Shortfall(resource, share.node, needed, available)
+        return None
+
+    def take(self, share: Share, tenant: int) -> Piece:
+        piece = Piece(share.node, self.gpus[: share.gpus], self.cores[: share.cores], share.memory_mib)
+        self.gpus, self.cores = self.gpus[share.gpus :], self.cores[share.cores :]
+        self.memory_mib -= share.memory_mib
+        self.tenants |= {tenant}
+        return piece
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What a tenant may still take under its quotas; None = no quota."""
+
+    gpus: int | None
+    cores: int | None
+
+
+class Ledger:
+    """Rooms of the schedulable nodes and allowances of the tenants. A planning makes one; `take` is the only change."""
+
+    def __init__(self, nodes: Iterable[Node], tenants: Iterable[Tenant], running: Iterable[Running]) -> None:
+        self.nodes: tuple[Node, ...] = tuple(sorted(nodes, key=lambda node: node.id))
+        self.rooms: dict[int, Room] = {
+            node.id: Room(
+                node, tuple(sorted(node.idle_gpus)), tuple(sorted(node.idle_cores)), node.idle_memory_mib, node.tenants
+            )
+            for node in self.nodes
+            if node.schedulable
+        }
+        held = _held_by_tenant(running)
+        self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
+        self.allowances = {
+            tenant.id: Allowance(
+                _left(tenant.gpu_quota, held.get(tenant.id, (0, 0))[0]),
+                _left(tenant.core_quota, held.get(tenant.id, (0, 0))[1]),
+            )
+            for tenant in self.quotas.values()
+        }
+
+    def copy(self) -> Ledger:
+        """The state as it is now, to compare with later."""
+        twin = Ledger((), (), ())
+        twin.nodes, twin.quotas = self.nodes, self.quotas
+        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants) for k, r in self.rooms.items()}
+        twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
+        return twin
+
+    @property
+    def gpus_up(self) -> int:
+        """GPUs on nodes that are up: Hops' "total system resources"."""
+        return sum(room.node.gpus_total for room in self.rooms.values())
+
+    @property
+    def idle_gpus(self) -> int:
+        return sum(len(room.gpus) for room in self.rooms.values())
+
+    def quota_shortfall(self, tenant: int, gpus: int, cores: int) -> Shortfall | None:
+        """What of the tenant's quota would be exceeded by so many GPUs and cores more."""
+        allowance = self.allowances.get(tenant)
+        if allowance is None:
+            return None
+        for resource, needed, left in (("gpu_quota", gpus, allowance.gpus), ("core_quota", cores, allowance.cores)):
+            if left is not None and needed > left:
+                return Shortfall(resource, None, needed, left)
+        return None
+
+    def over_quota(self, job: Job) -> Shortfall | None:
+        """Why even the job's smallest size would exceed its tenant's quota now."""
+        return self.quota_shortfall(job.tenant, job.min_gpus, job.min_cores)
+
+    def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
+        """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
+        for share in configuration.shares:
+            if (short := self.rooms[share.node].shortfall(share, tenant)) is not None:
+                return short
+        return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
+
+    def take(self, configuration: Configuration, tenant: int) -> Placement:
+        """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
+        if (short := self.shortfall(configuration, tenant)) is not None:
+            raise ValueError(f"job {configuration.job} does not fit: {short}")
+        if (allowance := self.allowances.get(tenant)) is not None:
+            allowance.gpus = _left(allowance.gpus, configuration.gpus)
+            allowance.cores = _left(allowance.cores, configuration.cores)
+        pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
+        return Placement(configuration.job, pieces)
+
+
+def _left(quota: int | None, used: int) -> int | None:
+    return None if quota is None else quota - used
+
+
+def _held_by_tenant(running: Iterable[Running]) -> dict[int, tuple[int, int]]:
+    held: dict[int, tuple[int, int]] = {}
+    for live in running:
+        gpus, cores = held.get(live.tenant, (0, 0))
+        held[live.tenant] = (
+            gpus + sum(len(piece.gpus) for piece in live.pieces),
+            cores + sum(len(piece.cores) for piece in live.pieces),
+        )
+    return held

@@ -1,0 +1,167 @@
+"""The one file that knows a solver: PuLP states the model, HiGHS solves it, in this process and on one thread.
+
+PuLP's hand-over adds row after row and has no start solution, so above `PULP_VARIABLES` the same program goes to
+HiGHS as arrays in one call; a test holds the two equal. Both libraries are imported on the first solve, not at
+start-up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.placement.located import Program
+
+PULP_VARIABLES = 400
+"""Up to this many variables PuLP's own hand-over takes a few milliseconds."""
+
+PRESOLVE_VARIABLES = 5_000
+"""Above this HiGHS' presolve is left out: at 20 000 it took 1.6 s without looking at the limit, and removed nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The incumbent (None = none found), its objective, the proven bound and relative gap (None = nothing proven)."""
+
+    status: str  # optimal | gap | time-limit | failed
+    chosen: tuple[int, ...] | None  # binary columns that are 1
+    objective: float | None
+    bound: float | None
+    gap: float | None
+
+
+NOTHING = Solution("time-limit", None, None, None, None)
+"""The answer when no time is left to ask."""
+
+
+def solve(
+    program: Program, *, gap: float, time_limit_s: float, seed: int, start: Sequence[int] | None = None
+) -> Solution:
+    """Solve within the limit and the relative gap. `start`: columns of a feasible plan to begin from (arrays only)."""
+    path = solve_pulp if len(program.objective) <= PULP_VARIABLES else solve_arrays
+    return path(program, gap=gap, time_limit_s=time_limit_s, seed=seed, start=start)
+
+
+def solve_pulp(
+    program: Program,
+    *,
+    gap: float,
+    time_limit_s: float,
+    seed: int,
+    start: Sequence[int] | None = None,
+) -> Solution:
+    """The program through PuLP's model and its HiGHS interface."""
+    import pulp
+
+    problem = pulp.LpProblem("located", pulp.LpMaximize)
+    columns = [
+        pulp.LpVariable(f"x{k:07d}", 0, 1, pulp.LpInteger if binary else pulp.LpContinuous)
+        for k, binary in enumerate(program.binary)
+    ]
+    problem += pulp.LpAffineExpression(zip(columns, program.objective, strict=True))
+    for k, (indices, coefficients, upper) in enumerate(program.rows):
+        terms = zip((columns[index] for index in indices), coefficients, strict=True)
+        problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
+    solver = pulp.HiGHS(msg=False, gapRel=gap, threads=1, timeLimit=max(0.001, time_limit_s), **_options(seed))
+    problem.solve(solver)
+    values = np.array([column.varValue or 0.0 for column in columns])
+    return _solution(problem.solverModel, values, program, sign=-1.0)
+
+
+def solve_arrays(
+    program: Program, *, gap: float, time_limit_s: float, seed: int, start: Sequence[int] | None = None
+) -> Solution:
+    """The program handed to HiGHS as arrays, in one call."""
+    import highspy
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    for name, value in {
+        "threads": 1,
+        "mip_rel_gap": gap,
+        "time_limit": max(0.001, time_limit_s),
+        **_options(seed),
+    }.items():
+        highs.setOptionValue(name, value)
+    if len(program.objective) > PRESOLVE_VARIABLES:
+        highs.setOptionValue("presolve", "off")
+    highs.passModel(_as_lp(highspy, program))
+    if start is not None:
+        _start_from(highspy, highs, program, start)
+    highs.run()
+    return _solution(highs, np.array(highs.getSolution().col_value), program, sign=1.0)
+
+
+def _options(seed: int) -> dict[str, int | float]:
+    # The absolute gap must not end a search early when weights are small: the relative one decides.
+    return {"random_seed": seed, "mip_abs_gap": 1e-9}
+
+
+def _as_lp(highspy: Any, program: Program) -> Any:
+    columns, rows = len(program.objective), len(program.rows)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = columns, rows
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.col_cost_ = np.array(program.objective, dtype=np.double)
+    lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.ones(columns)
+    lp.row_lower_ = np.full(rows, -highspy.kHighsInf)
+    lp.row_upper_ = np.array([upper for _, _, upper in program.rows], dtype=np.double)
+    lengths = [len(indices) for indices, _, _ in program.rows]
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(lengths, dtype=np.int32))).astype(np.int32)
+    lp.a_matrix_.index_ = np.array([i for indices, _, _ in program.rows for i in indices], dtype=np.int32)
+    lp.a_matrix_.value_ = np.array([v for _, values, _ in program.rows for v in values], dtype=np.double)
+    kinds = highspy.HighsVarType
+    lp.integrality_ = [kinds.kInteger if binary else kinds.kContinuous for binary in program.binary]
+    return lp
+
+
+def _start_from(highspy: Any, highs: Any, program: Program, start: Sequence[int]) -> None:
+    values = np.zeros(len(program.objective))
+    values[list(start)] = 1.0
+    for indices, coefficients, upper in program.rows:
+        # A helper column stands with -1 beside the binary it must cover: raise it where that one is taken.
+        if upper == 0.0 and len(indices) == 2 and coefficients[1] == -1.0 and values[indices[0]]:
+            values[indices[1]] = 1.0
+    solution = highspy.HighsSolution()
+    solution.col_value = values
+    highs.setSolution(solution)
+
+
+def _solution(highs: Any, values: Any, program: Program, *, sign: float) -> Solution:
+    """Read the incumbent and check it against the program's rows: a solver's word is not taken for feasibility."""
+    status = str(highs.getModelStatus()).rpartition(".k")[2]
+    info = highs.getInfo()
+    bound = sign * info.mip_dual_bound
+    bound_or_none = bound if math.isfinite(bound) else None
+    chosen = tuple(k for k, binary in enumerate(program.binary) if binary and k < len(values) and values[k] > 0.5)
+    if not math.isfinite(info.objective_function_value) or not len(values) or not _feasible(program, chosen):
+        return Solution("time-limit" if status == "TimeLimit" else "failed", None, None, bound_or_none, None)
+    objective = math.fsum(program.objective[k] for k in chosen)
+    proven = relative_gap(objective, bound_or_none)
+    name = {"Optimal": "gap" if proven else "optimal", "TimeLimit": "time-limit"}.get(status, "failed")
+    return Solution(name, chosen, objective, bound_or_none, proven)
+
+
+def relative_gap(objective: float, bound: float | None) -> float | None:
+    """(bound - objective) / objective, 0 below the solver's tolerances; None when no bound was proven."""
+    if bound is None or objective <= 0:
+        return None
+    gap = max(0.0, bound - objective) / objective
+    return 0.0 if gap < 1e-7 else gap
+
+
+def _feasible(program: Program, chosen: Sequence[int]) -> bool:
+    taken = set(chosen)
+    # Rows with helper columns are left to the ledger, which checks every placement as it is taken.
+    return all(
+        sum(value for index, value in zip(indices, coefficients, strict=True) if index in taken) <= upper + 1e-6
+        for indices, coefficients, upper in program.rows
+        if all(program.binary[index] for index in indices)
+    )

@@ -1,0 +1,181 @@
+"""The policy interface, the registry of policies, and the one documented list of the scheduler's knobs.
+
+The admin console, the settings reference and a test all read `PARAMETERS`; a knob that nothing in `scheduler/` or in
+the planning loop reads does not stand here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scheduler.baselines import fifo, hops
+from scheduler.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.fairness.priorities import Priority
+    from scheduler.work import Outcome, Work
+
+
+class Policy(Protocol):
+    """How a queue is ordered and who of it is placed where. The planning does everything else, alike for all."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def meaning(self) -> str: ...
+
+    @property
+    def priority(self) -> Priority:
+        """The queue's order; larger is sooner."""
+        ...
+
+    def place(self, work: Work) -> Outcome:
+        """Take what is placed from `work.ledger` and say what was in the window. Never raises for want of time."""
+        ...
+
+
+POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in (fifo.POLICY, hops.POLICY)}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A knob: what it means, its unit, default and range. `choices` for words; `optional` admits None ("by itself")."""
+
+    name: str
+    meaning: str
+    unit: str
+    default: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    def check(self, value: Any) -> Any:
+        """The value, as the default's type; InvalidParameter when it is not one or is out of range."""
+        if value is None and self.optional:
+            return None
+        if self.choices:
+            if value not in self.choices:
+                raise InvalidParameter(self.name, f"{value!r} is not one of {', '.join(self.choices)}")
+            return value
+        return self._check_number(value)
+
+    def _check_number(self, value: Any) -> float | int:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidParameter(self.name, f"{value!r} is not a finite number")
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise InvalidParameter(
+                self.name, f"{value!r} is outside {self.low:g} to {self.high:g} {self.unit}".rstrip()
+            )
+        if not isinstance(self.default, int):
+            return float(value)
+        if value != int(value):
+            raise InvalidParameter(self.name, f"{value!r} is not a whole number")
+        return int(value)
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "policy",
+        "Who is placed next, where and how large: "
+        + "; ".join(f"{p.name} = {p.meaning}" for p in POLICIES.values())
+        + ".",
+        "",
+        "hops",
+        choices=tuple(POLICIES),
+    ),
+    Parameter(
+        "placement",
+        "How hops places the window: ilp = jointly, by priority-weighted throughput; greedy = strict queue order, each "
+        "job in turn takes its best configuration (the limit of an endless lambda).",
+        "",
+        "ilp",
+        choices=("ilp", "greedy"),
+    ),
+    Parameter(
+        "lambda",
+        "How strongly the queue's priority weighs against throughput in the ILP: 0 = throughput alone, more = fairer.",
+        "",
+        1.0,
+        0,
+        4,
+    ),
+    Parameter(
+        "window_size",
+        "How far the service window reaches down the queue, as a multiple of the GPUs on nodes that are up.",
+        "times the GPUs",
+        1.0,
+        0.1,
+        10,
+    ),
+    Parameter(
+        "gap",
+        "Relative gap at which the solver may stop; empty = 0 below 100 GPUs, 0.0005 up to 1 000, 0.01 above.",
+        "",
+        None,
+        0,
+        0.5,
+        optional=True,
+    ),
+    Parameter("tick_s", "Time from one planning to the next; no job's age is below it.", "s", 30.0, 1, 3600),
+    Parameter(
+        "time_limit_s",
+        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick.",
+        "s",
+        0.0,
+        0,
+        1800,
+    ),
+    Parameter("raqlr_hours", "The h of RAQLR: how far back ended jobs count.", "h", 6.0, 0.1, 720),
+    Parameter(
+        "large_model_parameters",
+        "A model with more parameters than this is large: it starts with one core per GPU fewer.",
+        "parameters",
+        100_000_000,
+        1,
+        10**15,
+    ),
+)
+
+_BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The knobs' values, checked. Fields are named as in PARAMETERS (`lambda` is `lambda_`)."""
+
+    policy: str = "hops"
+    placement: str = "ilp"
+    lambda_: float = 1.0
+    window_size: float = 1.0
+    gap: float | None = None
+    tick_s: float = 30.0
+    time_limit_s: float = 0.0
+    raqlr_hours: float = 6.0
+    large_model_parameters: int = 100_000_000
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:
+        """Parameters from `{name: value}`; absent ones take their default. InvalidParameter names the one at fault."""
+        if unknown := sorted(set(values) - set(_BY_NAME)):
+            raise InvalidParameter(unknown[0], f"no such parameter; there are {', '.join(_BY_NAME)}")
+        checked = {name: _BY_NAME[name].check(value) for name, value in values.items()}
+        return cls(**{"lambda_" if name == "lambda" else name: value for name, value in checked.items()})
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit in force: the operator's, or half a tick."""
+        return self.time_limit_s or self.tick_s / 2
+
+    def gap_for(self, gpus: int) -> float:
+        """The relative gap in force on a cluster of that many GPUs (section 6)."""
+        if self.gap is not None:
+            return self.gap
+        if gpus < 100:
+            return 0.0
+        return 0.0005 if gpus <= 1000 else 0.01

@@ -1,0 +1,75 @@
+"""What a planning hands to a policy, and what it gets back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.model import Configuration, Placement, SolverFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.random import Generator
+
+    from scheduler.errors import InvalidJob
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Clock, Job
+    from scheduler.placement.ledger import Ledger
+    from scheduler.policy import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A job with its place in the queue. `prior` orders and weighs; `latency_ratio` is its own, for the pages."""
+
+    job: Job
+    rank: int
+    prior: float
+    latency_ratio: float
+    age_s: float
+    age_source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One planning's input to a policy: the eligible queue in order, what is idle, and the means."""
+
+    queue: Sequence[Ranked]
+    ledger: Ledger
+    estimator: Estimator
+    parameters: Parameters
+    rng: Generator
+    clock: Clock
+    deadline_s: float  # on `clock`
+
+    @property
+    def remaining_s(self) -> float:
+        return self.deadline_s - self.clock()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A placed job: the configuration taken, its gain G and weight w, and out of how many candidates."""
+
+    configuration: Configuration
+    placement: Placement
+    gain: float
+    weight: float
+    candidates: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A policy's answer. A policy adds to it as it goes, so that whatever stands in it when time is up is the plan."""
+
+    chosen: dict[int, Chosen] = field(default_factory=dict)  # job id ->
+    window: set[int] = field(default_factory=set)  # job ids that could have been placed now
+    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
+    window_gpus: int = 0
+    solver: SolverFigures = field(default_factory=SolverFigures)
+    candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
+    weights: Mapping[int, float] = field(default_factory=dict)
+    out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
+    invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
+    blocked_by: Ranked | None = None  # strict order: the job that nobody may pass

@@ -1,0 +1,38 @@
+"""What all tests share: real servers on free ports and private directories, and skips that nobody can overlook."""
+
+import shutil
+
+import pytest
+
+from tests.servers import berth_up, broker_server, postgres_url  # noqa: F401 - fixtures
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+LOUD = {
+    "browser": "no Chromium on this machine (`apt install chromium`)",
+    "postgres": "no Postgres could be started here",
+    "gcc": "no gcc: the NVML stub could not be built (`apt install gcc libc6-dev`)",
+}
+
+
+def chromium_path():
+    """The browser on PATH, or None."""
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without a browser, browser tests are skipped; the house's rules come last, so that their processes ran meanwhile."""
+    if chromium_path() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=f"SKIPPED LOUDLY: {LOUD['browser']}"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line each what did not run because the machine lacks something."""
+    loud = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if "SKIPPED LOUDLY" in reason:
+            loud.setdefault(reason.partition("SKIPPED LOUDLY: ")[2], []).append(report.nodeid)
+    for reason, skipped in loud.items():
+        terminalreporter.write_line(f"!!! SKIPPED: {len(skipped)} tests did not run: {reason}", red=True, bold=True)

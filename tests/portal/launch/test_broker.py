@@ -1,0 +1,108 @@
+"""The forms of REDIS_URL, and a real embedded server behind each way of listening."""
+
+import os
+import subprocess
+
+import pytest
+from channels_redis.pubsub import RedisPubSubChannelLayer
+from kombu import Connection
+
+from portal.launch import broker
+from portal.launch.errors import LaunchError
+from portal.launch.layout import Layout
+
+
+@pytest.mark.parametrize(
+    ("url", "kombu", "channels"),
+    [
+        ("redis://h:6379/2", "redis://h:6379/2", "redis://h:6379/2"),
+        ("rediss://:pw@h:6379/0", "rediss://:pw@h:6379/0", "rediss://:pw@h:6379/0"),
+        ("unix://:pw@/a/v.sock?db=0", "redis+socket://:pw@/a/v.sock?virtual_host=1", "unix://:pw@/a/v.sock?db=0"),
+        ("unix:///a/v.sock", "redis+socket:///a/v.sock?virtual_host=1", "unix:///a/v.sock?db=0"),
+        (
+            "unix:///a/v.sock?password=pw&db=3",
+            "redis+socket://:pw@/a/v.sock?virtual_host=3",
+            "unix://:pw@/a/v.sock?db=3",
+        ),
+    ],
+)
+def test_redis_url_forms(url, kombu, channels):
+    assert broker.kombu_url(url) == kombu
+    assert broker.channels_host(url) == {"address": channels, "socket_timeout": None}
+
+
+@pytest.mark.parametrize("url", ["http://h", "amqp://h", "unix://relative.sock", "localhost:6379"])
+def test_a_form_we_do_not_know_is_refused_with_the_ones_we_do(url):
+    with pytest.raises(LaunchError, match="redis://HOST:PORT/0"):
+        broker.kombu_url(url)
+
+
+def _serve_and_use(layout):
+    server = broker.server_configure(layout)
+    process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)
+    try:
+        broker.wait_until_up(server.url)
+        Connection(broker.kombu_url(server.url)).ensure_connection(max_retries=1)
+        RedisPubSubChannelLayer(hosts=[broker.channels_host(server.url)])
+    finally:
+        process.terminate()
+        process.wait()
+    return server
+
+
+def test_a_socket_in_the_data_directory(tmp_path):
+    layout = Layout.at(tmp_path / "d")
+    layout.prepare()
+    server = _serve_and_use(layout)
+    assert server.socket_path == layout.run / "redis.sock"
+    assert (layout.redis / "server.conf").stat().st_mode & 0o777 == 0o600
+    assert "appendonly yes" in (layout.redis / "server.conf").read_text()
+
+
+def test_a_long_path_goes_to_the_runtime_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    layout = Layout.at(tmp_path / ("x" * 100))
+    layout.prepare()
+    assert _serve_and_use(layout).socket_path.parent == tmp_path
+
+
+def test_a_long_path_without_one_goes_to_a_private_temporary_directory(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    layout = Layout.at(tmp_path / ("x" * 100))
+    layout.prepare()
+    server = _serve_and_use(layout)
+    assert server.socket_path.parent.stat().st_mode & 0o777 == 0o700
+    server.socket_path.parent.rmdir()
+
+
+def test_when_no_path_is_short_enough_it_listens_on_loopback_with_a_password(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    deep = tmp_path / ("y" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    layout = Layout.at(tmp_path / ("x" * 100))
+    layout.prepare()
+    server = _serve_and_use(layout)
+    assert server.socket_path is None
+    assert server.url.startswith("redis://:")
+    assert list(deep.iterdir()) == [], "the temporary directory that was no use is gone"
+
+
+def test_a_server_on_path_comes_first(tmp_path, monkeypatch):
+    own = tmp_path / "valkey-server"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert broker.binary_find() == own
+
+
+def test_without_any_server_the_remedy_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("portal.launch.broker.util.find_spec", lambda _name: None)
+    with pytest.raises(LaunchError, match="Install valkey-server or redis-server"):
+        broker.binary_find()
+
+
+def test_a_server_that_never_answers_is_named(tmp_path):
+    with pytest.raises(LaunchError, match=r"did not answer within 0 s.*logs/redis\.log"):
+        broker.wait_until_up(f"unix://{tmp_path}/no.sock?db=0", limit_s=0.2)

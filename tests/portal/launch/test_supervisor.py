@@ -1,0 +1,173 @@
+"""The supervisor with real child processes: what dies comes back, what is stopped stays stopped."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from portal.launch import identity
+from portal.launch.layout import Layout, read_json
+from portal.launch.supervisor import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLED_AFTER_S, Program, Supervisor, exit_words
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def layout(tmp_path):
+    layout = Layout.at(tmp_path / "data")
+    layout.prepare()
+    return layout
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def supervisor(layout, clock, told):
+    supervisor = Supervisor(layout, notify=told.append, clock=clock)
+    yield supervisor
+    supervisor._clock = time.monotonic
+    supervisor.stop({child.program.role for child in supervisor.children.values()})
+
+
+def program(argv=None, **changes):
+    values = {
+        "name": "one",
+        "role": "portal",
+        "argv": argv or SLEEP,
+        "environment": dict(os.environ),
+        "patience_s": 5.0,
+    }
+    return Program(**(values | changes))
+
+
+def pid_of(layout, name="one"):
+    return read_json(layout.state)["children"][name]["pid"]
+
+
+def until(condition, limit_s=10.0):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_killed_child_comes_back_after_its_delay(supervisor, layout, clock, told):
+    supervisor.start(program())
+    first = pid_of(layout)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: supervisor.tick() == ["one"])
+    assert pid_of(layout) is None
+    assert "SIGKILL" in told[0]
+    supervisor.tick()
+    assert pid_of(layout) is None, "it waits for its delay"
+    clock.now += FIRST_DELAY_S
+    supervisor.tick()
+    assert pid_of(layout) not in {None, first}
+    assert read_json(layout.state)["children"]["one"]["restarts"] == 1
+
+
+def test_a_child_that_keeps_dying_is_started_less_and_less_often(supervisor, clock):
+    supervisor.start(program([sys.executable, "-c", "raise SystemExit(3)"]))
+    delays = []
+    for _ in range(9):
+        until(supervisor.tick)
+        delays.append(supervisor.children["one"].start_again_at - clock.now)
+        clock.now = supervisor.children["one"].start_again_at
+        supervisor.tick()
+    assert delays == [0.5, 1, 2, 4, 8, 16, LONGEST_DELAY_S, LONGEST_DELAY_S, LONGEST_DELAY_S]
+
+
+def test_a_child_that_lived_long_begins_with_the_short_delay_again(supervisor, layout, clock):
+    supervisor.start(program())
+    supervisor.children["one"].delay_s = 16.0
+    clock.now += SETTLED_AFTER_S
+    os.kill(pid_of(layout), signal.SIGKILL)
+    until(supervisor.tick)
+    assert supervisor.children["one"].start_again_at == clock.now + FIRST_DELAY_S
+
+
+def test_what_a_killed_child_leaves_in_its_group_is_ended(supervisor, layout, tmp_path):
+    """Celery's pool outlives a killed main process for a while; two generations must not run side by side."""
+    note = tmp_path / "grandchild"
+    supervisor.start(program(["/bin/sh", "-c", f"sleep 600 & echo $! > {note}; wait"]))
+    until(lambda: note.exists() and note.read_text().strip())
+    grandchild = identity.identity_of(int(note.read_text()))
+    os.kill(pid_of(layout), signal.SIGKILL)
+    until(supervisor.tick)
+    until(lambda: not identity.is_alive(grandchild))
+
+
+def test_what_an_agent_leaves_runs_on(supervisor, layout, tmp_path):
+    note = tmp_path / "shim"
+    argv = ["/bin/sh", "-c", f"sleep 600 & echo $! > {note}; wait"]
+    supervisor.start(program(argv, role="agent", spares_group=True))
+    until(lambda: note.exists() and note.read_text().strip())
+    shim = identity.identity_of(int(note.read_text()))
+    os.kill(pid_of(layout), signal.SIGKILL)
+    until(supervisor.tick)
+    try:
+        time.sleep(0.2)
+        assert identity.is_alive(shim)
+    finally:
+        os.kill(shim.pid, signal.SIGKILL)
+
+
+def test_stop_kills_what_ignores_sigterm(supervisor, layout, told, tmp_path):
+    ready = tmp_path / "ready"
+    script = f"import signal, time, pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
+    supervisor._clock = time.monotonic
+    supervisor.start(program([sys.executable, "-c", script], patience_s=0.5))
+    until(ready.exists)
+    stubborn = identity.identity_of(pid_of(layout))
+    supervisor.stop(["portal"])
+    assert not identity.is_alive(stubborn)
+    assert any("did not stop" in line for line in told)
+    assert read_json(layout.state)["children"] == {}
+
+
+def test_a_stopped_child_is_not_started_again(supervisor, layout, clock):
+    supervisor.start(program())
+    supervisor._clock = time.monotonic
+    supervisor.stop(["portal"])
+    supervisor._clock = clock
+    clock.now += 100
+    assert supervisor.tick() == []
+    assert read_json(layout.state)["children"] == {}
+
+
+def test_logs_above_the_limit_are_turned_over_while_their_writer_lives(supervisor, layout, clock, monkeypatch):
+    monkeypatch.setattr("portal.launch.supervisor.LOG_LIMIT_BYTES", 100)
+    os.mkfifo(layout.run / "go")
+    supervisor.start(program(["/bin/sh", "-c", f"printf '%0200d' 0; read _ < {layout.run}/go; echo after; sleep 600"]))
+    log = layout.logs / "one.log"
+    until(lambda: log.stat().st_size == 200)
+    clock.now += 61
+    supervisor.tick()
+    assert log.stat().st_size == 0
+    assert (layout.logs / "one.log.1").stat().st_size == 200
+    (layout.run / "go").write_text("x\n")
+    until(lambda: log.read_bytes() == b"after\n")
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("code", "words"), [(3, "exit code 3"), (-9, "signal SIGKILL"), (-63, "signal 63")])
+def test_exit_words(code, words):
+    assert exit_words(code) == words

