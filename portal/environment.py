@@ -35,6 +35,7 @@ VARIABLES = (
         "BERTH_SECRET_KEY_FILE", str, "", "File with the signing key; empty: DIR/secret-key, generated.", range="a path"
     ),
     Variable("BERTH_DEMO", bool, False, "Demo mode: tenants of single-account nodes trust each other.", range="0, 1"),
+    Variable("BERTH_DEMO_WORKLOAD", bool, True, "Submit the demo's jobs at the first `up --demo`.", range="0, 1"),
     Variable("BERTH_DEBUG", bool, False, "Django's debug pages; never in production.", range="0, 1"),
     Variable("BERTH_BASE_URL", str, "", "Public URL of the portal; https makes cookies secure.", range="http(s)://"),
     Variable(

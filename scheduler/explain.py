@@ -7,7 +7,7 @@ to the final plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model import Reason
@@ -23,16 +23,17 @@ from scheduler.placement.feasibility import (
     usable,
     whole_offers,
 )
+from scheduler.placement.ledger import Shortfall
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Configuration, Job, Placement
-    from scheduler.placement.ledger import Ledger, Shortfall
+    from scheduler.placement.ledger import Ledger
     from scheduler.work import Chosen, Outcome, Ranked
 
-__all__ = ["Explainer", "Why", "sentence"]
+__all__ = ["Explainer", "Queue", "Why", "sentence"]
 
 NODES_SHOWN = 8
 
@@ -43,6 +44,15 @@ class Why:
 
     reason: Reason
     figures: dict[str, Any]
+
+
+class Queue:
+    """The queue as the pages number it: all jobs by rank, and the GPU jobs alone, among which a window is drawn."""
+
+    def __init__(self, ranked: Sequence[Ranked]) -> None:
+        self.ranked = ranked
+        gpu_jobs = (each.job.id for each in ranked if not each.job.is_cpu)
+        self.gpu_places = {job: place for place, job in enumerate(gpu_jobs, start=1)}
 
 
 LEVEL_REASONS = {
@@ -86,6 +96,8 @@ class Explainer:
         if first_failing(job, self._up, self._largest) is None:
             return None
         level = first_failing(job, self._all, self._largest)
+        if self._is_kept_by_checkpoint(job):
+            return self._short_of(job, Level.CHECKPOINT, self._up, ever=True)
         if level is None or not self._all:
             away = [
                 offer.node for offer in self._all if not offer.node.schedulable and usable(job, offer, Level.CHECKPOINT)
@@ -93,6 +105,11 @@ class Explainer:
             unavailable = [{"node": node.name, "why": node.unavailable_because} for node in away]
             return Why(Reason.NODES_UNAVAILABLE, {"needs": needs(job), "unavailable": unavailable})
         return self._short_of(job, level, self._all, ever=False)
+
+    def _is_kept_by_checkpoint(self, job: Job) -> bool:
+        """Nodes that are up could hold the job, but not those that can read its checkpoint."""
+        anywhere = replace(job, checkpoint_domain=None)
+        return job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None
 
     def quota(self, job: Job, short: Shortfall) -> Why:
         """Over quota: what the quota is, what is held, what is needed."""
@@ -107,7 +124,7 @@ class Explainer:
 
     # -- after the plan ---------------------------------------------------------------------------------------------
 
-    def why_waiting(self, ranked: Ranked, final: Ledger, outcome: Outcome, queue: Sequence[Ranked]) -> Why:
+    def why_waiting(self, ranked: Ranked, final: Ledger, outcome: Outcome, queue: Queue) -> Why:
         """Why a queued job was not placed."""
         job = ranked.job
         if job.id in outcome.out_of_time:
@@ -115,6 +132,11 @@ class Explainer:
             return Why(reason, {"limit_s": self._limit_s})
         if (short := final.over_quota(job)) is not None:
             return self.quota(job, short)
+        if job.id in outcome.sated:
+            quota = self._start.quotas[job.tenant].gpu_quota or 0
+            left = final.allowances[job.tenant].gpus or 0
+            why = self.quota(job, Shortfall("gpu_quota", None, job.min_gpus, left))
+            return Why(why.reason, {**why.figures, "asked_ahead": quota})
         if job.id not in outcome.window:
             return self._outside(ranked, outcome, queue)
         level = first_failing(job, self._idle, self._largest)
@@ -122,17 +144,18 @@ class Explainer:
             return self._short_of(job, level, self._idle, ever=True)
         return self._lost(ranked, final, outcome, queue)
 
-    def _outside(self, ranked: Ranked, outcome: Outcome, queue: Sequence[Ranked]) -> Why:
+    def _outside(self, ranked: Ranked, outcome: Outcome, queue: Queue) -> Why:
+        strict = outcome.blocked_by is not None
         figures: dict[str, Any] = {
             "needs": needs(ranked.job),
-            "rank": ranked.rank,
-            "queue_length": len(queue),
-            "window_jobs": len(outcome.window),
+            "place": ranked.rank if strict else queue.gpu_places[ranked.job.id],
+            "queue_length": len(queue.ranked) if strict else len(queue.gpu_places),
+            "window_jobs": len(outcome.window) if strict else len(outcome.window & queue.gpu_places.keys()),
             "window_gpus": outcome.window_gpus,
         }
         if (blocked := outcome.blocked_by) is not None:
             own = blocked.job.tenant == ranked.job.tenant
-            figures["blocked_by"] = {"rank": blocked.rank, "job": blocked.job.id if own else None}
+            figures["blocked_by"] = {"place": blocked.rank, "job": blocked.job.id if own else None}
         return Why(Reason.OUTSIDE_WINDOW, figures)
 
     def _short_of(self, job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
@@ -154,13 +177,13 @@ class Explainer:
             figures |= _most(job, offers, level)
         return Why(reason, figures)
 
-    def _lost(self, ranked: Ranked, final: Ledger, outcome: Outcome, queue: Sequence[Ranked]) -> Why:
+    def _lost(self, ranked: Ranked, final: Ledger, outcome: Outcome, queue: Queue) -> Why:
         """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
         job = ranked.job
         nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
         takers = [
             each
-            for each in queue
+            for each in queue.ranked
             if each.job.id in outcome.chosen and _on(outcome.chosen[each.job.id].placement, nodes)
         ]
         ahead = sum(taker.rank < ranked.rank for taker in takers)

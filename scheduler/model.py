@@ -252,13 +252,14 @@ class SolverFigures:
     formulation: str = "none"
     status: str = "not-needed"  # optimal | gap | time-limit | failed | not-needed
     incumbent: str = "none"
-    candidates: int = 0
+    candidates: int = 0  # configurations generated
     variables: int = 0
     constraints: int = 0
     objective: float | None = None
     bound: float | None = None
     gap: float | None = None  # proven, relative
     gap_allowed: float | None = None
+    topped_up: int = 0  # jobs placed greedily on what the solve left
     build_s: float = 0.0
     solve_s: float = 0.0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scheduler import explain, metrics
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import AssumedLayer, Estimator
-from scheduler.explain import Explainer, Why
+from scheduler.explain import Explainer, Queue, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import order
 from scheduler.model import Decision, Fault, Metrics, Plan, Reason, Result
@@ -101,6 +101,7 @@ def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], 
 
 def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, explainer: Explainer) -> list[Decision]:
     decisions: list[Decision] = []
+    places = Queue(queue)
     for ranked in queue:
         common = Decision(
             job=ranked.job.id,
@@ -124,7 +125,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, expl
                 replace(common, result=Result.INVALID, reason=Reason.INVALID, figures={"detail": error.detail})
             )
         else:
-            why = explainer.why_waiting(ranked, final, outcome, queue)
+            why = explainer.why_waiting(ranked, final, outcome, places)
             eligible = why.reason not in INELIGIBLE
             decisions.append(replace(common, reason=why.reason, figures=why.figures, eligible=eligible))
     return decisions

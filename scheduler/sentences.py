@@ -69,12 +69,12 @@ def _outside_window(figures: Figures) -> str:
     blocked = figures.get("blocked_by")
     if blocked:
         whose = f"job {blocked['job']}" if blocked.get("job") is not None else "a job of another tenant"
-        place = blocked["rank"]
+        place = blocked["place"]
         return (
-            f"Waiting at place {figures['rank']}: the queue is strict, and {whose} at place {place} does not fit yet."
+            f"Waiting at place {figures['place']}: the queue is strict, and {whose} at place {place} does not fit yet."
         )
     return (
-        f"Waiting at place {figures['rank']} of {figures['queue_length']}: this planning considered the first "
+        f"Waiting at place {figures['place']} of {figures['queue_length']}: this planning considered the first "
         f"{_count(figures['window_jobs'], 'jobs')}, whose smallest sizes add up to the cluster's "
         f"{figures['window_gpus']} GPUs."
     )
@@ -82,6 +82,8 @@ def _outside_window(figures: Figures) -> str:
 
 def _tenant_quota(figures: Figures) -> str:
     what = "GPUs" if figures["resource"] == "gpus" else "CPU cores"
+    if "asked_ahead" in figures:
+        return f"The tenant's quota is {figures['quota']} {what}, and its jobs ahead of this one ask for all of them."
     return (
         f"The tenant's quota is {figures['quota']} {what}, of which {figures['held']} are in use; this job needs "
         f"{figures['needed']} and {figures['left']} are left."
@@ -144,6 +146,8 @@ def _solver_limit(figures: Figures) -> str:
 
 def _nodes_unavailable(figures: Figures) -> str:
     away = [f"{each['node']} ({each['why']})" if each["why"] else each["node"] for each in figures["unavailable"]]
+    if not away:
+        return f"It needs {_need(figures)}; no node has joined the cluster."
     return f"It needs {_need(figures)}; the nodes that could hold it take no jobs now: {_listed(away)}."
 
 

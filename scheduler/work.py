@@ -65,6 +65,7 @@ class Outcome:
 
     chosen: dict[int, Chosen] = field(default_factory=dict)  # job id ->
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
+    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)

@@ -81,7 +81,14 @@ def _postgres_bin():
 def _run_as(argv, *, user):
     """Run as `user` (None: as ourselves) and return its output; skips loudly when the machine cannot run it."""
     done = subprocess.run(
-        argv, user=user, group=user, extra_groups=[] if user else None, cwd="/", capture_output=True, text=True
+        argv,
+        user=user,
+        group=user,
+        extra_groups=[] if user else None,
+        cwd="/",
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         pytest.skip(f"SKIPPED LOUDLY: Postgres does not start here: {done.stderr.strip()[-200:]}")
@@ -156,6 +163,7 @@ class RunningBerth:
             capture_output=True,
             text=True,
             timeout=limit_s,
+            check=False,
         )
         if check and done.returncode:
             raise AssertionError(f"{arguments} gave {done.returncode}:\n{done.stdout}{done.stderr}\n{self.logs()}")
@@ -180,7 +188,7 @@ class RunningBerth:
         return {name: pid for name, pid in found.items() if pid and identity.identity_of(pid)}
 
     def kill(self, role, name=None):
-        """kill -9 the children of a role (or one of them by name); returns the pids killed."""
+        """Kill -9 the children of a role (or one of them by name); returns the pids killed."""
         victims = [pid for child, pid in self.pids(role).items() if name in {None, child}]
         for pid in victims:
             os.kill(pid, signal.SIGKILL)

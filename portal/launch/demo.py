@@ -1,4 +1,4 @@
-"""The demo's people and policy: three tenants that trust each other, two users and a token each, a planning each 5 s."""
+"""The demo's people and policy: three tenants that trust each other, each with two users and a token."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

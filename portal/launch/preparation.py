@@ -54,20 +54,26 @@ def is_due(layout: Layout, *, demo: bool) -> bool:
 
 
 def prepare(
-    layout: Layout, *, demo: bool, environment: dict[str, str], notices: Notices, between: Callable[[], None]
+    layout: Layout,
+    *,
+    demo: bool,
+    environment: dict[str, str],
+    notices: Notices,
+    meanwhile: Callable[[], None],
+    between: Callable[[], None],
 ) -> Prepared:
-    """Run what is due; `between` is called a few times a second meanwhile and may raise to stop it."""
+    """Run what is due. `meanwhile` is called once beside it, `between` a few times a second; either may raise."""
     if not is_due(layout, demo=demo):
+        meanwhile()
         notices.step("data directory is up to date")
         return Prepared()
     static_due = (read_json(layout.prepared) or {}).get("fingerprint") != fingerprint(demo=demo)
-    tasks = [_Task("prepare", ["-m", "portal.launch.prepare"], layout, environment)]
+    tasks = [Task("prepare", ["-m", "portal.launch.prepare"], layout, environment)]
     if static_due or not (layout.root / "static").exists():
-        tasks.append(
-            _Task("collectstatic", ["manage.py", "collectstatic", "--noinput", "-v", "0"], layout, environment)
-        )
+        tasks.append(Task("collectstatic", ["manage.py", "collectstatic", "--noinput", "-v", "0"], layout, environment))
     try:
-        _await(tasks, notices, between)
+        meanwhile()
+        await_tasks(tasks, notices, between)
     finally:
         for task in tasks:
             task.end()
@@ -75,8 +81,8 @@ def prepare(
     return tasks[0].prepared
 
 
-class _Task:
-    """One process of the preparation: JSON lines for `up` on its standard output, what it logs in logs/NAME.log."""
+class Task:
+    """One process that prepares something: JSON lines for `up` on its standard output, what it logs in logs/NAME.log."""
 
     def __init__(self, name: str, arguments: list[str], layout: Layout, environment: dict[str, str]) -> None:
         self.name = name
@@ -122,7 +128,7 @@ class _Task:
         return lines[-1] if lines else "it said nothing"
 
 
-def _await(tasks: list[_Task], notices: Notices, between: Callable[[], None]) -> None:
+def await_tasks(tasks: list[Task], notices: Notices, between: Callable[[], None]) -> None:
     deadline = time.monotonic() + LIMIT_S
     running = list(tasks)
     while running:
@@ -141,6 +147,6 @@ def _await(tasks: list[_Task], notices: Notices, between: Callable[[], None]) ->
         time.sleep(0.1)
 
 
-def _check(task: _Task, code: int) -> None:
+def _check(task: Task, code: int) -> None:
     if code != 0:
         raise LaunchError(f"{task.name} failed: {task.last_words()}", f"The whole story is in {task.log}.")

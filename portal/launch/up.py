@@ -18,6 +18,7 @@ from portal.launch.tls import Tls, certificate_ensure, certificate_given
 
 HEALTH_LIMIT_S = 120.0
 TICK_S = 0.2
+TELL_AFTER_S = 10.0
 READY_VARIABLE = "BERTH_READY_DESCRIPTOR"
 
 
@@ -80,10 +81,13 @@ class Launch:
         write_json(self.layout.mode, {"base_url": site.base_url, "redis_url": redis_url, **about, **ca})
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
         prepared = preparation.prepare(
-            self.layout, demo=self.demo, environment=environment, notices=self.notices, between=self.tick
+            self.layout,
+            demo=self.demo,
+            environment=environment,
+            notices=self.notices,
+            meanwhile=lambda: self._await_broker(redis_url),
+            between=self.tick,
         )
-        broker.wait_until_up(redis_url)
-        self.notices.step("broker answers")
         for program in programs.services(self.options, self.layout, environment=environment, site=site):
             self.supervisor.start(program)
         self._until_port_answers()
@@ -117,8 +121,11 @@ class Launch:
             return given
         server = broker.server_configure(self.layout)
         self.supervisor.start(programs.broker_program(server, self.layout))
-        self.notices.step(f"broker started ({os.path.basename(server.argv[0])})")  # noqa: PTH119
         return server.url
+
+    def _await_broker(self, redis_url: str) -> None:
+        broker.wait_until_up(redis_url)
+        self.notices.step("broker answers")
 
     def _until_port_answers(self) -> None:
         self._wait_for(lambda: health.port_answers(self.options), "The portal did not open its port")
@@ -127,9 +134,14 @@ class Launch:
     def _until_healthy(self, tls: Tls | None) -> None:
         last = health.Health(None, {}, "not asked yet")
 
+        tell_at = time.monotonic() + TELL_AFTER_S
+
         def good() -> bool:
-            nonlocal last
+            nonlocal last, tell_at
             last = health.ask_for(self.options, tls)
+            if not last.good and time.monotonic() > tell_at:
+                tell_at += TELL_AFTER_S
+                self.notices.step(f"not healthy yet: {last.words}")
             return last.good
 
         try:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.85
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
+MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
+"""Located variables a solve may have: with more, HiGHS does not keep to its limit. Jobs are thinned out past it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hops:
@@ -44,7 +47,7 @@ class Hops:
         view = window.fill(
             [ranked for ranked in work.queue if not ranked.job.is_cpu], work.ledger, work.parameters.window_size
         )
-        outcome = Outcome(window={ranked.job.id for ranked in view.picked}, window_gpus=view.gpus)
+        outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.weights = located.weights(view.picked, work.parameters.lambda_)
         place_jointly(view.picked, work, outcome)
         top_up(view.picked, work, outcome)
@@ -55,33 +58,46 @@ class Hops:
 def place_jointly(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    _generate(stage, work, outcome)
+    generated = _generate(stage, work, outcome)
     candidates = located.candidates_of(stage, outcome.candidates, outcome.weights)
     if not candidates:
         return
     greedy = greedy_columns(candidates, work.ledger.copy())
     chosen: Sequence[int] = greedy
-    figures = SolverFigures(incumbent="greedy", candidates=len(candidates), build_s=work.clock() - began_s)
+    figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     if work.parameters.placement == "ilp":
         chosen, figures = _solve(candidates, greedy, work, figures, began_s)
-    outcome.solver = replace(figures, objective=sum(candidates[column].value for column in chosen))
+    objective = sum(candidates[column].value for column in chosen)
+    bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
+    outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in sorted(chosen):
         _take(candidates[column], work, outcome)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
+def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
+    """The best proven bound: the solver's only speaks for all configurations when none was thinned out."""
+    simple = located.knapsack_bound(candidates, work.ledger)
+    return simple if solved is None or generated > len(candidates) else min(simple, solved)
+
+
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> int:
+    """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
     offers = idle_offers(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
+    generated = 0
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
-            return
+            break
         try:
             found = configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
         except InvalidJob as error:
             outcome.invalid[ranked.job.id] = error
             continue
-        outcome.candidates[ranked.job.id] = found
+        generated += len(found)
+        outcome.candidates[ranked.job.id] = tuple(located.thin(found, most, ranked.rank))
+    return generated
 
 
 def _solve(
@@ -93,27 +109,25 @@ def _solve(
     seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()
     limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    answer = solver.NOTHING
     if limit_s > 0:
         answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
-    else:
-        answer = solver.Solution("time-limit", None, None, None, None)
-    greedy_objective = sum(candidates[column].value for column in greedy)
-    better = answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9
-    proven = answer.gap if better else solver.relative_gap(greedy_objective, answer.bound)
     figures = replace(
         figures,
         formulation="located",
         status=answer.status,
-        incumbent="ilp" if better else "greedy",
+        incumbent="greedy",
         variables=len(program.objective),
         constraints=len(program.rows),
         bound=answer.bound,
-        gap=proven,
         gap_allowed=gap,
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
-    return (answer.chosen if better and answer.chosen is not None else greedy), figures
+    greedy_objective = sum(candidates[column].value for column in greedy)
+    if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
+        return answer.chosen, replace(figures, incumbent="ilp")
+    return greedy, figures
 
 
 def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
@@ -127,11 +141,14 @@ def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
 
 def top_up(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Greedily place whoever of the stage still fits: every addition raises the objective, so an optimum has none."""
+    topped_up = 0
     for ranked in stage:
         if work.remaining_s <= 0:
-            return
+            break
         if ranked.job.id not in outcome.chosen and ranked.job.id not in outcome.invalid:
-            turn.take_turn(ranked, work, outcome)
+            placed = turn.take_turn(ranked, work, outcome)
+            topped_up += placed and ranked.job.id in outcome.chosen
+    outcome.solver = replace(outcome.solver, topped_up=topped_up)
 
 
 POLICY = Hops()

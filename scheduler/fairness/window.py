@@ -24,6 +24,7 @@ class Window:
 
     picked: tuple[Ranked, ...]
     gpus: int
+    sated: frozenset[int]  # jobs passed over because their tenant's jobs ahead ask for its whole quota
 
 
 def fill(queue: Sequence[Ranked], ledger: Ledger, size: float) -> Window:
@@ -31,6 +32,7 @@ def fill(queue: Sequence[Ranked], ledger: Ledger, size: float) -> Window:
     capacity = round(ledger.gpus_up * size)
     picked: list[Ranked] = []
     asked: dict[int, int] = {}  # tenant -> sum of its picked R_1
+    sated: set[int] = set()
     counted = 0
     for ranked in queue:
         if counted >= capacity:
@@ -38,11 +40,12 @@ def fill(queue: Sequence[Ranked], ledger: Ledger, size: float) -> Window:
         tenant, gpus = ranked.job.tenant, ranked.job.min_gpus
         before = asked.get(tenant, 0)
         if _sated(tenant, before, ledger):
+            sated.add(ranked.job.id)
             continue
         asked[tenant] = before + gpus
         counted += _usable(tenant, asked[tenant], ledger) - _usable(tenant, before, ledger)
         picked.append(ranked)
-    return Window(tuple(picked), capacity)
+    return Window(tuple(picked), capacity, frozenset(sated))
 
 
 def _sated(tenant: int, asked: int, ledger: Ledger) -> bool:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Node
     from scheduler.placement.ledger import Ledger
@@ -94,16 +94,11 @@ def possible(job: Job, offers: Sequence[Offer], level: Level, largest: dict[str,
     return any(gpus >= job.min_gpus for gpus in by_type.values())
 
 
-def first_failing(
-    job: Job, offers: Sequence[Offer], largest: dict[str, int], *, skip: frozenset[Level] = frozenset()
-) -> Level | None:
-    """The level at which nothing is left; None = it can be placed. `skip` leaves a need out of account."""
-    ask: Callable[[Level], bool] = lambda level: possible(job, offers, level, largest)  # noqa: E731
-    if Level.TRUST in skip:
-        offers = [Offer(o.node, o.gpus, o.cores, o.memory_mib, frozenset()) for o in offers]
-    if ask(Level.CORES):
+def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) -> Level | None:
+    """The level at which nothing is left; None = it can be placed."""
+    if possible(job, offers, Level.CORES, largest):
         return None
-    return next(level for level in Level if not ask(level))
+    return next(level for level in Level if not possible(job, offers, level, largest))
 
 
 def aggregated_gpus(job: Job, offer: Offer, level: Level = Level.CORES) -> int:

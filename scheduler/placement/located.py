@@ -69,6 +69,21 @@ def gains(configurations: Sequence[Configuration]) -> list[float]:
     return [each.throughput / smallest for each in configurations]
 
 
+def thin(configurations: Sequence[Configuration], most: int, offset: int) -> Sequence[Configuration]:
+    """About `most` of a job's configurations, spread evenly over sizes and nodes, from another start for each job.
+
+    The fastest, the slowest and the smallest always stay, so gains, and the knapsack bound, are those of the whole.
+    """
+    count = len(configurations)
+    if count <= most:
+        return configurations
+    speeds = [each.throughput for each in configurations]
+    smallest = min(range(count), key=lambda k: configurations[k].gpus)
+    kept = {speeds.index(max(speeds)), speeds.index(min(speeds)), smallest}
+    kept.update((offset + k * count // most) % count for k in range(most))
+    return [configurations[k] for k in sorted(kept)]
+
+
 def candidates_of(
     queue: Sequence[Ranked], configurations: Mapping[int, Sequence[Configuration]], weight: Mapping[int, float]
 ) -> list[Candidate]:
@@ -79,6 +94,23 @@ def candidates_of(
         w = weight[ranked.job.id]
         found += [Candidate(ranked, each, gain, w * gain) for each, gain in zip(own, gains(own), strict=True)]
     return found
+
+
+def knapsack_bound(candidates: Sequence[Candidate], ledger: Ledger) -> float:
+    """An upper bound on the objective without a solver: nodes pooled, each job at its largest value for its least GPUs.
+
+    It relaxes every row to one (the idle GPUs in all) and lets the last job be taken in part, so no plan exceeds it; it
+    stands in for the solver's bound when the limit came before that had one.
+    """
+    best: dict[int, tuple[float, int]] = {}
+    for candidate in candidates:
+        value, gpus = best.get(candidate.ranked.job.id, (0.0, candidate.configuration.gpus))
+        best[candidate.ranked.job.id] = (max(value, candidate.value), min(gpus, candidate.configuration.gpus))
+    bound, left = 0.0, ledger.idle_gpus
+    for value, gpus in sorted(best.values(), key=lambda each: each[0] / each[1], reverse=True):
+        bound += value * min(1.0, left / gpus)
+        left = max(0, left - gpus)
+    return bound
 
 
 def build(candidates: Sequence[Candidate], ledger: Ledger) -> Program:

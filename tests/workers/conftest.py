@@ -1,0 +1,103 @@
+"""A small portal, and agents as real processes; whatever a test leaves running is killed and counts as a failure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
+from workers.leftovers import MARKER
+
+ROOT = Path(__file__).resolve().parents[2]
+VIRTUAL = "gpus=2,type='Test GPU',gpu-memory-mib=1024,cores=8,memory-mib=4096"
+
+
+class AgentRunner:
+    """Starts, kills and ends agents of one directory."""
+
+    def __init__(self, directory: Path, url: str) -> None:
+        self.directory, self.url = directory, url
+        self.process: subprocess.Popen | None = None
+        self.log = directory / "agent.log"
+
+    def start(self, *flags: str, **environment: str) -> AgentRunner:
+        self.directory.mkdir(exist_ok=True)
+        command = [
+            sys.executable,
+            "-m",
+            "workers.agent",
+            "--url",
+            self.url,
+            "--token",
+            JOIN_TOKEN,
+            "--dir",
+            str(self.directory),
+        ]
+        command += ["--name", "n1", "--virtual", VIRTUAL, "--log-period-s", "0.1", "--retry-max-s", "0.3", *flags]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stderr=log, env={**os.environ, **environment})
+        return self
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(10)
+
+    def part(self, key: tuple) -> Path:
+        return self.directory / "parts" / "-".join(map(str, key))
+
+    def offline(self, *flags: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "workers.agent", "--dir", str(self.directory), *flags]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def processes_of(directory: Path) -> list[tuple[int, str]]:
+    """(pid, command line) of every process whose environment or arguments name this directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environment, arguments = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if f"{MARKER}={directory}".encode() in environment or str(directory).encode() in arguments:
+                found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
+    return found
+
+
+def wait_until(condition, *, within_s: float = 10.0):
+    end = time.monotonic() + within_s
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within_s} s")
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture
+def portal():
+    portal = SmallPortal(report_period_s=0.5)
+    yield portal
+    portal.close()
+
+
+@pytest.fixture
+def node(tmp_path, portal):
+    runner = AgentRunner(tmp_path / "node", portal.url)
+    yield runner
+    if runner.process and runner.process.poll() is None:
+        runner.kill()
+    left = processes_of(runner.directory)
+    for pid, _ in left:
+        os.kill(pid, signal.SIGKILL)
+    if runner.log.exists():
+        sys.stderr.write(runner.log.read_text())

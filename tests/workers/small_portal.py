@@ -1,0 +1,271 @@
+"""A portal of one file that speaks docs/agent-protocol.md, strictly: what the agent is tested against."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+JOIN_TOKEN = "join-1"
+NODE_TOKEN = "node-1"
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, code: str, **more: Any) -> None:
+        self.status, self.body = status, {"error": {"code": code, "field": None, "detail": code}, **more}
+
+
+class SmallPortal:
+    """State and rules; `away` closes every door, `revoked` answers 401."""
+
+    def __init__(self, *, lease_s: float = 900, grace_s: float = 2, report_period_s: float = 5) -> None:
+        self.lock = threading.Condition()
+        self.hello = {
+            "node": 1,
+            "lease_s": lease_s,
+            "report_period_s": report_period_s,
+            "sample_period_s": 1,
+            "grace_s": grace_s,
+        }
+        self.revision = 0
+        self.wanted: dict[tuple, dict] = {}
+        self.specs: dict[tuple, dict] = {}
+        self.closed: set[tuple] = set()
+        self.sequences: dict[tuple, int] = {}
+        self.reports: list[dict] = []
+        self.refused: list[dict] = []
+        self.spec_calls: list[str] = []
+        self.logs: dict[tuple, bytes] = {}
+        self.log_offsets: list[tuple[int, bool]] = []
+        self.telemetry: list[dict] = []
+        self.inventories: list[dict] = []
+        self.revoked = False
+        self.away = False
+        self.swallow_reports = False
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.away = True
+        with self.lock:
+            self.lock.notify_all()
+        self.server.shutdown()
+        self.server.server_close()
+
+    # What a test does
+
+    def want(
+        self,
+        *,
+        attempt: int = 1,
+        epoch: int = 1,
+        rank: int = 0,
+        job: int = 1,
+        go: bool = True,
+        lease: bool = False,
+        **spec: Any,
+    ) -> tuple:
+        key = (attempt, epoch, rank)
+        with self.lock:
+            self.wanted[key] = {
+                "attempt": attempt,
+                "job": job,
+                "epoch": epoch,
+                "rank": rank,
+                "action": "run",
+                "go": go,
+                "stop_reason": None,
+                "grace_s": self.hello["grace_s"],
+                "lease_s": self.hello["lease_s"] if lease else None,
+            }
+            self.specs[key] = {
+                "attempt": attempt,
+                "job": job,
+                "epoch": epoch,
+                "rank": rank,
+                "name": "a job",
+                "tenant": "acme",
+                "tenant_id": 7,
+                "user": "ada",
+                "command": "true",
+                "files": {},
+                "working_directory": None,
+                "environment": {},
+                "gpus": [],
+                "gpu_uuids": [],
+                "gpu_type": None,
+                "cores": [0],
+                "memory_mib": None,
+                "time_limit_s": None,
+                "world": {
+                    "nodes": [{"name": "n1", "address": "127.0.0.1"}],
+                    "port": 29400,
+                    "gpus_total": len(spec.get("gpus", [])),
+                },
+                "epochs_before": 0,
+                "log_limit_bytes": 1 << 20,
+                **spec,
+            }
+            self._changed()
+        return key
+
+    def change(self, key: tuple, **fields: Any) -> None:
+        with self.lock:
+            self.wanted[key].update(fields)
+            self._changed()
+
+    def stop(self, key: tuple, *, reason: str = "cancel", grace_s: float = 1) -> None:
+        self.change(key, action="stop", stop_reason=reason, grace_s=grace_s)
+
+    def forget(self, key: tuple) -> None:
+        with self.lock:
+            del self.wanted[key]
+            self.closed.add(key)
+            self._changed()
+
+    def wait_for(self, condition: Any, *, within_s: float = 15.0) -> Any:
+        """The condition's first truthy value."""
+        end = time.monotonic() + within_s
+        with self.lock:
+            while not (value := condition()):
+                if time.monotonic() > end:
+                    raise AssertionError(f"not within {within_s} s; reports {self.reports}, refused {self.refused}")
+                self.lock.wait(0.05)
+        return value
+
+    def report_of(self, key: tuple, state: str) -> dict | None:
+        return next(
+            (r for r in self.reports if (r["attempt"], r["epoch"], r["rank"], r["state"]) == (*key, state)), None
+        )
+
+    def wait_report(self, key: tuple, state: str, *, within_s: float = 15.0) -> dict:
+        return self.wait_for(lambda: self.report_of(key, state), within_s=within_s)
+
+    # What the agent asks
+
+    def _changed(self) -> None:
+        self.revision += 1
+        self.lock.notify_all()
+
+    def register(self, body: dict) -> dict:
+        self.inventories.append(body)
+        return {"node": 1, "name": body["name"], "token": NODE_TOKEN}
+
+    def say_hello(self, body: dict) -> dict:
+        self.inventories.append(body)
+        return {**self.hello, "name": body["name"]}
+
+    def sync(self, revision: int, wait_s: float) -> dict:
+        end = time.monotonic() + wait_s
+        while revision == self.revision and time.monotonic() < end and not self.away:
+            self.lock.wait(0.1)
+        return {"revision": self.revision, "attempts": list(self.wanted.values())}
+
+    def spec(self, attempt: int) -> dict:
+        self.spec_calls.append(str(attempt))
+        live = [k for k in self.wanted if k[0] == attempt]
+        if not live:
+            raise Refusal(404, "not_found")
+        return self.specs[max(live)]
+
+    def report(self, body: dict) -> dict:
+        if self.swallow_reports:
+            raise Refusal(503, "away")
+        answer: dict = {"accepted": [], "refused": [], "leases": [], "stop": []}
+        for report in body["reports"]:
+            key = (report["attempt"], report["epoch"], report["rank"])
+            name = {k: report[k] for k in ("attempt", "epoch", "rank", "sequence")}
+            code = "stale_epoch" if key not in self.wanted else None
+            if code is None and report["sequence"] <= self.sequences.get(key, 0):
+                code = "stale_sequence"
+            if code:
+                self.refused.append({**report, "code": code})
+                answer["refused"].append({**name, "code": code})
+                continue
+            self.sequences[key] = report["sequence"]
+            self.reports.append(report)
+            answer["accepted"].append(name)
+            if report["state"] == "ended":
+                del self.wanted[key]
+                self.closed.add(key)
+                self._changed()
+        for part in body["holding"]:
+            wanted = self.wanted.get((part["attempt"], part["epoch"], part["rank"]))
+            if wanted is None:
+                answer["stop"].append(part)
+            elif wanted["lease_s"] is not None:
+                answer["leases"].append({**part, "lease_s": wanted["lease_s"]})
+        return answer
+
+    def take_logs(self, query: dict, data: bytes) -> dict:
+        key = (int(query["attempt"]), int(query["epoch"]), int(query["rank"]), query["stream"])
+        stored = self.logs.get(key, b"")
+        taken = int(query["offset"]) == len(stored)
+        self.log_offsets.append((int(query["offset"]), taken))
+        if not taken:
+            raise Refusal(409, "offset_mismatch", next_offset=len(stored))
+        limit = self.specs[key[:3]]["log_limit_bytes"]
+        self.logs[key] = (stored + data)[:limit]
+        return {"next_offset": len(self.logs[key]), "full": len(self.logs[key]) >= limit}
+
+    def answer(self, method: str, path: str, query: dict, body: bytes, token: str) -> Any:
+        if self.revoked or token != (JOIN_TOKEN if path == "register" else NODE_TOKEN):
+            raise Refusal(401, "bad_token")
+        value = json.loads(body) if body and path != "logs" else None
+        with self.lock:
+            self.lock.notify_all()
+            if (method, path) == ("GET", "sync"):
+                return self.sync(int(query["revision"]), float(query["wait"]))
+            if method == "GET" and path.startswith("attempts/"):
+                return self.spec(int(path.split("/")[1]))
+            if path == "logs":
+                return self.take_logs(query, body)
+            if path == "telemetry":
+                self.telemetry.append(value)
+                return None
+            return {"register": self.register, "hello": self.say_hello, "report": self.report}[path](value)
+
+
+def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            parts = urlsplit(self.path)
+            query = {k: v[0] for k, v in parse_qs(parts.query).items()}
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            if portal.away:
+                self.close_connection = True
+                self.connection.close()
+                return
+            try:
+                status, value = (
+                    200,
+                    portal.answer(self.command, parts.path.removeprefix("/api/agent/v1/"), query, body, token),
+                )
+            except Refusal as refusal:
+                status, value = refusal.status, refusal.body
+            data = b"" if value is None else json.dumps(value).encode()
+            if portal.away:  # went away while this one waited
+                self.close_connection = True
+                return
+            self.send_response(status if data else 204)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = _do
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    return Handler

@@ -1,0 +1,200 @@
+"""The agent of one node: `python -m workers.agent --url URL --dir DIR [--token JOIN_TOKEN] ...`.
+
+It asks the portal what should run here (long poll), brings that about, and tells what does. It may be killed at any
+time: jobs run on under their shims, and the next agent finds them in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from workers import log
+from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
+from workers.engines.process import ProcessEngine
+from workers.enrol import EnrolError, enrol
+from workers.hold import HeldError, hold_agent
+from workers.journal import Journal
+from workers.measuring import Measuring, sampler_for
+from workers.offline import keep_jobs, stop_all
+from workers.parts import Parts
+from workers.reporting import Reporter
+from workers.settings import AgentSettings, SettingError, arguments_parser, settings_read
+from workers.shipping import Shipper
+from workers.telemetry.sampler import GpuFailedError
+from workers.trust import TrustError
+from workers.workspace import Workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from workers.wire import Hello, Inventory
+
+_TIDY_S = 60.0
+
+
+class Agent:
+    """Five loops over one portal; each goes on by itself when the portal is away."""
+
+    def __init__(self, *, settings: AgentSettings, portal: Portal, inventory: Inventory, measuring: Measuring) -> None:
+        self._settings = settings
+        self._portal = portal
+        self._inventory = inventory
+        self._measuring = measuring
+        self._journal = Journal(settings.dir / "parts")
+        self._engine = ProcessEngine()
+        self._reporter = Reporter(
+            portal=portal, journal=self._journal, engine=self._engine, boot_id=inventory["boot_id"]
+        )
+        self._shipper = Shipper(portal=portal, journal=self._journal)
+        self._parts = Parts(
+            portal=portal,
+            journal=self._journal,
+            engine=self._engine,
+            reporter=self._reporter,
+            shipper=self._shipper,
+            tenant_file=settings.dir / "tenant.json",
+            trust_tenants=settings.trust_tenants,
+        )
+        self._hello: Hello | None = None
+        self._revision = -1
+        self._revoked = False
+        self._away_since: float | None = None
+
+    async def run(self) -> None:
+        """Until cancelled, or until something here fails unexpectedly."""
+        self._journal.sweep()
+        self._parts.adopt()
+        await self._lasting(self._say_hello, once=True)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_failures())
+            for step in (self._sync, self._report, self._logs, self._tidy):
+                group.create_task(self._lasting(step))
+            group.create_task(self._measuring.sample_forever(self._journal, self._engine))
+            group.create_task(self._lasting(self._telemetry))
+
+    async def _watch_failures(self) -> None:
+        await self._parts.failed
+
+    async def _lasting(self, step: Callable[[], Awaitable[None]], *, once: bool = False) -> None:
+        """Do `step` for ever (or until it worked once), with a pause after each failure."""
+        backoff = Backoff(0.2, self._settings.retry_max_s)
+        while True:
+            try:
+                await step()
+            except PortalAwayError as away:
+                self._note_away(str(away))
+                await asyncio.sleep(backoff.next_s())
+            except PortalRefusedError as refusal:
+                await asyncio.sleep(self._pause_after(refusal, backoff))
+            else:
+                backoff.reset()
+                self._note_back()
+                if once:
+                    return
+
+    def _note_away(self, why: str) -> None:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+            log.warning("portal away", reason=why)
+
+    def _note_back(self) -> None:
+        if self._away_since is not None:
+            log.info("portal back", after_s=round(time.monotonic() - self._away_since, 1))
+        self._away_since, self._revoked = None, False
+
+    def _pause_after(self, refusal: PortalRefusedError, backoff: Backoff) -> float:
+        if refusal.status != 401:
+            log.error("portal refuses", reason=str(refusal))
+            return backoff.next_s()
+        if not self._revoked:
+            self._revoked = True
+            log.error(
+                "the portal refuses this node's token: no job is started and leases run out",
+                remedy=f"remove {self._settings.dir / 'node.json'} and start with a new join token",
+            )
+        return self._settings.revoked_retry_s
+
+    # The steps
+
+    async def _say_hello(self) -> None:
+        hello = await self._portal.hello(self._inventory)
+        self._hello = hello
+        self._measuring.period_s = hello["sample_period_s"]
+        self._parts.place = Workplace(
+            storage=self._settings.storage_dir,
+            virtual=self._inventory["virtual"],
+            nice=self._settings.nice,
+            boot_id=self._inventory["boot_id"],
+            node_grace_s=hello["grace_s"],
+        )
+        log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
+
+    async def _sync(self) -> None:
+        answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
+        self._revision = answer["revision"]
+        self._parts.apply(answer["attempts"])
+
+    async def _report(self) -> None:
+        await self._reporter.exchange()
+        await self._reporter.wait(self._hello["report_period_s"] if self._hello else 5.0)
+
+    async def _logs(self) -> None:
+        if not await self._shipper.ship_all():
+            await asyncio.sleep(self._settings.log_period_s)
+
+    async def _telemetry(self) -> None:
+        await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
+        await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
+
+    async def _tidy(self) -> None:
+        self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
+        await asyncio.sleep(_TIDY_S)
+
+
+async def _serve(settings: AgentSettings) -> None:
+    sampler, host, inventory = sampler_for(settings)
+    enrolled = await enrol(settings, inventory)
+    portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
+    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s)
+    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring)
+    task = asyncio.current_task()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]
+    try:
+        await agent.run()
+    finally:
+        await portal.close()
+
+
+def _complain(sentence: str) -> int:
+    sys.stderr.write(f"workers.agent: {sentence}\n")
+    return 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    given = arguments_parser().parse_args(argv)
+    if given.keep_jobs is not None or given.stop_all:
+        if given.dir is None:
+            return _complain("--dir is needed")
+        return (
+            keep_jobs(given.dir, given.keep_jobs) if given.keep_jobs is not None else stop_all(given.dir, given.grace)
+        )
+    try:
+        settings = settings_read(given)
+        settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log.log_setup(node=settings.name)
+        with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+            asyncio.run(_serve(settings))
+    except (SettingError, TrustError, EnrolError, HeldError, GpuFailedError) as error:
+        return _complain(str(error))
+    log.info("agent leaves; jobs run on")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""One agent a directory: its lock, and who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from workers.files import read_json, write_json
+from workers.procs import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class HeldError(Exception):
+    """Another agent serves this directory."""
+
+
+@contextlib.contextmanager
+def hold_agent(directory: Path) -> Iterator[None]:
+    """Be the only agent of this directory. Raises HeldError."""
+    descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        holder = read_json(directory / "agent.json") or {}
+        raise HeldError(f"an agent (pid {holder.get('pid')}) already serves {directory}") from None
+    try:
+        me = Identity.of(os.getpid())
+        if me is not None:
+            write_json(directory / "agent.json", me.to_json())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def agent_end(directory: Path, *, patience_s: float = 10.0) -> None:
+    """End the directory's agent, if one runs; its jobs stay."""
+    value = read_json(directory / "agent.json")
+    agent = Identity.from_json(value) if value else None
+    if agent is None or not agent.signal(signal.SIGTERM):
+        return
+    end = time.monotonic() + patience_s
+    while agent.is_alive():
+        if time.monotonic() > end:
+            agent.signal(signal.SIGKILL)
+        time.sleep(0.02)

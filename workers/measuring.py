@@ -1,0 +1,63 @@
+"""Telemetry: a reading each second, a batch each few; what could not be sent waits in the window."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from workers.inventory import inventory_real, inventory_virtual, virtual_parse
+from workers.telemetry.host import HostSampler
+from workers.telemetry.sampler import GpuFound, GpuSampler
+from workers.telemetry.sampling import Running, Sampling
+from workers.telemetry.simulated import SimulatedSampler
+from workers.telemetry.window import Window, telemetry_body
+
+if TYPE_CHECKING:
+    from workers.client import Portal
+    from workers.engines import Engine
+    from workers.journal import Journal
+    from workers.settings import AgentSettings
+    from workers.wire import Inventory
+
+
+def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None, Inventory]:
+    """The node's sources and what it declares. Raises SettingError or GpuFailedError."""
+    if settings.virtual is None:
+        from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
+
+        sampler = NvmlSampler()
+        return sampler, HostSampler(), inventory_real(settings, sampler)
+    inventory = inventory_virtual(settings, virtual_parse(settings.virtual))
+    found = [
+        GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
+    ]
+    return SimulatedSampler(found), None, inventory
+
+
+class Measuring:
+    """Reads and sends. `period_s` is the portal's."""
+
+    def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int) -> None:
+        self._sampling = Sampling(gpus=sampler, host=host)
+        self._window = Window(backlog_s)
+        self._gpus: dict[str, tuple[int, ...]] = {}
+        self.period_s = 1.0
+
+    async def sample_forever(self, journal: Journal, engine: Engine) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            self._window.add(self._sampling.second(time.time(), self._running(journal, engine)))
+            due = max(due + self.period_s, loop.time())  # a late reading is late; none are made up for
+            await asyncio.sleep(due - loop.time())
+
+    def _running(self, journal: Journal, engine: Engine) -> list[Running]:
+        parts = [p for p in journal.parts.values() if p.phase == "running"]
+        return [Running(str(p.attempt), tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
+
+    async def send(self, portal: Portal, *, boot_id: str) -> None:
+        """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
+        while batch := self._window.batch(period_s=self.period_s):
+            await portal.telemetry(telemetry_body(batch, boot_id=boot_id, period_s=self.period_s))
+            self._window.drop(batch)

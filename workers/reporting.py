@@ -1,0 +1,86 @@
+"""Reports out, leases in: one exchange with the portal, at once when something changed, else each period."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from workers import log
+from workers.procs import boottime
+from workers.wire import ReportAnswer, part_key, part_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workers.client import Portal
+    from workers.engines import Engine
+    from workers.journal import Journal, Part
+
+
+class Reporter:
+    """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
+
+    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, boot_id: str) -> None:
+        self._portal = portal
+        self._journal = journal
+        self._engine = engine
+        self._boot_id = boot_id
+        self._one_at_a_time = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self.leased_until: dict[str, float] = {}
+        self.on_stop: Callable[[Part], None] = lambda _: None
+        self.on_settled: Callable[[Part], None] = lambda _: None
+
+    def wake(self) -> None:
+        """Something changed: exchange now."""
+        self._changed.set()
+
+    async def wait(self, period_s: float) -> None:
+        """Until something changed or the period is over."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), period_s)
+        except TimeoutError:
+            return
+
+    async def exchange(self) -> None:
+        """One POST report. A lease counts from the moment this began, so it never outlives the portal's own."""
+        async with self._one_at_a_time:
+            self._changed.clear()
+            parts = list(self._journal.parts.values())
+            holding = [p for p in parts if p.live and p.phase != "claimed" and not p.dropped]
+            begun = boottime()
+            try:
+                answer = await self._portal.report(
+                    {
+                        "boot_id": self._boot_id,
+                        "reports": [report for p in parts for report in p.reports],
+                        "holding": [p.name for p in holding],
+                    }
+                )
+            except BaseException:
+                self._changed.set()  # what was to be sent still is
+                raise
+            self._take(answer, begun)
+
+    def _take(self, answer: ReportAnswer, begun: float) -> None:
+        for item in answer["refused"]:
+            log.warning("report refused", **part_name(item), sequence=item["sequence"], code=item["code"])
+        for item in [*answer["accepted"], *answer["refused"]]:
+            part = self._journal.parts.get(part_key(item))
+            if part is not None:
+                self._journal.settle(part, item["sequence"])
+                self.on_settled(part)
+        for lease in answer["leases"]:
+            part = self._journal.parts.get(part_key(lease))
+            if part is not None and part.live:
+                self._renew(part, begun + lease["lease_s"])
+        for item in answer["stop"]:
+            part = self._journal.parts.get(part_key(item))
+            if part is not None and part.live:
+                self.on_stop(part)
+
+    def _renew(self, part: Part, until: float) -> None:
+        directory = self._journal.directory(part)
+        self._engine.lease(directory, until=until)
+        (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back; the ordinary lease rules
+        self.leased_until[part.key] = until

@@ -1,0 +1,235 @@
+"""One process per job part: it starts the command, watches its limits and its lease, ends it and says how it ended.
+
+    python -I -S shim.py PART_DIR
+
+It outlives the agent; they speak through files in PART_DIR (docs/node-files.md). Standard library only. Whatever
+happens, a directory starts its command at most once (`lock` and `shim.json`), and the shim ends only when no
+descendant of the command lives: as a subreaper it inherits every orphan, so waitpid() knows.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # -I and -S leave only the standard library on the path
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workers.files import read_json, write_json
+from workers.parthold import EXIT_LOCKED, EXIT_USED, hold_part
+from workers.procs import Identity, Tree, become_subreaper, boottime
+from workers.spawn import StartFailedError, command_spawn
+from workers.usage import UsageMeter
+
+# How often files (stop, lease) and use are looked at when no signal calls.
+TICK_S = 1.0
+# What is left in the background when the command ended by itself gets this long between SIGTERM and SIGKILL.
+LEFTOVER_GRACE_S = 2.0
+# Silence may free a job elsewhere at lease + grace; so ours must be dead well before the grace is over.
+LEASE_GRACE_SHARE = 1 / 3
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why the shim is ending the job, and from when on (seconds since boot) it kills."""
+
+    reason: str
+    detail: str
+    kill_at: float
+
+
+class Shim:
+    """The life of one part. Times are seconds since boot unless they say unix."""
+
+    def __init__(self, directory: Path, launch: dict[str, Any], wake: int) -> None:
+        self.directory = directory
+        self.launch = launch
+        self.wake = wake
+        self.ending: Ending | None = None
+        self.told: list[bool] = []
+        self.status: int | None = None
+        self.pid = 0
+        self.begun = boottime()
+        self.begun_unix = time.time()
+        limit = launch["memory_mib"]
+        self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
+        self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
+
+    def run(self) -> None:
+        """Start, watch, end, and leave `result.json`."""
+        if self._lease_ended():
+            self._write_result("lease", "its lease ended before it started")
+            return
+        try:
+            self.pid = command_spawn(self.launch, self.directory)
+        except StartFailedError as failure:
+            self._write_result("start_failed", str(failure))
+            return
+        leader = Identity.of(self.pid)
+        identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
+        write_json(self.directory / "job.json", {**identity, "started_at": self.begun_unix})
+        while self._reap() or self._sweep():
+            self._look()
+            self._sleep()
+        self.meter.measure()
+        reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
+        self._write_result(reason, detail)
+
+    def _reap(self) -> bool:
+        """Collect what ended; True while the command itself still runs."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return self.status is None
+            if pid == self.pid:
+                self.status = status
+
+    def _sweep(self) -> bool:
+        """The command has ended: end what it left behind; True while something lives."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if self.ending is None:
+            self.ending = Ending("exit", "", boottime() + LEFTOVER_GRACE_S)
+            self._signal_all(signal.SIGTERM)
+        return True
+
+    def _look(self) -> None:
+        now = boottime()
+        self._look_for_orders(now)
+        if now >= self.next_tick:
+            self.next_tick = now + TICK_S
+            usage = self.meter.measure()
+            self._look_at_memory(usage.memory_mib)
+            self._trim_logs()
+        if self.ending is not None and now >= self.ending.kill_at:
+            self._signal_all(signal.SIGKILL)
+
+    def _look_for_orders(self, now: float) -> None:
+        stop = read_json(self.directory / "stop.json")
+        limit_s = self.launch["time_limit_s"]
+        if stop is not None:
+            self._end("stopped", stop["detail"], float(stop["grace_s"]))
+        elif self.told:
+            self._end("stopped", "the shim was told to end", self.launch["grace_s"])
+        elif self._lease_ended():
+            grace_s = self.launch["grace_s"] * LEASE_GRACE_SHARE
+            self._end("lease", "no word from the portal until the lease ended", grace_s)
+        elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
+            self._end("time_limit", f"it ran for its limit of {limit_s:g} s", self.launch["grace_s"])
+
+    def _end(self, reason: str, detail: str, grace_s: float) -> None:
+        """Ask once, kill after the grace. The first reason stands; a later one can only hasten the end."""
+        kill_at = boottime() + grace_s
+        if self.ending is not None:
+            self.ending.kill_at = min(self.ending.kill_at, kill_at)
+            return
+        self.ending = Ending(reason, detail, kill_at)
+        if grace_s > 0:
+            self._signal_all(signal.SIGTERM)
+
+    def _look_at_memory(self, memory_mib: float) -> None:
+        limit_mib = self.launch["memory_mib"]
+        if limit_mib is not None and memory_mib > limit_mib:
+            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of {limit_mib} MiB", 0.0)
+
+    def _lease_ended(self) -> bool:
+        """A lease is due when the launch says so; the maintenance lease of `--keep-jobs` holds beside it."""
+        if not self.launch["leased"]:
+            return False
+        now = boottime()
+        for name in ("lease.json", "maintenance.json"):
+            lease = read_json(self.directory / name)
+            if lease is not None and lease["boot_id"] == self.launch["boot_id"] and now < lease["until"]:
+                return False
+        return True
+
+    def _trim_logs(self) -> None:
+        """Nothing past the limit is kept by the portal; so it is not kept here either, and the disk stays free."""
+        limit_bytes = self.launch["log_limit_bytes"]
+        for name in ("stdout", "stderr"):
+            path = self.directory / name
+            if path.stat().st_size > limit_bytes:
+                os.truncate(path, limit_bytes)
+
+    def _signal_all(self, sig: int) -> None:
+        for process in self.meter.tree.scan(full=True):
+            try:
+                os.kill(process.pid, sig)  # ours to reap, so the pid cannot be another's before we did
+            except ProcessLookupError:
+                continue
+
+    def _sleep(self) -> None:
+        until = self.next_tick
+        if self.ending is not None:
+            # Once killing has begun, look often until all are gone.
+            until = min(until, max(self.ending.kill_at, boottime() + 0.02))
+        limit_s = self.launch["time_limit_s"]
+        if self.ending is None and limit_s is not None:
+            until = min(until, self.begun + limit_s)
+        ready, _, _ = select.select([self.wake], [], [], max(0.0, until - boottime()))
+        if ready:
+            os.read(self.wake, 4096)
+
+    def _write_result(self, reason: str, detail: str) -> None:
+        code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
+        write_json(
+            self.directory / "result.json",
+            {
+                "reason": reason,
+                "detail": detail,
+                "exit_code": code if code is not None and code >= 0 else None,
+                "signal": -code if code is not None and code < 0 else None,
+                "pid": self.pid or None,
+                "started_at": self.begun_unix,
+                "ended_at": time.time(),
+                "ran_s": round(boottime() - self.begun, 3),
+                "peak_memory_mib": round(self.meter.peak_mib, 1),
+            },
+        )
+
+
+def _wake_on_signals(shim_terminated: Any) -> int:
+    """A pipe that becomes readable with each signal that means something here."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for sig in (signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(sig, lambda *_: None)
+    signal.signal(signal.SIGTERM, shim_terminated)
+    for sig in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sig, signal.SIG_IGN)
+    return reader
+
+
+def main(directory: Path) -> int:
+    if not hold_part(directory):
+        return EXIT_LOCKED
+    if (directory / "shim.json").exists():
+        return EXIT_USED
+    me = Identity.of(os.getpid())
+    if me is None:  # /proc is not mounted; nothing here could work
+        return EXIT_USED
+    write_json(directory / "shim.json", me.to_json())
+    become_subreaper()
+    terminated: list[bool] = []
+    wake = _wake_on_signals(lambda *_: terminated.append(True))
+    shim = Shim(directory, read_json(directory / "launch.json") or {}, wake)
+    shim.told = terminated
+    shim.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve()))

@@ -1,0 +1,76 @@
+"""Starting a job's command: its session, cores, descriptors, directory and environment; errors come back as words."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from workers.jobenv import job_environment
+from workers.procs import die_with_parent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class StartFailedError(Exception):
+    """The command could not be started; the text says which step failed and why."""
+
+
+def cores_map(cores: list[int], real: list[int]) -> set[int]:
+    """Real cores for the declared ones: modulo, so that a virtual node's 64 land on what there is."""
+    return {real[core % len(real)] for core in cores} or set(real)
+
+
+def command_spawn(launch: dict[str, Any], directory: Path) -> int:
+    """Start `/bin/sh -c COMMAND` as its own session; return its pid. Raises StartFailedError."""
+    environment = job_environment(launch)
+    reader, writer = os.pipe()  # both close on exec: an empty read means that exec worked
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _child(launch, directory, environment, writer, parent)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        failure = file.read().decode(errors="replace")
+    if failure:
+        os.waitpid(pid, 0)
+        raise StartFailedError(failure)
+    return pid
+
+
+def _child(launch: dict[str, Any], directory: Path, environment: dict[str, str], writer: int, parent: int) -> NoReturn:
+    """Between fork and exec; never returns."""
+    step = "its processes' death signal"
+    try:
+        die_with_parent()  # should the shim be killed, the command does not run on unwatched
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for sig in range(1, signal.NSIG):
+            if sig not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(sig) is not None:
+                signal.signal(sig, signal.SIG_DFL)
+        step = "session"
+        os.setsid()
+        step = "cores"
+        os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
+        step = "niceness"
+        os.nice(launch["nice"])
+        step = "log files"
+        _redirect(directory)
+        step = f"working directory {launch['cwd']}"
+        os.chdir(launch["cwd"])
+        step = "/bin/sh"
+        os.umask(0o022)
+        os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
+        os.write(writer, f"{step}: {error}".encode())
+    os._exit(127)
+
+
+def _redirect(directory: Path) -> None:
+    source = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(source, 0)
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        log = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, descriptor)

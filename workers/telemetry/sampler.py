@@ -1,0 +1,47 @@
+"""What a source of GPU figures must do; NVML and the simulated one are the two there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class GpuFailedError(Exception):
+    """GPUs are there but cannot be read; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFound:
+    """A GPU as the inventory names it."""
+
+    index: int
+    uuid: str
+    type: str
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One second of one GPU; None where it could not be measured, never 0 instead."""
+
+    utilisation: float | None  # per cent of the time that a kernel ran
+    memory_mib: float | None
+    power_w: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartUse:
+    """One second of one running part, from its shim."""
+
+    gpus: tuple[int, ...]
+    cpu_cores: float  # mean cores in use
+    wait_cores: float  # mean processes that stood ready without a core
+    memory_mib: float
+
+
+class GpuSampler(Protocol):
+    def gpus(self) -> list[GpuFound]:
+        """What there is; an empty list on a machine without GPUs."""
+
+    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
+        """Figures of now by GPU index; `parts` are the parts running here."""

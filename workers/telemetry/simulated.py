@@ -1,0 +1,45 @@
+"""GPUs of a virtual node: their figures follow the real processes that hold them, and nothing is random.
+
+A virtual GPU is as busy as the processes that hold it want to be: their measured CPU time plus the time they stood
+ready while the real cores were taken (a virtual node declares more cores than the machine has), over the GPUs they
+hold; one process that computes without pause fills one GPU. Smoothed over about three seconds, as NVML's own window
+is. Memory is the processes' own, spread over their GPUs. Power runs linearly from idle to the type's board power.
+"""
+
+from __future__ import annotations
+
+from workers.telemetry.sampler import GpuFound, GpuSample, PartUse
+
+_SMOOTHING = 1 / 3
+_IDLE_SHARE = 0.12
+# Board power in watts by the makers' data sheets, by the first word that occurs in the type's name.
+_BOARD_POWER_W = {"H200": 700, "H100": 700, "A100": 400, "V100": 300, "A40": 300, "L40": 300, "T4": 70, "P100": 250}
+_OTHER_POWER_W = 300
+
+
+def board_power_w(gpu_type: str) -> int:
+    return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), _OTHER_POWER_W)
+
+
+class SimulatedSampler:
+    """See `workers.telemetry.sampler.GpuSampler`."""
+
+    def __init__(self, gpus: list[GpuFound]) -> None:
+        self._gpus = gpus
+        self._smooth = dict.fromkeys((g.index for g in gpus), 0.0)
+
+    def gpus(self) -> list[GpuFound]:
+        return list(self._gpus)
+
+    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
+        holder = {gpu: part for part in parts for gpu in part.gpus}
+        return {gpu.index: self._sample(gpu, holder.get(gpu.index)) for gpu in self._gpus}
+
+    def _sample(self, gpu: GpuFound, part: PartUse | None) -> GpuSample:
+        wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) if part else 0.0
+        before = self._smooth[gpu.index]
+        share = before + (min(1.0, wanted) - before) * _SMOOTHING
+        self._smooth[gpu.index] = share
+        memory_mib = min(part.memory_mib / len(part.gpus), gpu.memory_mib) if part else 0.0
+        power_w = board_power_w(gpu.type) * (_IDLE_SHARE + (1 - _IDLE_SHARE) * share)
+        return GpuSample(round(100 * share, 1), round(memory_mib, 1), round(power_w, 1))

@@ -1,0 +1,168 @@
+"""The messages of docs/agent-protocol.md as types; the portal's OpenAPI document is checked against them in a test."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+State = Literal["prepared", "running", "ended"]
+Reason = Literal[
+    "exit", "time_limit", "out_of_memory", "stopped", "lease", "start_failed", "lost", "tenant_not_trusted"
+]
+Stream = Literal["stdout", "stderr"]
+
+
+class Gpu(TypedDict):
+    index: int
+    uuid: str
+    memory_mib: int
+
+
+class Inventory(TypedDict):
+    """Body of register and of hello."""
+
+    name: str
+    address: str
+    boot_id: str
+    agent_version: str
+    virtual: bool
+    single_account: bool
+    trusts_tenants: bool
+    gpu_type: str | None
+    gpus: list[Gpu]
+    cores: int
+    memory_mib: int
+    storage_domain: str | None
+
+
+class Registered(TypedDict):
+    node: int | str
+    name: str
+    token: str
+
+
+class Hello(TypedDict):
+    node: int | str
+    name: str
+    lease_s: float
+    report_period_s: float
+    sample_period_s: float
+    grace_s: float
+
+
+class PartName(TypedDict):
+    """One node's part of an attempt."""
+
+    attempt: int | str
+    epoch: int
+    rank: int
+
+
+class Wanted(PartName):
+    job: int | str
+    action: Literal["run", "stop"]
+    go: bool
+    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "shutdown"] | None
+    grace_s: float
+    lease_s: float | None
+
+
+class Sync(TypedDict):
+    revision: int
+    attempts: list[Wanted]
+
+
+class WorldNode(TypedDict):
+    name: str
+    address: str
+
+
+class World(TypedDict):
+    nodes: list[WorldNode]
+    port: int
+    gpus_total: int
+
+
+class Spec(PartName):
+    job: int | str
+    name: str
+    tenant: str
+    tenant_id: int | str
+    user: str
+    command: str
+    files: dict[str, str]
+    working_directory: str | None
+    environment: dict[str, str]
+    gpus: list[int]
+    gpu_uuids: list[str]
+    gpu_type: str | None
+    cores: list[int]
+    memory_mib: int | None
+    time_limit_s: float | None
+    world: World
+    epochs_before: int
+    log_limit_bytes: int
+
+
+class Report(PartName):
+    sequence: int
+    state: State
+    pid: int | None
+    at: float
+    exit_code: int | None
+    signal: int | None
+    reason: Reason | None
+    detail: str
+
+
+class ReportBody(TypedDict):
+    boot_id: str
+    reports: list[Report]
+    holding: list[PartName]
+
+
+class Accepted(PartName):
+    sequence: int
+
+
+class Refused(PartName):
+    sequence: int
+    code: str
+
+
+class Lease(PartName):
+    lease_s: float
+
+
+class ReportAnswer(TypedDict):
+    accepted: list[Accepted]
+    refused: list[Refused]
+    leases: list[Lease]
+    stop: list[PartName]
+
+
+Series = list[float | None]
+
+
+class Telemetry(TypedDict):
+    boot_id: str
+    start: float
+    period_s: float
+    count: int
+    gpus: dict[str, dict[str, Series]]
+    host: dict[str, Series]
+    attempts: dict[str, dict[str, Series]]
+
+
+class LogAnswer(TypedDict):
+    next_offset: int
+    full: NotRequired[bool]
+
+
+def part_key(part: PartName) -> str:
+    """The name of a part's directory: `ATTEMPT-EPOCH-RANK`."""
+    return f"{part['attempt']}-{part['epoch']}-{part['rank']}"
+
+
+def part_name(part: PartName) -> PartName:
+    """Only the three fields that name the part."""
+    return {"attempt": part["attempt"], "epoch": part["epoch"], "rank": part["rank"]}
