@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, IntegerField, Max, Min, Value
@@ -12,9 +14,10 @@ from django.db.models.functions import Mod
 from portal.errors import NotFound
 from portal.rounds.models import Planning
 from portal.rounds.snapshot import ended_since
-from scheduler.metrics import raqlr
+from scheduler.fairness.lrf import latency_ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from django.db.models import QuerySet
@@ -63,6 +66,19 @@ def points_since(*, since: datetime, most: int) -> list[Point]:
     return [Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics")]
 
 
-def raqlr_now(*, hours: float, now: datetime) -> tuple[float | None, int]:
-    """Return RAQLR(h) and its m as of now (Hops, eq. 7); (None, 0) when nothing ended in the last `hours`."""
-    return raqlr(ended_since(now - timedelta(hours=hours)), now.timestamp(), hours)
+def raqlr_course(*, hours: float, at: Sequence[datetime]) -> list[tuple[float | None, int]]:
+    """Return RAQLR(h) and its m at each of the moments (Hops, eq. 7); (None, 0) where nothing had ended in h hours.
+
+    Moments ascend. One query, and one pass over the jobs that ended: running sums give each window's mean.
+    """
+    if not at:
+        return []
+    ended = sorted(ended_since(at[0] - timedelta(hours=hours)), key=lambda job: job.ended_s)
+    times = [job.ended_s for job in ended]
+    sums = list(accumulate((latency_ratio(job.wait_s, job.age_s) for job in ended), initial=0.0))
+    course: list[tuple[float | None, int]] = []
+    for moment in at:
+        first = bisect_right(times, moment.timestamp() - hours * 3600)
+        last = bisect_right(times, moment.timestamp())
+        course.append(((sums[last] - sums[first]) / (last - first) if last > first else None, last - first))
+    return course
