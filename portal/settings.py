@@ -60,6 +60,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.api.errors.ApiEnvelope",
     "portal.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -119,6 +120,7 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_DEFAULT_QUEUE = "berth"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SYNC_EVERY = 1  # tasks: beat's last run is in the database at once, where /healthz reads its age
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
@@ -173,6 +175,15 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1|/api(?=/agent)",
+    "SORT_OPERATIONS": False,
+    "COMPONENT_SPLIT_PATCH": False,
+    "ENUM_NAME_OVERRIDES": {
+        "JobState": "portal.jobs.states.JobState",
+        "AttemptState": "portal.jobs.states.AttemptState",
+        "StopReason": "portal.jobs.states.StopReason",
+        "PlanningStatus": "portal.rounds.models.Planning.Status",
+    },
 }
 UNFOLD = {"SITE_TITLE": "Berth", "SITE_HEADER": "Berth", "SITE_URL": "/", "SHOW_HISTORY": False}
 

@@ -89,3 +89,25 @@ def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -
             f"The job needs {need} GPUs of one type at least; the most there are of an allowed type is {most}.",
             field="gpus",
         )
+
+
+def gpu_type_names() -> list[str]:
+    """Return the GPU types that some living node has."""
+    return list(
+        GpuType.objects.filter(nodes__dead_at=None, nodes__isnull=False).distinct().values_list("name", flat=True)
+    )
+
+
+def idle_blocks() -> dict[str, list[int]]:
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs."""
+    held = Q(gpus__allocations__released_at=None, gpus__allocations__isnull=False)
+    present = Q(gpus__missing_since=None)
+    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
+    counted = nodes.annotate(
+        total=Count("gpus", filter=present, distinct=True), taken=Count("gpus", filter=present & held, distinct=True)
+    )
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for node in counted:
+        if node.is_schedulable:
+            blocks[node.gpu_type.name].append(node.total - node.taken)
+    return blocks

@@ -132,6 +132,7 @@ class Launch:
         self.notices.step("portal answers")
 
     def _until_healthy(self, tls: Tls | None) -> None:
+        nodes_wanted = sum(child.program.role == "agent" for child in self.supervisor.children.values())
         last = health.Health(None, {}, "not asked yet")
 
         tell_at = time.monotonic() + TELL_AFTER_S
@@ -139,6 +140,9 @@ class Launch:
         def good() -> bool:
             nonlocal last, tell_at
             last = health.ask_for(self.options, tls)
+            missing = nodes_wanted - int(last.facts.get("nodes") or 0)
+            if last.good and missing > 0:
+                last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes have not registered yet")
             if not last.good and time.monotonic() > tell_at:
                 tell_at += TELL_AFTER_S
                 self.notices.step(f"not healthy yet: {last.words}")
