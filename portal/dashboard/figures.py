@@ -23,7 +23,7 @@ def _line(rows: Sequence[tuple[str, float | None]], token: str, name: str, *, da
         "name": name,
         "x": [at for at, _ in rows],
         "y": [value for _, value in rows],
-        "line": {"color": token, "width": 1.3 if dashed else 1.8, "dash": "dash" if dashed else "solid"},
+        "line": {"color": token, "width": 1.3 if dashed else 1.8, "dash": "4px,3px" if dashed else "solid"},
         "connectgaps": False,
     }
 
@@ -159,7 +159,7 @@ def _strip(data: list[Figure], *, start: str, end: str, now: str | None, yaxis: 
                 "y1": 1,
                 "x0": now,
                 "x1": now,
-                "line": {"color": "text-2", "width": 1.2, "dash": "dash"},
+                "line": {"color": "text-2", "width": 1.2, "dash": "3px,3px"},
             }
         )
     return {

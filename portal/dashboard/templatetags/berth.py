@@ -142,7 +142,7 @@ def number(value: float | None, digits: int = 0) -> str:
 @register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     """0..100 -> "83 %"."""
-    return DASH if value is None else f"{number(value, digits)}{THIN}%"
+    return DASH if value is None else f"{number(value, digits)}{NBSP}%"
 
 
 @register.filter
