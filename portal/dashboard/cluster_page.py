@@ -104,7 +104,9 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
 def _note(idle_gpus: int, idle_cores: int) -> str | None:
     if not idle_gpus or idle_cores >= idle_gpus:
         return None
-    return f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+    return (
+        f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+    )
 
 
 def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:

@@ -122,9 +122,7 @@ def _total_row(idle: dict[int, tuple[int, int]], placeable: dict[int, int], node
     return {"name": "Placeable now", "note": f"{gpus}, {cores}", "cells": cells, "total": True}
 
 
-def _waiting_row(
-    sizes: list[int], placeable: dict[int, int], demand: Counter[int], at_quota: Counter[int]
-) -> BlockRow:
+def _waiting_row(sizes: list[int], placeable: dict[int, int], demand: Counter[int], at_quota: Counter[int]) -> BlockRow:
     count = sum(demand.values()) + sum(at_quota.values())
     cells = [_waiting_cell(demand[size], at_quota[size], placeable[size]) for size in sizes]
     return {"name": "Waiting jobs", "note": f"{count}, by smallest size", "cells": cells, "total": False}

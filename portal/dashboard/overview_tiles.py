@@ -21,7 +21,9 @@ NO_DATA = "no data"
 def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
     points = points_since(since=snapshot.since, most=SPARK_POINTS)
     raqlr = raqlr_course(hours=snapshot.hours, at=[*(point.at for point in points), snapshot.now])
-    ratios = [ratio for job in snapshot.waiting if job.counts and (ratio := job.latency_ratio(snapshot.now)) is not None]
+    ratios = [
+        ratio for job in snapshot.waiting if job.counts and (ratio := job.latency_ratio(snapshot.now)) is not None
+    ]
     highest = ratio_scale(points, _mean(ratios), *(value for value, _ in raqlr))
     return [
         _gpu_active(snapshot, points),
@@ -142,9 +144,7 @@ def _raqlr(snapshot: Snapshot, course: Sequence[tuple[float | None, int]], highe
     )  # fmt: skip
 
 
-def _live_ratio(
-    snapshot: Snapshot, points: Sequence[Point], ratios: Sequence[float], highest: float
-) -> TileContext:
+def _live_ratio(snapshot: Snapshot, points: Sequence[Point], ratios: Sequence[float], highest: float) -> TileContext:
     counted = sum(1 for job in snapshot.waiting if job.counts)
     mean = _mean(ratios)
     note = f"{counted} waiting, max {number(max(ratios), 2)}" if ratios else f"{counted} waiting"

@@ -15,7 +15,14 @@ from portal.rounds.models import Planning
 from portal.rounds.selectors import planning_decisions, reason_sentence
 
 if TYPE_CHECKING:
-    from portal.dashboard.context import DecisionRow, Fact, PageLinks, PlanningPageContext, PlanningRow, RoundsPageContext
+    from portal.dashboard.context import (
+        DecisionRow,
+        Fact,
+        PageLinks,
+        PlanningPageContext,
+        PlanningRow,
+        RoundsPageContext,
+    )
     from portal.tenants.models import User
 
 PAGE_SIZE = 50

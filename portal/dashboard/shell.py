@@ -51,14 +51,18 @@ def stream_numbers(streams: tuple[str, ...] | list[str]) -> dict[str, int]:
 def shell_of(request: HttpRequest) -> Shell:
     user: User = request.user  # type: ignore[assignment]
     name = user.get_full_name() or user.username
+    streams = getattr(request, "live_streams", [])
+    numbers = getattr(request, "live_numbers", None)
+    if numbers is None:
+        numbers = stream_numbers(streams)
     return {
         "page": _page(request),
         "username": user.username,
         "initials": initials(name),
         "is_operator": user.is_operator,
         "tenants": list(Tenant.objects.filter(memberships__user=user).values_list("name", flat=True)),
-        "live_streams": getattr(request, "live_streams", []),
-        "live_numbers": getattr(request, "live_numbers", {}),
+        "live_streams": streams,
+        "live_numbers": numbers,
         "banner": _banner(),
     }
 
