@@ -139,7 +139,8 @@ AXES_FAILURE_LIMIT = env("BERTH_SIGN_IN_FAILURES")
 AXES_COOLOFF_TIME = env("BERTH_SIGN_IN_LOCK_MINUTES") / 60
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
+AXES_LOCKOUT_CALLABLE = "portal.dashboard.account.sign_in_locked"
+CSRF_FAILURE_VIEW = "portal.dashboard.error_views.csrf_failed"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True
@@ -196,4 +197,5 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env("BERTH_LOG_LEVEL")},
+    "loggers": {"httpx": {"level": "WARNING"}},
 }

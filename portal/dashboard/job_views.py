@@ -18,6 +18,7 @@ from portal.dashboard.job_figures import job_figure_make
 from portal.dashboard.job_list import ListQuery, list_context, rows_of
 from portal.dashboard.job_log import log_page, log_parts
 from portal.dashboard.job_page import page_context
+from portal.dashboard.shell import page_follow
 from portal.errors import BerthError, NotFound
 from portal.jobs import services
 from portal.jobs.listing import job_find
@@ -48,6 +49,8 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 @require_GET
 def job_list(request: HttpRequest) -> HttpResponse:
     """Show the list, or with `fragment=` only its table or its chips, for live updates."""
+    if "fragment" not in request.GET:
+        page_follow(request, "cluster")
     context = list_context(user=request.user, query=ListQuery.of(request))
     templates = {"table": "jobs/_table.html", "chips": "jobs/_chips.html"}
     return render(request, templates.get(request.GET.get("fragment", ""), "jobs/list.html"), context)
