@@ -54,7 +54,7 @@ def solve_pulp(
     gap: float,
     time_limit_s: float,
     seed: int,
-    start: Sequence[int] | None = None,  # noqa: ARG001 - PuLP's HiGHS interface takes no start; one signature for both
+    start: Sequence[int] | None = None,
 ) -> Solution:
     """The program through PuLP's model and its HiGHS interface."""
     import pulp

@@ -51,7 +51,8 @@ NODE_HEALTH = {
 def icon(name: str, size: int = 16) -> SafeString:
     """A glyph of the sprite; decoration only, so hidden from screen readers."""
     return format_html(
-        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
+        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
+        '<use href="{}#{}"></use></svg>',
         size, size, static("img/sprite.svg"), name if name.startswith("s-") or name == "logo" else f"i-{name}",
     )  # fmt: skip
 

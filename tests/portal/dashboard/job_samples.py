@@ -222,7 +222,7 @@ def job():
                     "result": "",
                 },
                 {
-                    "configuration": "a100-01 × 4",
+                    "configuration": "a100-01 \u00d7 4",
                     "gpus": "4 / 6",
                     "cores": "16 / 22",
                     "throughput": "1 240",
@@ -234,7 +234,7 @@ def job():
                     "result": "would shrink #1031 from 4 to 2 GPUs",
                 },
                 {
-                    "configuration": "rtx-01 × 4",
+                    "configuration": "rtx-01 \u00d7 4",
                     "gpus": "4 / 2",
                     "cores": "16 / 14",
                     "throughput": None,
@@ -421,14 +421,14 @@ def submit():
             ],
             "rows": [
                 {
-                    "configuration": "rtx-01 × 2",
+                    "configuration": "rtx-01 \u00d7 2",
                     "text": "8 of 14 idle cores",
                     "note": None,
                     "verdict": "chosen",
                     "chosen": True,
                 },
                 {
-                    "configuration": "a100-02 × 1",
+                    "configuration": "a100-02 \u00d7 1",
                     "text": "4 cores needed, 1 idle",
                     "note": None,
                     "verdict": "not-enough-cores",
@@ -503,7 +503,7 @@ def planning():
                 "tenant": "vision-lab",
                 "lr": 0.5,
                 "chosen": True,
-                "configuration": "a100-01 × 4",
+                "configuration": "a100-01 \u00d7 4",
                 "reason": None,
                 "detail": "objective 1.01",
             },

@@ -324,7 +324,7 @@ def cluster():
             "rows": [
                 blocks("a100-01", "2, 22", ["2", "1", "2 short", "6 short"]),
                 blocks("a100-02", "1, 1", ["no cores", "1 short", "3 short", "7 short"]),
-                blocks("rtx-01", "2, 14", ["2", "1", "2 short", "–"]),
+                blocks("rtx-01", "2, 14", ["2", "1", "2 short", "\u2013"]),
                 blocks("Placeable now", "5, 43", ["4", "2", "0", "0"], total=True),
                 blocks("Waiting jobs", "9, by smallest size", ["5", "0", "4 ", "0"], total=True),
             ],
@@ -346,7 +346,7 @@ def node_page():
         "shell": shell("cluster"),
         "node": node_row(sample),
         "facts": [
-            {"label": "Type", "value": "8 × A100 80 GB"},
+            {"label": "Type", "value": "8 \u00d7 A100 80 GB"},
             {"label": "Cores", "value": "42 of 64"},
             {"label": "Agent", "value": "0.1.0", "at": DAY + "07:00:00+00:00"},
         ],
@@ -366,7 +366,7 @@ def node_page():
                 "job_id": None,
                 "url": None,
                 "name": "a job of another tenant",
-                "tenant": "–",
+                "tenant": "\u2013",
                 "state": "RUNNING",
                 "gpus": "2",
                 "cores": 12,
