@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from portal.admin_site import CONFIGURATION
 from portal.environment import env
 from portal.launch.broker import channels_host, kombu_url
 
@@ -32,10 +33,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "portal.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -186,7 +189,7 @@ SPECTACULAR_SETTINGS = {
         "PlanningStatus": "portal.rounds.models.Planning.Status",
     },
 }
-UNFOLD = {"SITE_TITLE": "Berth", "SITE_HEADER": "Berth", "SITE_URL": "/", "SHOW_HISTORY": False}
+UNFOLD = CONFIGURATION
 
 LOGGING = {
     "version": 1,

@@ -451,7 +451,7 @@ def planning_row(number, **changes):
         "url": f"/rounds/plannings/{number}/",
         "at": DAY + "12:36:00+00:00",
         "kind": "fill",
-        "round": 86,
+        "trigger": "tick",
         "policy": "hops",
         "queue": 9,
         "window": 4,
