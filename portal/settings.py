@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from portal.admin_site import CONFIGURATION
 from portal.environment import env
 from portal.launch.broker import channels_host, kombu_url
 
@@ -32,10 +33,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "portal.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -136,7 +139,8 @@ AXES_FAILURE_LIMIT = env("BERTH_SIGN_IN_FAILURES")
 AXES_COOLOFF_TIME = env("BERTH_SIGN_IN_LOCK_MINUTES") / 60
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
+AXES_LOCKOUT_CALLABLE = "portal.dashboard.account.sign_in_locked"
+CSRF_FAILURE_VIEW = "portal.dashboard.error_views.csrf_failed"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True
@@ -185,7 +189,7 @@ SPECTACULAR_SETTINGS = {
         "PlanningStatus": "portal.rounds.models.Planning.Status",
     },
 }
-UNFOLD = {"SITE_TITLE": "Berth", "SITE_HEADER": "Berth", "SITE_URL": "/", "SHOW_HISTORY": False}
+UNFOLD = CONFIGURATION
 
 LOGGING = {
     "version": 1,
@@ -193,4 +197,5 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env("BERTH_LOG_LEVEL")},
+    "loggers": {"httpx": {"level": "WARNING"}},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -45,17 +46,29 @@ def join_token_create(
 
 
 @transaction.atomic
+def join_token_revoke(*, join_token: JoinToken, actor: User | None) -> None:
+    """Let nothing more join with a token; nodes that did keep theirs."""
+    if JoinToken.objects.filter(pk=join_token.pk, uses_left__gt=0).update(uses_left=0):
+        audit_record(actor=actor, action="join-token.revoke", target=f"join-token:{join_token.pk}")
+
+
+@transaction.atomic
 def gpu_type_upsert(
     *, name: str, memory_mib: int | None = None, relative_speed: float | None = None, actor: User | None = None
 ) -> GpuType:
     row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
     if memory_mib is not None:
         row.memory_mib = memory_mib
+    before = row.relative_speed
     if relative_speed is not None:
+        if not 0 < relative_speed < math.inf:
+            raise BerthError("invalid", "A relative speed is a number above 0.", field="relative_speed")
         row.relative_speed = relative_speed
     row.save()
-    if created or relative_speed is not None:
-        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail={"name": name})
+    if created or row.relative_speed != before:
+        detail = {"name": name, "relative_speed": [before, row.relative_speed]}
+        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail=detail)
+        plan_nudge()
     return row
 
 
@@ -83,6 +96,8 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
         "last_contact_at": timezone.now(),
         "dead_at": None,
     }
+    if known and known.boot_id != inventory["boot_id"]:
+        _parts_lose(node=known, detail=f"{name} joined again after a reboot")
     node, created = Node.objects.update_or_create(name=name, defaults=values)
     _gpus_sync(node=node, gpus=inventory["gpus"])
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
@@ -131,17 +146,32 @@ def _tell_arrival() -> None:
 @transaction.atomic
 def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     """Take an agent's start: refresh the inventory; a new boot id ends at once all that ran here (invariant 2)."""
-    rebooted = node.boot_id != inventory["boot_id"]
+    _road_lock(node=node)
+    # The fresh row: a second hello, sent again by an impatient agent, must not end what came after the first.
+    rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
     Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory), last_contact_at=timezone.now())
     _gpus_sync(node=node, gpus=inventory["gpus"])
     if rebooted:
-        from portal.jobs.services import node_parts_lose
-
-        lost = node_parts_lose(node=node, detail=f"{node.name} rebooted")
+        lost = _parts_lose(node=node, detail=f"{node.name} rebooted")
         NodeEvent.objects.create(node=node, kind="rebooted", detail=f"{lost} parts of jobs lost")
     _tell_arrival()
     node.refresh_from_db()
     return node
+
+
+def _road_lock(*, node: Node) -> None:
+    """Lock a node together with the jobs that run on it and their other nodes, in the one order of `jobs.locks`."""
+    from portal.jobs.services.locks import road_lock
+    from portal.jobs.services.parts import jobs_on
+
+    road_lock(jobs=lambda: jobs_on(node_id=node.pk), nodes=[node.pk])
+
+
+def _parts_lose(*, node: Node, detail: str) -> int:
+    from portal.jobs.services import node_parts_lose
+
+    _road_lock(node=node)
+    return node_parts_lose(node=node, detail=detail)
 
 
 def node_seen(*, node: Node) -> None:
@@ -192,12 +222,12 @@ def node_declare_dead(*, node: Node, actor: User | None, reason: str) -> Node:
     """
     if not reason.strip():
         raise BerthError("blank", "Say how you know that it is dead.", field="reason")
+    _road_lock(node=node)
+    node.refresh_from_db()
     if node.is_reachable:
         raise Conflict("node_reachable", f"{node.name} is in contact; drain it, or stop its agent and jobs first.")
     Node.objects.filter(pk=node.pk).update(dead_at=timezone.now())
-    from portal.jobs.services import node_parts_lose
-
-    lost = node_parts_lose(node=node, detail=f"{node.name} was declared dead")
+    lost = _parts_lose(node=node, detail=f"{node.name} was declared dead")
     _node_changed(node=node, actor=actor, kind="declared dead", detail=f"{reason.strip()[:200]}; {lost} parts lost")
     node.refresh_from_db()
     return node

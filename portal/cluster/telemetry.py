@@ -105,8 +105,8 @@ def _block_means(block: TelemetryBlock) -> dict[int, dict[str, float]]:
         for index, measures in (batch.get("gpus") or {}).items():
             series |= {f"gpu{index}.{name}": values for name, values in measures.items()}
         for name, values in series.items():
-            for position, value in enumerate(values or ()):
-                if value is not None:
+            for position, value in enumerate(values if isinstance(values, list) else ()):
+                if isinstance(value, (int, float)):
                     slot = int((batch["start"] + position * batch["period_s"]) // MEAN_S * MEAN_S)
                     samples[slot][name].append(value)
     return {slot: {name: round(fmean(values), 3) for name, values in by.items()} for slot, by in samples.items()}

@@ -115,8 +115,10 @@ class NodeContext(TypedDict):
 
 
 class NextJob(TypedDict):
-    job_id: int | str
-    url: str
+    """A foreign job has job_id and url None and the name "a job of another tenant"."""
+
+    job_id: int | str | None
+    url: str | None
     name: str
     tenant: str
     needs: str  # "needs 4 or 8"
@@ -269,7 +271,7 @@ class Fact(TypedDict):
 
 
 class NodeJob(TypedDict):
-    job_id: int | str
+    job_id: int | str | None
     url: str | None
     name: str
     tenant: str
@@ -293,8 +295,8 @@ class PlanningRow(TypedDict):
     number: int
     url: str
     at: str
-    kind: str  # "re-plan", "fill"
-    trigger: str  # "tick", "submit", ...
+    round: int
+    kind: str  # "re-plan" for the first planning of a round, then "fill"
     policy: str
     queue: int
     window: int | None
@@ -342,7 +344,8 @@ class PlanningPageContext(TypedDict):
     figures: list[Fact]
     parameters: list[Fact]
     decisions: list[DecisionRow]
-    truncated: str | None  # "The first 500 of 20 000 decisions"
+    truncated: str | None  # "the first 500 of 20 000"
+    error: str | None  # operators: why the planning failed
     previous_url: str | None
     next_url: str | None
 

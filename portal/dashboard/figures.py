@@ -1,7 +1,7 @@
 """Rows -> Plotly figures, as plain dicts ready for JSON. Pure.
 
-Colours are names of design tokens ("plot-1", "line", "plot-1/0.15" with an opacity); static/js/plots.js resolves them from
-the stylesheet and does so again when the theme is switched. Times are ISO 8601 UTC; the browser moves them to the
+Colours are names of design tokens ("plot-1", "line", "plot-1/0.15" with an opacity); static/js/plots.js resolves them
+from the stylesheet and does so again when the theme is switched. Times are ISO 8601 UTC; the browser moves them to the
 reader's zone. Everything a figure shares with the others (fonts, margins, grid) is in plots.js, not here.
 """
 
@@ -23,12 +23,12 @@ def _line(rows: Sequence[tuple[str, float | None]], token: str, name: str, *, da
         "name": name,
         "x": [at for at, _ in rows],
         "y": [value for _, value in rows],
-        "line": {"color": token, "width": 1.3 if dashed else 1.8, "dash": "dash" if dashed else "solid"},
+        "line": {"color": token, "width": 1.3 if dashed else 1.8, "dash": "4px,3px" if dashed else "solid"},
         "connectgaps": False,
     }
 
 
-def _end_label(rows: Sequence[Row], digits: int, token: str = "text") -> list[Figure]:
+def _end_label(rows: Sequence[Row], digits: int) -> list[Figure]:
     """The last value beside the line's end: there is no legend box."""
     known = [(at, value) for at, value in rows if value is not None]
     if not known:
@@ -42,7 +42,7 @@ def _end_label(rows: Sequence[Row], digits: int, token: str = "text") -> list[Fi
             "xanchor": "left",
             "xshift": 6,
             "showarrow": False,
-            "font": {"color": token},
+            "font": {"color": "text"},
         }
     ]
 
@@ -159,7 +159,7 @@ def _strip(data: list[Figure], *, start: str, end: str, now: str | None, yaxis: 
                 "y1": 1,
                 "x0": now,
                 "x1": now,
-                "line": {"color": "text-2", "width": 1.2, "dash": "dash"},
+                "line": {"color": "text-2", "width": 1.2, "dash": "3px,3px"},
             }
         )
     return {

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 SPARK_WIDTH, SPARK_HEIGHT = 160, 30
 TIMELINE_BASE, TIMELINE_UNIT = 46, 42  # y of the axis, height of the tallest bar, in px
 LOW_BAR = 16  # height of a stretch without GPUs of its own, in px
+ROOM_PERCENT = 5  # a bar narrower than this has no words
+NARROW = " b-span-narrow"  # words left out on a narrow screen
+ON_GPUS = {"running", "starting"}
+HATCH = SafeString(
+    '<defs><pattern id="b-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect width="7" height="7" class="b-hatch-ground"></rect><path d="M0 0V7" class="b-hatch-line"></path>'
+    "</pattern></defs>"
+)
 
 
 def sparkline(spark: dict[str, Any], label: str) -> SafeString:
@@ -85,7 +93,8 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
         at += width
     rects = format_html_join("", '<rect class="b-fill-{}" x="{}%" width="{}%"></rect>', rows)
     return format_html(
-        '<svg class="b-bar b-bar-stacked" role="img" aria-label="{}"><rect class="b-bar-track" width="100%"></rect>{}</svg>',
+        '<svg class="b-bar b-bar-stacked" role="img" aria-label="{}">'
+        '<rect class="b-bar-track" width="100%"></rect>{}</svg>',
         label, rects,
     )  # fmt: skip
 
@@ -93,7 +102,8 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
 def round_bar(count: int, highest: float) -> SafeString:
     height = 20 * _part(count, highest) / 100
     return format_html(
-        '<svg class="b-round-bar" width="14" height="20" aria-hidden="true"><rect width="14" y="{}" height="{}"></rect></svg>',
+        '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'
+        '<rect width="14" y="{}" height="{}"></rect></svg>',
         f"{20 - height:.1f}", f"{height:.1f}",
     )  # fmt: skip
 
@@ -105,44 +115,57 @@ def _seconds(iso: str) -> float:
 
 def timeline(context: dict[str, Any]) -> SafeString:
     """Bars over time: height = GPUs, hatched = waiting. Its margins equal those of the plots below (52 and 20 px)."""
-    start, end = _seconds(context["start"]), _seconds(context["end"])
-    tallest = max([1, *(span["gpus"] for span in context["spans"])])
-    now = _seconds(context["now"]) if context["now"] else end
-    body = format_html_join("", "{}", ((_span(span, start, end, now, tallest),) for span in context["spans"]))
-    line = mark_safe("")
-    if context["now"]:
-        x = f"{_part(now - start, end - start):.2f}%"
-        line = format_html('<line class="b-timeline-now" x1="{}" x2="{}" y1="0" y2="{}"></line>', x, x, TIMELINE_BASE)
+    axis = _Axis(context)
     return format_html(
-        '<svg class="b-timeline" width="100%" height="66" role="img" aria-label="Timeline of the job"><defs>'
-        '<pattern id="b-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-        '<rect width="7" height="7" class="b-hatch-ground"></rect><path d="M0 0V7" class="b-hatch-line"></path></pattern></defs>'
-        '{}{}<line class="b-timeline-axis" x1="0" x2="100%" y1="{}" y2="{}"></line></svg>',
-        body, line, TIMELINE_BASE, TIMELINE_BASE,
+        '<svg class="b-timeline" width="100%" height="66" role="img" aria-label="Timeline of the job">{}{}{}'
+        '<line class="b-timeline-axis" x1="0" x2="100%" y1="{}" y2="{}"></line></svg>',
+        HATCH, format_html_join("", "{}", ((_span(span, axis),) for span in context["spans"])), _now(context, axis),
+        TIMELINE_BASE, TIMELINE_BASE,
     )  # fmt: skip
 
 
-def _span(span: dict[str, Any], start: float, end: float, now: float, tallest: int) -> SafeString:
-    left = _part(_seconds(span["from_at"]) - start, end - start)
-    right = _part((_seconds(span["to_at"]) if span["to_at"] else now) - start, end - start)
-    width, middle = max(right - left, 0.3), (left + right) / 2
-    height = (
-        max(LOW_BAR, TIMELINE_UNIT * span["gpus"] / tallest) if span["kind"] in {"running", "starting"} else LOW_BAR
-    )
-    top = TIMELINE_BASE - height
-    label = ""
-    if width > 5:  # a narrower bar has no room for words; its title says them
-        label = format_html(
-            '<text class="b-span-label b-span-label-{}" x="{}%" y="{}" text-anchor="middle">{}</text>',
-            span["kind"], f"{middle:.2f}", f"{top + height / 2 + 4:.1f}", span["label"],
-        )  # fmt: skip
-    caption = ""
-    if span["caption"] and width > 5:
-        caption = format_html(
-            '<text class="b-span-caption" x="{}%" y="{}">{}</text>', f"{left:.2f}", TIMELINE_BASE + 16, span["caption"]
-        )
+class _Axis:
+    """From times to percentages of the timeline's width."""
+
+    def __init__(self, context: dict[str, Any]) -> None:
+        self.start, self.end = _seconds(context["start"]), _seconds(context["end"])
+        self.now = context["now"] or context["end"]
+        self.tallest = max([1, *(span["gpus"] for span in context["spans"])])
+
+    def at(self, iso: str | None) -> float:
+        return _part(_seconds(iso or self.now) - self.start, self.end - self.start)
+
+
+def _now(context: dict[str, Any], axis: _Axis) -> SafeString:
+    if not context["now"]:
+        return SafeString("")
+    x = f"{axis.at(context['now']):.2f}%"
     return format_html(
-        '<g><title>{}</title><rect class="b-span-{}" x="{}%" y="{}" width="{}%" height="{}"></rect>{}{}</g>',
-        f"{span['label']}{', ' + span['caption'] if span['caption'] else ''}",
-        span["kind"], f"{left:.2f}", f"{top:.1f}", f"{width:.2f}", f"{height:.1f}", label, caption,
+        '<line class="b-timeline-now" x1="{}" x2="{}" y1="0" y2="{}"></line>'
+        '<text class="b-span-caption" x="{}" y="10" dx="5">now</text>',
+        x, x, TIMELINE_BASE, x,
+    )  # fmt: skip
+
+
+def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
+    left, right = axis.at(span["from_at"]), axis.at(span["to_at"])
+    width = max(right - left, 0.3)
+    height = max(LOW_BAR, TIMELINE_UNIT * span["gpus"] / axis.tallest) if span["kind"] in ON_GPUS else LOW_BAR
+    top = TIMELINE_BASE - height
+    words = ""
+    if width > ROOM_PERCENT:  # a narrower bar has no room for words; its title says them
+        words = _span_words(span, left=left, middle=(left + right) / 2, y=top + height / 2 + 4, narrow=width < 18)
+    return format_html(
+        '<g><title>{}</title><rect class="b-span-{}" x="{}%" y="{}" width="{}%" height="{}"></rect>{}</g>',
+        ", ".join(filter(None, (span["label"], span["caption"]))),
+        span["kind"], f"{left:.2f}", f"{top:.1f}", f"{width:.2f}", f"{height:.1f}", words,
+    )  # fmt: skip
+
+
+def _span_words(span: dict[str, Any], *, left: float, middle: float, y: float, narrow: bool) -> SafeString:
+    return format_html(
+        '<text class="b-span-label b-span-label-{}{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
+        '<text class="b-span-caption{}" x="{}%" y="{}">{}</text>',
+        span["kind"], NARROW if narrow else "", f"{middle:.2f}", f"{y:.1f}", span["label"],
+        NARROW if narrow else "", f"{left:.2f}", TIMELINE_BASE + 16, span["caption"] or "",
     )  # fmt: skip

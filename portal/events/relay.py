@@ -17,6 +17,7 @@ import redis
 from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import close_old_connections
+from django.utils import timezone
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,8 @@ class Publisher:
                 continue
             seen.add(key)
             if row.topic == "plan":
-                self._send_plan(max(r.created_at for r in rows if r.topic == "plan").isoformat())
+                # Now, not when the row was written: a planning may have looked before that row's commit.
+                self._send_plan(timezone.now().isoformat())
                 seen.update((r.topic, r.stream, repr(sorted(r.payload.items()))) for r in rows if r.topic == "plan")
             elif row.topic == "wake":
                 self._group_send(group_name(row.stream), {"type": "node.wake"})
@@ -119,7 +121,11 @@ class Publisher:
                 self.event(row.stream, row.payload)
 
     def event(self, stream: str, payload: dict[str, Any]) -> None:
-        number = self._redis.incr(number_key(stream))
+        # A stream's first number is the time in milliseconds: after a FLUSHALL it jumps, and every page sees the gap.
+        # Counting from 1 again could meet a page that happens to expect just that number.
+        with self._redis.pipeline() as pipeline:
+            pipeline.set(number_key(stream), int(timezone.now().timestamp() * 1000), nx=True)
+            number = pipeline.incr(number_key(stream)).execute()[1]
         message = {"type": "stream.event", "stream": stream, "number": number, **payload}
         self._group_send(group_name(stream), message)
 

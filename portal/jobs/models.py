@@ -196,6 +196,7 @@ class Allocation(models.Model):
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=32, blank=True)
     lease_until = models.DateTimeField(null=True)
+    missed_at = models.DateTimeField(null=True, help_text="Its node, in contact, first did not name it.")
     released_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import Exists, OuterRef
+
 from portal.cluster.models import Node
 from portal.environment import env
 from portal.errors import NotFound
@@ -40,20 +42,22 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     """
     revision = Node.objects.values_list("revision", flat=True).get(pk=node_id)
     parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt").order_by("pk")
+    partners = Allocation.objects.filter(attempt=OuterRef("attempt")).exclude(pk=OuterRef("pk"))
+    parts = parts.annotate(
+        alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
+    )
     return {"revision": revision, "attempts": [_wanted(part) for part in parts]}
 
 
-def _wanted(part: Allocation) -> dict[str, Any]:
+def _wanted(part: Any) -> dict[str, Any]:
     attempt = part.attempt
-    unprepared = attempt.allocations.filter(state=Allocation.State.WANTED)
-    alone = attempt.allocations.count() == 1
     return {
         "attempt": attempt.pk,
         "job": attempt.job_id,
         "epoch": attempt.epoch,
         "rank": part.rank,
         "action": "stop" if attempt.stop_reason else "run",
-        "go": alone or not unprepared.exists(),
+        "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
         "grace_s": GRACE_S,
         "lease_s": attempt.lease_s,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from portal.jobs.services.placing import DoesNotFit, Part, attempt_start
-from portal.jobs.services.waiting import WaitingNote, waiting_note
+from portal.jobs.services.placing import DoesNotFit, Part, attempt_start, placing_lock
+from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 
@@ -26,17 +26,22 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
     if not lease_confirm(holder=holder, number=record.number):
         record.status = Planning.Status.SUPERSEDED
         return
-    waiting = [decision for decision in made.decisions if decision.placement is None]
-    for decision in made.decisions:
-        if decision.placement is None:
-            continue
+    placed = [decision for decision in made.decisions if decision.placement is not None]
+    notes = [_note(decision) for decision in made.decisions if decision.placement is None]
+    notes = notes_changed(notes=notes, now=now)
+    placing_lock(
+        job_ids=[decision.job for decision in placed],
+        node_ids=[piece.node for decision in placed for piece in decision.placement.pieces],
+        others=[note.job_id for note in notes],
+    )
+    for decision in placed:
         try:
             _place(decision=decision, number=record.number)
             record.placed += 1
         except DoesNotFit as error:
             record.dropped += 1
             log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
-    waiting_note(notes=[_note(decision) for decision in waiting], now=now)
+    waiting_note(notes=notes, now=now)
     record.status = Planning.Status.APPLIED
 
 

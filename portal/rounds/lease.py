@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.rounds.models import PlanningLease
 
+TRIES = 5
 MARGIN_S = 8.0
 """Granted beyond the planning's own time limit, for loading and applying; a killed planner is replaced after it."""
 
@@ -16,19 +17,22 @@ MARGIN_S = 8.0
 def lease_take(*, holder: str, limit_s: float) -> int | None:
     """Take the lease and return the planning's number, or leave word that another planning is due and return None."""
     PlanningLease.objects.get_or_create(pk=1)
-    now = timezone.now()
-    free = PlanningLease.objects.filter(Q(until=None) | Q(until__lt=now), pk=1)
-    taken = free.update(
-        holder=holder,
-        until=now + timedelta(seconds=limit_s + MARGIN_S),
-        number=F("number") + 1,
-        snapshot_at=now,
-        again=False,
-    )
-    if not taken:
-        PlanningLease.objects.filter(pk=1).update(again=True)
-        return None
-    return PlanningLease.objects.values_list("number", flat=True).get(pk=1, holder=holder)
+    for _ in range(TRIES):
+        now = timezone.now()
+        free = Q(until=None) | Q(until__lt=now)
+        taken = PlanningLease.objects.filter(free, pk=1).update(
+            holder=holder,
+            until=now + timedelta(seconds=limit_s + MARGIN_S),
+            number=F("number") + 1,
+            snapshot_at=now,
+            again=False,
+        )
+        if taken:
+            return PlanningLease.objects.values_list("number", flat=True).get(pk=1, holder=holder)
+        # Word is left with a holder only: one that has just gone would never read it.
+        if PlanningLease.objects.filter(pk=1, until__gte=now).update(again=True):
+            return None
+    return None
 
 
 def lease_confirm(*, holder: str, number: int) -> bool:
@@ -40,9 +44,10 @@ def lease_confirm(*, holder: str, number: int) -> bool:
 def lease_release(*, holder: str, number: int) -> bool:
     """Give the lease back; return whether a nudge came meanwhile."""
     mine = PlanningLease.objects.filter(pk=1, holder=holder, number=number)
-    again = mine.filter(again=True).exists()
-    mine.update(holder="", until=None, again=False)
-    return again
+    # Two conditional updates, not a look and an update: word left between the two would be wiped out.
+    if mine.filter(again=False).update(holder="", until=None):
+        return False
+    return bool(mine.update(holder="", until=None, again=False))
 
 
 def planned_since(moment: datetime) -> bool:

@@ -80,6 +80,7 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
+        record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0  # what was applied is undone
         log.exception("planning %s failed", number)
         _save(record)
         raise

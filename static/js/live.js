@@ -81,7 +81,8 @@
     heardAt = Date.now();
     if (message.type === "event") { onEvent(message); }
     if (message.type === "heartbeat") { onHeartbeat(message); }
-    if (root.dataset.live === "stale") { becomeLive(); }
+    if (root.dataset.live === "stale") { becomeLive(); } else if (attempts > 0) { refetchAll(); }
+    attempts = 0; // only a message proves that the connection works: an open that closes at once must not retry in a hurry
     showClock();
   }
 
@@ -93,8 +94,6 @@
     socket = opened;
     opened.addEventListener("open", () => {
       opened.send(JSON.stringify({ type: "follow", streams }));
-      if (attempts > 0) { refetchAll(); }
-      attempts = 0;
     });
     opened.addEventListener("message", onMessage);
     opened.addEventListener("close", () => { if (socket === opened) { retryLater(); } });

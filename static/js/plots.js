@@ -46,7 +46,7 @@
     const narrow = element.clientWidth < 480;
     const height = Number(element.dataset.height) + (meta.strip && !bare ? 20 : 0);
     return { ...layout, height, width: element.clientWidth,
-      margin: meta.strip ? { l: 52, r: 20, t: 4, b: bare ? 6 : 24 } : { l: 36, r: meta.right_px || 16, t: 8, b: 24 },
+      margin: meta.strip ? { l: 52, r: 20, t: 9, b: bare ? 7 : 24 } : { l: 36, r: meta.right_px || 16, t: 8, b: 24 },
       font: { family: token("sans"), size: 11, color: token("text-2") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, separators: ".\u202f", hovermode: "x unified",
       hoverlabel: { bgcolor: token("surface"), bordercolor: token("line-2"), font: { size: 11, color: token("text") } },

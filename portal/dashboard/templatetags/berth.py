@@ -51,7 +51,8 @@ NODE_HEALTH = {
 def icon(name: str, size: int = 16) -> SafeString:
     """A glyph of the sprite; decoration only, so hidden from screen readers."""
     return format_html(
-        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
+        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
+        '<use href="{}#{}"></use></svg>',
         size, size, static("img/sprite.svg"), name if name.startswith("s-") or name == "logo" else f"i-{name}",
     )  # fmt: skip
 
@@ -142,7 +143,7 @@ def number(value: float | None, digits: int = 0) -> str:
 @register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     """0..100 -> "83 %"."""
-    return DASH if value is None else f"{number(value, digits)}{THIN}%"
+    return DASH if value is None else f"{number(value, digits)}{NBSP}%"
 
 
 @register.filter

@@ -24,11 +24,10 @@ _COPIED = (
 ).split()
 
 
-def array_top_up(*, parent: Job) -> int:
-    """Make the tasks that are due; return how many. The caller holds a transaction."""
+def array_top_up(*, parent: Job, counts: Mapping[str, int]) -> int:
+    """Make the tasks that are due; return how many. The caller holds a transaction and counted the tasks in it."""
     if parent.cancel_requested_at or parent.state == JobState.HELD or parent.state in FINAL:
         return 0
-    counts = state_counts(array_id=parent.pk)
     waiting = sum(counts.get(state, 0) for state in QUEUED)
     unfinished = sum(counts.get(state, 0) for state in ACTIVE)
     room = TASKS_AHEAD - waiting
@@ -54,12 +53,15 @@ def array_top_up(*, parent: Job) -> int:
 @transaction.atomic
 def array_refresh(*, array_id: int) -> None:
     """Recount an array's tasks, top them up, and move the parent when they say so."""
-    parent = Job.objects.select_for_update().get(pk=array_id)
-    array_top_up(parent=parent)
+    parent = Job.objects.select_for_update(no_key=True).get(pk=array_id)
     counts = state_counts(array_id=array_id)
-    Job.objects.filter(pk=array_id).update(array_counts=counts)
+    if made := array_top_up(parent=parent, counts=counts):
+        counts[JobState.PENDING.value] = counts.get(JobState.PENDING, 0) + made
+        parent.array_made += made
+    if counts != parent.array_counts:
+        Job.objects.filter(pk=array_id).update(array_counts=counts)
     state = array_state(counts=counts, parent=parent)
-    if state == parent.state:
+    if state == parent.state or parent.state in FINAL:
         return
     now = timezone.now()
     values: dict[str, object] = {"state": state}
@@ -78,15 +80,11 @@ def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:
     """Say what an array is as a whole: live while a task is, and at the end the worst of its tasks' ends."""
     unfinished = sum(counts.get(state, 0) for state in ACTIVE)
     more_to_come = parent.array_made < parent.array_size and not parent.cancel_requested_at
-    if any(counts.get(state) for state in LIVE):
-        return JobState.RUNNING
     if unfinished or more_to_come:
-        started = any(counts.get(state) for state in FINAL)
-        return (
-            JobState(parent.state)
-            if parent.state == JobState.HELD
-            else (JobState.RUNNING if started else JobState.PENDING)
-        )
+        if parent.state == JobState.HELD:  # until it is released, though tasks that had started run on
+            return JobState.HELD
+        started = any(counts.get(state) for state in LIVE | FINAL)
+        return JobState.RUNNING if started else JobState.PENDING
     for state in (JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.TIMEOUT, JobState.NODE_FAIL):
         if counts.get(state):
             return state

@@ -9,28 +9,43 @@ from django.utils import timezone
 
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Job, JobDependency, JobEvent
-from portal.jobs.states import ACTIVE, FINAL, FOLLOWERS, JobState
+from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     from portal.tenants.models import User
 
 
-def job_move(*, job_id: int, to: JobState, text: str, kind: str = "", actor: User | None = None, **fields: Any) -> bool:
-    """Move a job to `to` if its present state allows it; return whether it moved.
+def job_move(
+    *,
+    job_id: int,
+    to: JobState,
+    text: str,
+    kind: str = "",
+    actor: User | None = None,
+    only_from: Collection[JobState] | None = None,
+    **fields: Any,
+) -> bool:
+    """Move a job to `to` if its present state allows it (and is in `only_from`, if given); return whether it moved.
+
+    Whoever moves a job for another reason than the end of its attempt names `only_from`: a live attempt's job would
+    otherwise be put back in the queue, or ended, while its processes run.
 
     The waiting stretch is closed when it leaves PENDING and opened by the next planning that finds it eligible
     (a fresh submit opens it itself), so a job's latency ratio counts eligible waiting only.
     """
     now = timezone.now()
-    sources = [state for state, followers in FOLLOWERS.items() if to in followers]
+    sources = [
+        state for state, followers in FOLLOWERS.items() if to in followers and (only_from is None or state in only_from)
+    ]
     job = Job.objects.filter(pk=job_id, state__in=sources).values("state", "waiting_since", "array_id", "epoch").first()
     if job is None:
         return False
     values: dict[str, Any] = {"state": to, **fields}
     if job["waiting_since"] and to != JobState.PENDING:
-        values["waited_s"] = F("waited_s") + (now - job["waiting_since"]).total_seconds()
+        values["waited_s"] = F("waited_s") + max(0.0, (now - job["waiting_since"]).total_seconds())
         values["waiting_since"] = None
     if to in FINAL:
         values |= {"ended_at": now, "reason": "", "reason_figures": {}}
@@ -78,14 +93,17 @@ def dependants_settle(*, job_id: int, ok: bool) -> None:
     """Cancel the jobs that can no longer start because this one did not complete; the others become eligible."""
     if ok:
         return
-    stuck = JobDependency.objects.filter(on_id=job_id, kind=JobDependency.Kind.OK, job__state__in=ACTIVE)
-    for dependency in stuck:
-        job_move(
-            job_id=dependency.job_id,
-            to=JobState.CANCELLED,
-            text=f"Cancelled: it waited for job {job_id}, which did not complete.",
-            end_detail=f"job {job_id} did not complete",
-        )
+    stuck = JobDependency.objects.filter(on_id=job_id, kind=JobDependency.Kind.OK, job__state__in=QUEUED)
+    for dependant_id in stuck.values_list("job_id", flat=True):
+        tasks = Job.objects.filter(array=dependant_id, state__in=QUEUED).values_list("pk", flat=True)
+        for stuck_id in [dependant_id, *tasks]:
+            job_move(
+                job_id=stuck_id,
+                to=JobState.CANCELLED,
+                text=f"Cancelled: it waited for job {job_id}, which did not complete.",
+                only_from=QUEUED,
+                end_detail=f"job {job_id} did not complete",
+            )
 
 
 def state_counts(*, array_id: int) -> dict[str, int]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
-from portal.errors import Conflict, Forbidden
+from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import node_wake, page_event, plan_nudge
+from portal.jobs.description import PRIORITY_LIMIT
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services.changes import event_record, job_move
+from portal.jobs.services.locks import road_lock
 from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
 from portal.tenants.selectors import priority_ceiling
 from portal.tenants.services import audit_record
@@ -25,7 +27,14 @@ def _refuse_ended(job: Job, verb: str) -> None:
 
 
 def _locked(job: Job) -> Job:
-    return Job.objects.select_for_update().select_related("tenant").get(pk=job.pk)
+    """Lock a job with all that changing it may touch, an array with its unfinished tasks; return it fresh."""
+
+    def wanted() -> list[int]:
+        tasks = Job.objects.filter(array=job.pk).exclude(state__in=FINAL)
+        return [job.pk, *tasks.values_list("pk", flat=True)]
+
+    road_lock(jobs=wanted)
+    return Job.objects.select_related("tenant").get(pk=job.pk)
 
 
 def attempt_stop(*, job_id: int, reason: StopReason) -> bool:
@@ -74,7 +83,7 @@ def _cancel_one(*, job: Job, text: str, actor: User | None) -> None:
     if attempt_stop(job_id=job.pk, reason=StopReason.CANCEL):
         event_record(job_id=job.pk, kind="cancel-asked", text=text, epoch=job.epoch, actor=actor)
         return
-    job_move(job_id=job.pk, to=JobState.CANCELLED, text=text, actor=actor)
+    job_move(job_id=job.pk, to=JobState.CANCELLED, text=text, actor=actor, only_from=QUEUED)
 
 
 @transaction.atomic
@@ -89,6 +98,8 @@ def job_hold(*, job: Job, actor: User) -> Job:
         for task_id in tasks.values_list("pk", flat=True):
             job_move(job_id=task_id, to=JobState.HELD, text=text, actor=actor, held_by=actor.username, reason="held")
         event_record(job_id=job.pk, kind="held", text=text, actor=actor)
+        page_event(stream="cluster", topic="job")
+        page_event(stream=f"job:{job.pk}", topic="job", id=job.pk)
     elif not job_move(job_id=job.pk, to=JobState.HELD, text=text, actor=actor, held_by=actor.username, reason="held"):
         raise Conflict("not_waiting", f"Job {job.number} is {job.state}; only a waiting job can be held.")
     audit_record(actor=actor, action="job.hold", target=f"job:{job.pk}", tenant=job.tenant)
@@ -105,11 +116,22 @@ def job_release(*, job: Job, actor: User) -> Job:
     if job.array_size and job.state == JobState.HELD:
         Job.objects.filter(pk=job.pk).update(state=JobState.PENDING, **fields)
         for task_id in Job.objects.filter(array=job, state=JobState.HELD).values_list("pk", flat=True):
-            job_move(job_id=task_id, to=JobState.PENDING, text=text, actor=actor, **fields)
+            job_move(job_id=task_id, to=JobState.PENDING, text=text, actor=actor, only_from={JobState.HELD}, **fields)
         from portal.jobs.services.arrays import array_refresh
 
         array_refresh(array_id=job.pk)
-    elif not job_move(job_id=job.pk, to=JobState.PENDING, text=text, kind="released", actor=actor, **fields):
+        event_record(job_id=job.pk, kind="released", text=text, actor=actor)
+        page_event(stream="cluster", topic="job")
+        page_event(stream=f"job:{job.pk}", topic="job", id=job.pk)
+    elif not job_move(
+        job_id=job.pk,
+        to=JobState.PENDING,
+        text=text,
+        kind="released",
+        actor=actor,
+        only_from={JobState.HELD},
+        **fields,
+    ):
         raise Conflict("not_held", f"Job {job.number} is {job.state}; only a held job can be released.")
     audit_record(actor=actor, action="job.release", target=f"job:{job.pk}", tenant=job.tenant)
     plan_nudge()
@@ -151,7 +173,11 @@ def job_priority_set(*, job: Job, actor: User, priority: int) -> Job:
             code="priority_too_high",
             field="priority",
         )
-    if job.state in LIVE:
+    if not -PRIORITY_LIMIT <= priority <= PRIORITY_LIMIT:
+        raise BerthError(
+            "out_of_range", f"`priority` must lie between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}.", field="priority"
+        )
+    if job.state in LIVE and not job.array_size:
         raise Conflict("not_waiting", f"Job {job.number} runs; priority orders waiting jobs only.")
     ids = [job.pk, *job.tasks.filter(state__in=QUEUED).values_list("pk", flat=True)]
     Job.objects.filter(pk__in=ids).update(priority=priority)

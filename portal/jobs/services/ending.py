@@ -9,7 +9,7 @@ from django.db.models import F
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services.changes import job_move
-from portal.jobs.states import AttemptState, JobState, StopReason
+from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,6 +84,9 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         state = A.CANCELLED
     again = _again(job=job, state=state, never_ran=never_ran)
     if again is None:
+        if job.state == JobState.STARTING and JobState(state) not in FOLLOWERS[JobState.STARTING]:
+            # It ran: the report of its start was overtaken by that of its end, or its agent was away.
+            job_move(job_id=job.pk, to=JobState.RUNNING, kind="started", text="Ran before its node could say so.")
         job_move(
             job_id=job.pk,
             to=JobState(state),
@@ -105,6 +108,15 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         reason="not-planned-yet",
         **{counter: F(counter) + 1},
     )
+    _hold_with_array(job=job)
+
+
+def _hold_with_array(*, job: Job) -> None:
+    """Hold a task that waits again while its array is held."""
+    held_by = Job.objects.filter(pk=job.array_id, state=JobState.HELD).values_list("held_by", flat=True).first()
+    if held_by is not None:
+        text = f"Held with its array by {held_by}."
+        job_move(job_id=job.pk, to=JobState.HELD, text=text, held_by=held_by, reason="held")
 
 
 def _again(*, job: Job, state: AttemptState, never_ran: bool) -> tuple[str, str] | None:

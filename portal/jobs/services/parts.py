@@ -14,12 +14,15 @@ from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import event_record, job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.ending import attempt_settle
+from portal.jobs.services.locks import attempt_lock
 from portal.jobs.states import AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Key = dict[str, int]
+FORGOTTEN_S = 30
+"""So long must a node not have named a part without a lease before it counts as lost."""
 
 
 def report_apply(
@@ -51,9 +54,10 @@ def report_apply(
 @transaction.atomic
 def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
     """Apply one report; return why it was refused, or None."""
-    attempt = Attempt.objects.select_for_update().filter(pk=report["attempt"]).first()
-    part = Allocation.objects.filter(attempt=attempt, rank=report["rank"], node=node).first() if attempt else None
-    if part is None:
+    mine = Allocation.objects.filter(attempt_id=report["attempt"], rank=report["rank"], node=node)
+    attempt = attempt_lock(attempt_id=report["attempt"]) if mine.exists() else None
+    part = mine.first()
+    if attempt is None or part is None:
         return "unknown_part"
     if attempt.epoch != report["epoch"]:
         return "stale_epoch"
@@ -75,7 +79,7 @@ def _prepared(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> 
 
 def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
     Allocation.objects.filter(pk=part.pk).update(state=Allocation.State.RUNNING, pid=report.get("pid"))
-    if attempt.allocations.exclude(state=Allocation.State.RUNNING).exists():
+    if attempt.allocations.filter(state__in=[Allocation.State.WANTED, Allocation.State.PREPARED]).exists():
         return
     now = timezone.now()
     moved = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTING).update(
@@ -138,45 +142,77 @@ def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) 
         answer["stop"].append(key)
         return
     lease_s = part.attempt.lease_s
+    live = Allocation.objects.filter(pk=part.pk, released_at=None)
     if lease_s is None:
+        if part.missed_at is not None:
+            live.update(missed_at=None)
         return
     until = timezone.now() + timedelta(seconds=lease_s)
-    # A longer lease (maintenance) is never shortened by a renewal.
-    Allocation.objects.filter(pk=part.pk, released_at=None, lease_until__lt=until).update(lease_until=until)
-    answer["leases"].append({**key, "lease_s": lease_s})
+    # A longer lease (maintenance) is never shortened by a renewal. The update, not the look above, decides: a part
+    # that was ended meanwhile must not be told that it may run on.
+    if live.filter(lease_until__lt=until).update(lease_until=until, missed_at=None) or live.exists():
+        answer["leases"].append({**key, "lease_s": lease_s})
+    else:
+        answer["stop"].append(key)
 
 
 def _forgotten_end(*, node: Node, known: set[tuple[int, int, int]]) -> None:
-    """End the parts that this node once said it ran and now neither holds nor reports: its journal is gone."""
+    """End parts without a lease that this node once said it ran and has not named for FORGOTTEN_S: its journal is gone.
+
+    One message proves nothing: it may be an old one that came late. And a part with a lease is left to that: its
+    process may live on without its agent, and would run twice (invariant 2).
+    """
     started = (Allocation.State.PREPARED, Allocation.State.RUNNING)
-    parts = Allocation.objects.filter(node=node, released_at=None, state__in=started).select_related("attempt")
-    for part in parts:
-        if (part.attempt_id, part.attempt.epoch, part.rank) not in known:
-            part_lose(part=part, detail=f"{node.name} no longer knows it")
+    parts = Allocation.objects.filter(node=node, released_at=None, state__in=started, lease_until=None)
+    now = timezone.now()
+    for part in parts.select_related("attempt"):
+        if (part.attempt_id, part.attempt.epoch, part.rank) in known:
+            continue
+        if part.missed_at is None:
+            Allocation.objects.filter(pk=part.pk, missed_at=None).update(missed_at=now)
+        elif part.missed_at < now - timedelta(seconds=FORGOTTEN_S):
+            part_lose(part=part, detail=f"{node.name} no longer knows it", missed_before=now)
 
 
 @transaction.atomic
-def part_lose(*, part: Allocation, detail: str) -> None:
-    attempt = Attempt.objects.select_for_update().get(pk=part.attempt_id)
+def part_lose(
+    *, part: Allocation, detail: str, lease_before: datetime | None = None, missed_before: datetime | None = None
+) -> bool:
+    """End a part as lost; return whether it was. Its lease is looked at again under lock: it may just have been renewed."""
+    attempt = attempt_lock(attempt_id=part.attempt_id)
+    live = Allocation.objects.select_for_update(no_key=True).filter(pk=part.pk, released_at=None)
+    if lease_before is not None:
+        live = live.filter(lease_until__lt=lease_before)
+    if missed_before is not None:
+        live = live.filter(missed_at__lt=missed_before)
+    if attempt is None or live.first() is None:
+        return False
     part_end(attempt=attempt, part=part, reason="lost", detail=detail)
+    return True
+
+
+def jobs_on(*, node_id: int) -> list[int]:
+    """Return the ids of the jobs that hold a part of a node."""
+    return list(Allocation.objects.filter(node_id=node_id, released_at=None).values_list("attempt__job_id", flat=True))
 
 
 def node_parts_lose(*, node: Node, detail: str) -> int:
     """End every part a node holds as lost: it rebooted, or an operator declared it dead. Return how many."""
-    parts = list(Allocation.objects.filter(node=node, released_at=None).order_by("pk"))
-    for part in parts:
-        part_lose(part=part, detail=detail)
-    return len(parts)
+    parts = list(Allocation.objects.filter(node=node, released_at=None).order_by("attempt_id"))
+    return sum(part_lose(part=part, detail=detail) for part in parts)
 
 
-@transaction.atomic
 def leases_expire(*, grace_s: int) -> int:
-    """End the parts whose lease and grace are over: their shims have killed them by then. Return how many."""
+    """End the parts whose lease and grace are over: their shims have killed them by then. Return how many.
+
+    Each is a transaction of its own: one that fails keeps no other from ending.
+    """
     limit = timezone.now() - timedelta(seconds=grace_s)
-    over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("attempt", "node")
-    for part in over:
-        part_lose(part=part, detail=f"no word from {part.node.name} for its whole lease")
-    return len(over)
+    over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node").order_by("pk")
+    return sum(
+        part_lose(part=part, detail=f"no word from {part.node.name} for its whole lease", lease_before=limit)
+        for part in over
+    )
 
 
 @transaction.atomic

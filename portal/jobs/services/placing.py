@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -17,11 +18,13 @@ from portal.events.services import node_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import event_record
+from portal.jobs.services.locks import jobs_lock, nodes_lock, tenants_lock
 from portal.jobs.states import JobState
-from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from portal.tenants.models import Tenant
 
 FIRST_PORT, PORTS = 20000, 20000
 """Rendezvous ports of multi-node attempts: one an attempt, so that two on a node do not meet."""
@@ -50,30 +53,47 @@ def attempt_start(
     """
     try:
         with transaction.atomic():
-            if age is not None:
-                Job.objects.filter(pk=job_id, started_at=None).update(age_s=age[0], age_source=age[1])
-            return _start(job_id=job_id, parts=parts, planning_number=planning_number)
+            return _start(job_id=job_id, parts=parts, planning_number=planning_number, age=age)
     except IntegrityError as error:
         raise DoesNotFit(f"a database constraint refused it: {error}") from error
 
 
-def _start(*, job_id: int, parts: Sequence[Part], planning_number: int) -> Attempt:
-    job = Job.objects.select_related("tenant").get(pk=job_id)
-    tenant = Tenant.objects.select_for_update().get(pk=job.tenant_id)
-    nodes = {n.pk: n for n in Node.objects.select_for_update().filter(pk__in=[p.node_id for p in parts]).order_by("pk")}
+def placing_lock(*, job_ids: Iterable[int], node_ids: Iterable[int], others: Iterable[int] = ()) -> None:
+    """Lock all that placing these jobs on these nodes may touch, and `others` (jobs), in the one order of `locks`."""
+    if connection.features.has_select_for_update:
+        tenant_ids = Job.objects.filter(pk__in=list(job_ids)).values_list("tenant_id", flat=True)
+        tenants_lock(tenant_ids)
+        nodes_lock(node_ids)
+        arrays = Job.objects.filter(pk__in=list(job_ids), array__isnull=False).values_list("array_id", flat=True)
+        jobs_lock({*job_ids, *arrays, *others})
+
+
+def _start(*, job_id: int, parts: Sequence[Part], planning_number: int, age: tuple[float, str] | None) -> Attempt:
+    known = Job.objects.filter(pk=job_id).values_list("tenant_id", "array_id").first()
+    if known is None:
+        raise DoesNotFit("the job is gone")
+    tenant = tenants_lock([known[0]])[known[0]]
+    nodes = nodes_lock(part.node_id for part in parts)
+    job = jobs_lock(pk for pk in (job_id, known[1]) if pk)[job_id]
     now = timezone.now()
     gpus, cores = sum(len(p.gpu_indices) for p in parts), sum(len(p.core_ids) for p in parts)
     _quota_check(tenant=tenant, gpus=gpus, cores=cores)
     for part in parts:
+        if part.node_id not in nodes:
+            raise DoesNotFit("a node is gone")
         _part_check(node=nodes[part.node_id], part=part, tenant_id=tenant.pk)
-    waited_s = job.waited_s + ((now - job.waiting_since).total_seconds() if job.waiting_since else 0.0)
+    stretch_s = max(0.0, (now - job.waiting_since).total_seconds()) if job.waiting_since else 0.0
+    if age is None or job.started_at is not None:
+        age = (job.age_s, job.age_source)
     moved = Job.objects.filter(
         pk=job_id, state=JobState.PENDING, epoch=job.epoch, cancel_requested_at=None, array_size=None
     ).update(
         state=JobState.STARTING,
         epoch=job.epoch + 1,
-        waited_s=waited_s,
+        waited_s=job.waited_s + stretch_s,
         waiting_since=None,
+        age_s=age[0],
+        age_source=age[1],
         started_at=job.started_at or now,
         reason="",
         reason_figures={},
@@ -129,7 +149,7 @@ def _part_check(*, node: Node, part: Part, tenant_id: int) -> None:
 def _attempt_create(*, job: Job, parts: Sequence[Part], nodes: dict[int, Node], planning_number: int) -> Attempt:
     now = timezone.now()
     lease_s = env("BERTH_LEASE_S") if job.is_requeueable else None
-    lease_until = now + timezone.timedelta(seconds=lease_s) if lease_s else None
+    lease_until = now + timedelta(seconds=lease_s) if lease_s else None
     attempt = Attempt.objects.create(
         job=job,
         epoch=job.epoch + 1,

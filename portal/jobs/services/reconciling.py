@@ -9,8 +9,9 @@ from portal.events.relay import drain
 from portal.jobs.models import Job
 from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import job_move
+from portal.jobs.services.locks import road_lock
 from portal.jobs.services.parts import leases_expire
-from portal.jobs.states import FINAL, JobState
+from portal.jobs.states import FINAL, QUEUED, JobState
 
 
 def reconcile() -> dict[str, int]:
@@ -23,14 +24,15 @@ def reconcile() -> dict[str, int]:
     }
 
 
-@transaction.atomic
 def _cancelled_end() -> int:
     """End waiting jobs whose cancelling was asked for: one may have been requeued at the very moment."""
-    asked = Job.objects.runnable().filter(state__in=[JobState.PENDING, JobState.HELD]).exclude(cancel_requested_at=None)
-    ids = list(asked.values_list("pk", flat=True))
-    for job_id in ids:
-        job_move(job_id=job_id, to=JobState.CANCELLED, text="Cancelled.")
-    return len(ids)
+    asked = Job.objects.runnable().filter(state__in=QUEUED).exclude(cancel_requested_at=None)
+    count = 0
+    for job_id in asked.values_list("pk", flat=True):
+        with transaction.atomic():
+            road_lock(jobs=lambda job_id=job_id: [job_id])
+            count += job_move(job_id=job_id, to=JobState.CANCELLED, text="Cancelled.", only_from=QUEUED)
+    return count
 
 
 def _arrays_refresh() -> int:

@@ -18,6 +18,7 @@ from portal.jobs.description import JobDescription, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
 from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import event_record
+from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.states import FINAL, QUEUED, JobState
 from portal.tenants.models import Tenant, User
 from portal.tenants.selectors import priority_ceiling, role_of, tenants_of
@@ -106,7 +107,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
             code="priority_too_high",
             field="priority",
         )
-    tenant = Tenant.objects.select_for_update().get(pk=tenant.pk)
+    tenant = tenants_lock([tenant.pk])[tenant.pk]
     _quota_check(tenant=tenant, parsed=parsed)
     dependencies = _dependencies(user=user, parsed=parsed)
     now = timezone.now()
@@ -176,7 +177,9 @@ def _dependencies(*, user: User, parsed: JobDescription) -> list[tuple[int, str]
     wanted = dict(parsed.depends_on)
     if not wanted:
         return []
-    found = dict(Job.objects.visible_to(user).filter(pk__in=wanted).values_list("pk", "state"))
+    visible = Job.objects.visible_to(user).filter(pk__in=wanted).values_list("pk", flat=True)
+    # Locked until this job is in the database: one that fails meanwhile would not know whom to cancel.
+    found = {pk: job.state for pk, job in jobs_lock(visible).items()}
     for job_id in wanted:
         if job_id not in found:
             raise BerthError(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AGE_STEP = 0.05
 """A waiting job's stored age is rewritten when it moved by more than this share."""
 
+BATCH = 500
+HELD = "held"
 FIELDS = ["reason", "reason_figures", "reason_at", "in_window", "waiting_since", "waited_s", "age_s", "age_source"]
 
 
@@ -31,16 +33,33 @@ class WaitingNote:
     age_source: str
 
 
+def notes_changed(*, notes: Sequence[WaitingNote], now: datetime) -> list[WaitingNote]:
+    """Return the notes that would change what is stored: one query, no lock. `waiting_note` looks again under one."""
+    known = {
+        job.pk: job for job in Job.objects.runnable().filter(state__in=QUEUED).only("state", "started_at", *FIELDS)
+    }
+    return [note for note in notes if (job := known.get(note.job_id)) and _note_set(job=job, note=note, now=now)]
+
+
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
-    """Store what changed of the notes; return how many jobs that were. Two queries and one more per 500 changes."""
-    known = Job.objects.filter(pk__in=[note.job_id for note in notes], state__in=QUEUED).in_bulk()
-    changed = [job for note in notes if (job := known.get(note.job_id)) and _note_set(job=job, note=note, now=now)]
-    Job.objects.bulk_update(changed, FIELDS, batch_size=500)
-    return len(changed)
+    """Store what changed of the notes; return how many jobs that were. Two queries per 500 notes.
+
+    The caller holds the jobs' locks, so that nobody cancels or holds one between the look and the write.
+    """
+    count = 0
+    for start in range(0, len(notes), BATCH):
+        batch = {note.job_id: note for note in notes[start : start + BATCH]}
+        known = Job.objects.filter(pk__in=list(batch), state__in=QUEUED)
+        changed = [job for job in known if _note_set(job=job, note=batch[job.pk], now=now)]
+        Job.objects.bulk_update(changed, FIELDS, batch_size=BATCH)
+        count += len(changed)
+    return count
 
 
 def _note_set(*, job: Job, note: WaitingNote, now: datetime) -> bool:
     """Set a note on a job; return whether a stored field changed."""
+    if (job.state == JobState.HELD) != (note.reason == HELD):
+        return False  # held or released since the snapshot: the note is no longer about this job
     changed = False
     if (job.reason, job.in_window) != (note.reason, note.inside_window):
         job.reason, job.in_window, job.reason_at, job.reason_figures = (

@@ -121,13 +121,61 @@ def tiles():
     live = [0.3] * 20 + [0.3 + 0.08 * i for i in range(12)]
     fragments = [0, 0, 0, 1, 0, 0, 2, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0, 2, 0, 1, 2, 2, 5, 5, 5]
     return [
-        tile("gpu-active", "GPU active rate", "79.2", "%", "19 of 24 allocated", spark(wave(74, 18), 0, 100), "GPUs a job holds, of all GPUs."),
-        tile("cpu-active", "CPU active rate", "77.6", "%", "149 of 192 cores", spark(wave(72, 14), 0, 100), "Cores that jobs hold."),
-        tile("gpu-use", "GPU utilisation", "80.7", "%", "mean of the 19 active", spark(wave(75, 12), 0, 100), "Mean use of the active GPUs."),
+        tile(
+            "gpu-active",
+            "GPU active rate",
+            "79.2",
+            "%",
+            "19 of 24 allocated",
+            spark(wave(74, 18), 0, 100),
+            "GPUs a job holds, of all GPUs.",
+        ),
+        tile(
+            "cpu-active",
+            "CPU active rate",
+            "77.6",
+            "%",
+            "149 of 192 cores",
+            spark(wave(72, 14), 0, 100),
+            "Cores that jobs hold.",
+        ),
+        tile(
+            "gpu-use",
+            "GPU utilisation",
+            "80.7",
+            "%",
+            "mean of the 19 active",
+            spark(wave(75, 12), 0, 100),
+            "Mean use of the active GPUs.",
+        ),
         tile("queue", "Queue", "9", "jobs", "21 GPUs; oldest 1 h 43 m", spark(wave(4, 5), 0, 10)),
-        tile("raqlr", "RAQLR", "0.31", None, "h = 1 h, m = 37", spark(wave(0.2, 0.05), 0, 1.3), "Mean latency ratio of jobs that ended."),
-        tile("live-lr", "Live LR, waiting", "1.25", None, "9 waiting, max 1.98", spark(live, 0, 1.3, tone="wait"), "Mean latency ratio of those waiting."),
-        tile("fragments", "Fragments", "5", "20.8 %", "1 no cores, 4 scattered", spark(fragments, 0, 8, "bars", "wait"), "Idle GPUs that no waiting job can use."),
+        tile(
+            "raqlr",
+            "RAQLR",
+            "0.31",
+            None,
+            "h = 1 h, m = 37",
+            spark(wave(0.2, 0.05), 0, 1.3),
+            "Mean latency ratio of jobs that ended.",
+        ),
+        tile(
+            "live-lr",
+            "Live LR, waiting",
+            "1.25",
+            None,
+            "9 waiting, max 1.98",
+            spark(live, 0, 1.3, tone="wait"),
+            "Mean latency ratio of those waiting.",
+        ),
+        tile(
+            "fragments",
+            "Fragments",
+            "5",
+            "20.8 %",
+            "1 no cores, 4 scattered",
+            spark(fragments, 0, 8, "bars", "wait"),
+            "Idle GPUs that no waiting job can use.",
+        ),
     ]
 
 
@@ -163,7 +211,16 @@ def overview():
         "show_memory": True,
         "next": {
             "jobs": [
-                {"job_id": i, "url": f"/jobs/{i}/", "name": n, "tenant": t, "needs": k, "reason": r, "lr": lr, "waited_s": w}
+                {
+                    "job_id": i,
+                    "url": f"/jobs/{i}/",
+                    "name": n,
+                    "tenant": t,
+                    "needs": k,
+                    "reason": r,
+                    "lr": lr,
+                    "waited_s": w,
+                }
                 for i, n, t, k, r, lr, w in waiting
             ],
             "not_counted": "Not counted: 1 waits on a dependency, 1 held.",
@@ -231,7 +288,13 @@ def node_row(sample):
 
 
 EVENTS = [
-    {"at": DAY + "08:20:00+00:00", "node": "a100-02", "what": "resumed", "reason": "GPU 6 replaced", "by": "mira.okafor"},
+    {
+        "at": DAY + "08:20:00+00:00",
+        "node": "a100-02",
+        "what": "resumed",
+        "reason": "GPU 6 replaced",
+        "by": "mira.okafor",
+    },
     {"at": DAY + "06:02:00+00:00", "node": "a100-02", "what": "drained", "reason": None, "by": "health check"},
 ]
 
@@ -253,12 +316,15 @@ def cluster():
         "shell": shell("cluster"),
         "subtitle": "4 nodes up, 24 GPUs, 192 cores",
         "blocks": {
-            "sentence": [{"text": "5 idle GPUs, largest placeable job 2.", "bold": True}, {"text": " 4 waiting jobs need 4 on one node."}],
+            "sentence": [
+                {"text": "5 idle GPUs, largest placeable job 2.", "bold": True},
+                {"text": " 4 waiting jobs need 4 on one node."},
+            ],
             "sizes": [1, 2, 4, 8],
             "rows": [
                 blocks("a100-01", "2, 22", ["2", "1", "2 short", "6 short"]),
                 blocks("a100-02", "1, 1", ["no cores", "1 short", "3 short", "7 short"]),
-                blocks("rtx-01", "2, 14", ["2", "1", "2 short", "–"]),
+                blocks("rtx-01", "2, 14", ["2", "1", "2 short", "\u2013"]),
                 blocks("Placeable now", "5, 43", ["4", "2", "0", "0"], total=True),
                 blocks("Waiting jobs", "9, by smallest size", ["5", "0", "4 ", "0"], total=True),
             ],
@@ -280,16 +346,36 @@ def node_page():
         "shell": shell("cluster"),
         "node": node_row(sample),
         "facts": [
-            {"label": "Type", "value": "8 × A100 80 GB"},
+            {"label": "Type", "value": "8 \u00d7 A100 80 GB"},
             {"label": "Cores", "value": "42 of 64"},
             {"label": "Agent", "value": "0.1.0", "at": DAY + "07:00:00+00:00"},
         ],
         "groups": sample["groups"],
         "jobs": [
-            {"job_id": 1031, "url": "/jobs/1031/", "name": "resnet152-in21k", "tenant": "vision-lab", "state": "RUNNING", "gpus": "4", "cores": 16, "since": DAY + "11:48:00+00:00"},
-            {"job_id": None, "url": None, "name": "a job of another tenant", "tenant": "–", "state": "RUNNING", "gpus": "2", "cores": 12, "since": DAY + "11:12:00+00:00"},
+            {
+                "job_id": 1031,
+                "url": "/jobs/1031/",
+                "name": "resnet152-in21k",
+                "tenant": "vision-lab",
+                "state": "RUNNING",
+                "gpus": "4",
+                "cores": 16,
+                "since": DAY + "11:48:00+00:00",
+            },
+            {
+                "job_id": None,
+                "url": None,
+                "name": "a job of another tenant",
+                "tenant": "\u2013",
+                "state": "RUNNING",
+                "gpus": "2",
+                "cores": 12,
+                "since": DAY + "11:12:00+00:00",
+            },
         ],
         "events": EVENTS[:1],
-        "plots": [{"name": "gpu", "title": "GPU use, %", "note": "mean of its GPUs", "url": "/figures/node-gpu", "legend": []}],
+        "plots": [
+            {"name": "gpu", "title": "GPU use, %", "note": "mean of its GPUs", "url": "/figures/node-gpu", "legend": []}
+        ],
         "can_operate": True,
     }

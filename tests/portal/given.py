@@ -1,0 +1,231 @@
+"""Situations for the portal's tests, made through the same services that the product uses, and what must always hold."""
+
+import threading
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from django.db import connection, connections
+from django.db.models import Q
+from django.utils import timezone
+
+from portal.cluster.models import Gpu, GpuType, Node
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.jobs.services import job_submit, locks, placing, report_apply, submission
+from portal.jobs.services.placing import Part, attempt_start
+from portal.jobs.states import FINAL, LIVE, JobState
+from portal.tenants.models import Membership, Tenant, User
+
+
+def member(name, tenant, role="member"):
+    user, _ = User.objects.get_or_create(username=name)
+    Membership.objects.get_or_create(user=user, tenant=tenant, defaults={"role": role})
+    return user
+
+
+def operator(name="olga"):
+    return User.objects.get_or_create(username=name, defaults={"is_staff": True, "is_superuser": True})[0]
+
+
+def node_make(name, *, gpus=4, cores=8, memory_mib=16000, **more):
+    values = {
+        "gpu_type": GpuType.objects.get_or_create(name="A100")[0] if gpus else None,
+        "cores": cores,
+        "memory_mib": memory_mib,
+        "storage_domain": f"node:{name}",
+        "address": f"{name}.example",
+        "boot_id": "boot-1",
+        "agent_version": "1",
+        "token_digest": f"digest-{name}",
+        "last_contact_at": timezone.now(),
+        "trusts_tenants": True,
+    }
+    node = Node.objects.create(name=name, **(values | more))
+    Gpu.objects.bulk_create(Gpu(node=node, index=i, uuid=f"{name}-{i}", memory_mib=24576) for i in range(gpus))
+    return node
+
+
+def inventory(node, **changes):
+    gpus = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in node.gpus.all()]
+    return {
+        "name": node.name,
+        "address": node.address,
+        "boot_id": node.boot_id,
+        "agent_version": "1",
+        "virtual": False,
+        "single_account": True,
+        "trusts_tenants": True,
+        "gpu_type": node.gpu_type.name if node.gpu_type else None,
+        "gpus": gpus,
+        "cores": node.cores,
+        "memory_mib": node.memory_mib,
+        "storage_domain": node.storage_domain,
+    } | changes
+
+
+@dataclass
+class Cluster:
+    tenant: Tenant
+    owner: User
+    node: Node
+    sequences: Counter = field(default_factory=Counter)
+
+    @classmethod
+    def make(cls):
+        tenant = Tenant.objects.create(name="vision-lab")
+        return cls(tenant, member("lena", tenant), node_make("n1"))
+
+    def submit(self, **fields):
+        return job_submit(user=fields.pop("user", self.owner), description={"command": "true", "gpus": 1} | fields)
+
+    def started(self, *nodes, gpus=1, cores=1, **fields):
+        """A submitted job with a live attempt on the nodes; returns the attempt."""
+        return self.start(self.submit(gpus=max(gpus, 0) * max(1, len(nodes)), **fields), *nodes, gpus=gpus, cores=cores)
+
+    def start(self, job, *nodes, gpus=1, cores=1, memory_mib=0, planning_number=1):
+        parts = [free_part(node, gpus=gpus, cores=cores, memory_mib=memory_mib) for node in nodes or (self.node,)]
+        return attempt_start(job_id=job.pk, parts=parts, planning_number=planning_number)
+
+    def report(self, attempt, state, *, rank=0, sequence=None, epoch=None, node=None, holding=(), **more):
+        """Send one report as the part's own node; returns the answer."""
+        self.sequences[attempt.pk, rank] = sequence or self.sequences[attempt.pk, rank] + 1
+        node = node or attempt.allocations.get(rank=rank).node
+        entry = {
+            "attempt": attempt.pk,
+            "epoch": epoch or attempt.epoch,
+            "rank": rank,
+            "sequence": self.sequences[attempt.pk, rank],
+            "state": state,
+        }
+        return report_apply(node=node, reports=[entry | more], holding=[*holding])
+
+    def running(self, *nodes, **fields):
+        attempt = self.started(*nodes, **fields)
+        for rank in range(attempt.allocations.count()):
+            self.report(attempt, "running", rank=rank, pid=100 + rank)
+        return attempt
+
+    def end(self, attempt, *, reason="exit", exit_code=0, rank=0, **more):
+        return self.report(attempt, "ended", rank=rank, reason=reason, exit_code=exit_code, **more)
+
+
+def key_of(attempt, rank=0):
+    return {"attempt": attempt.pk, "epoch": attempt.epoch, "rank": rank}
+
+
+def free_part(node, *, gpus=1, cores=1, memory_mib=0):
+    """What is free on a node now, as a planning would choose it; what is not there is named all the same."""
+    live = Allocation.objects.filter(node=node, released_at=None)
+    used = {core for ids in live.values_list("core_ids", flat=True) for core in ids}
+    held = set(
+        GpuAllocation.objects.filter(gpu__node=node, released_at=None, mode="exclusive").values_list("gpu__index", flat=True)
+    )
+    free_gpus = [i for i in range(64) if i not in held][:gpus]
+    free_cores = [i for i in range(1024) if i not in used][:cores]
+    return Part(node_id=node.pk, gpu_indices=tuple(free_gpus), core_ids=tuple(free_cores), memory_mib=memory_mib)
+
+
+def race(*calls):
+    """Run calls at once, each in a thread with its own connection; return their results or exceptions in order."""
+    results = [None] * len(calls)
+    barrier = threading.Barrier(len(calls))
+
+    def run(position, call):
+        try:
+            barrier.wait(10)
+            results[position] = call()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            results[position] = error
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=item) for item in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    return results
+
+
+def gated(monkeypatch, module, name, count, *, wait_s=0.3):
+    """Let every caller of module.name go on only once `count` have come through it, or after wait_s."""
+    original = getattr(module, name)
+    barrier = threading.Barrier(count)
+
+    def slow(*arguments, **keywords):
+        found = original(*arguments, **keywords)
+        try:
+            barrier.wait(wait_s)
+        except threading.BrokenBarrierError:
+            pass
+        return found
+
+    monkeypatch.setattr(module, name, slow)
+
+
+class _NoTransaction:
+    """Stands in for django.db.transaction where a test takes the transactions away."""
+
+    @staticmethod
+    def atomic():
+        return nullcontext()
+
+
+def locks_remove(monkeypatch):
+    """Take the row locks away (Postgres), and the transactions with them (SQLite: IMMEDIATE is its lock)."""
+    for name, model in (("tenants_lock", Tenant), ("nodes_lock", Node), ("jobs_lock", Job)):
+        plain = lambda ids, model=model: model.objects.in_bulk(list(ids))  # noqa: E731
+        for module in (locks, placing, submission):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, plain)
+    if connection.vendor == "sqlite":
+        monkeypatch.setattr(placing, "transaction", _NoTransaction)
+        monkeypatch.setattr(submission, "transaction", _NoTransaction)
+
+
+def drop_trigger(name, table):
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER {name}" + (f" ON {table}" if connection.vendor == "postgresql" else ""))
+
+
+def drop_index(name):
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX {name}")
+
+
+def violations():
+    """Everything that is wrong in the database, as sentences; empty when all is well."""
+    found = []
+    live = Attempt.objects.filter(ended_at=None)
+    twice = [job for job, n in Counter(live.values_list("job_id", flat=True)).items() if n > 1]
+    found += [f"job {job} has two live attempts" for job in twice]
+    for job in Job.objects.filter(array_size=None):
+        has = live.filter(job=job).exists()
+        if has != (job.state in LIVE):
+            found.append(f"job {job.pk} is {job.state}, live attempt: {has}")
+        if job.state in FINAL and (job.ended_at is None or job.waiting_since):
+            found.append(f"job {job.pk} ended without an end, or still counts its waiting")
+        if job.waiting_since and job.state != JobState.PENDING:
+            found.append(f"job {job.pk} waits though it is {job.state}")
+    ended_but_held = Allocation.objects.filter(Q(state="ended", released_at=None) | Q(released_at__isnull=False) & ~Q(state="ended"))
+    found += [f"allocation {a.pk}: {a.state}, released {a.released_at}" for a in ended_but_held]
+    leaked = Allocation.objects.filter(released_at=None, attempt__ended_at__isnull=False)
+    found += [f"allocation {a.pk} outlived its attempt" for a in leaked]
+    gpus_leaked = GpuAllocation.objects.filter(released_at=None, allocation__released_at__isnull=False)
+    found += [f"GPU allocation {g.pk} leaked" for g in gpus_leaked]
+    released_early = GpuAllocation.objects.filter(released_at__isnull=False, allocation__released_at=None)
+    found += [f"GPU allocation {g.pk} released before its part ended" for g in released_early]
+    held = Counter(GpuAllocation.objects.filter(released_at=None, mode="exclusive").values_list("gpu_id", flat=True))
+    found += [f"GPU {gpu} held {n} times" for gpu, n in held.items() if n > 1]
+    for node in Node.objects.all():
+        parts = Allocation.objects.filter(node=node, released_at=None)
+        cores = Counter(core for ids in parts.values_list("core_ids", flat=True) for core in ids)
+        found += [f"core {core} of {node.name} held {n} times" for core, n in cores.items() if n > 1]
+        if sum(parts.values_list("memory_mib", flat=True)) > node.memory_mib:
+            found.append(f"memory of {node.name} oversold")
+    for parent in Job.objects.filter(array_size__isnull=False):
+        counts = Counter(Job.objects.filter(array=parent).values_list("state", flat=True))
+        if parent.array_counts != dict(counts) or sum(counts.values()) != parent.array_made:
+            found.append(f"array {parent.pk} says {parent.array_counts}, has {dict(counts)}")
+    return found

@@ -1,0 +1,34 @@
+"""The tests of constraints, locks and races again, on a real Postgres: there writers really run side by side."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+AGAIN = [
+    "tests/portal/jobs/test_invariant_resources.py",
+    "tests/portal/jobs/test_invariant_once.py",
+    "tests/portal/jobs/test_ending.py",
+    "tests/portal/jobs/test_arrays.py",
+    "tests/portal/jobs/test_races.py",
+    "tests/portal/jobs/test_state_machine.py",
+    "tests/portal/rounds/test_plannings.py",
+    "tests/portal/test_migrations.py",
+]
+
+
+@pytest.mark.postgres
+def test_the_same_on_postgres(postgres_url):
+    names = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *AGAIN],
+        cwd=ROOT,
+        env=names | {"DATABASE_URL": postgres_url},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
