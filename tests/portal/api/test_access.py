@@ -32,7 +32,7 @@ def path_of(name):
     from django.urls import reverse
 
     pattern = next(each for each in urlpatterns if each.name == name)
-    values = {key: "1" for key in pattern.pattern.converters}
+    values = dict.fromkeys(pattern.pattern.converters, "1")
     return reverse(name, kwargs=values)
 
 
@@ -133,7 +133,9 @@ def test_the_signed_in_browser_may_try_with_its_csrf_token(world):
     body = {"data": '{"command": "true"}', "content_type": "application/json"}
     refusal(browser.post("/api/v1/jobs", **body), 403, "csrf_failed")
     browser.cookies["csrftoken"] = "a" * 32
-    assert browser.post("/api/v1/jobs", **body, headers={"X-CSRFToken": "a" * 32}).status_code == 201
+    headers = {"X-CSRFToken": "a" * 32}
+    assert browser.post("/api/v1/jobs", **body, headers=headers).status_code == 201
+    refusal(browser.post("/api/v1/jobs", {"command": "x"}, headers=headers), 415, "unsupported_media_type")
 
 
 def test_me(world):

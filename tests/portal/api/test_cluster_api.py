@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 def planned(world):
     """One job of each tenant placed, one too large for what is left."""
     ids = [caller.submit(gpus=4)["id"] for caller in (world.owner, world.outsider, world.owner)]
-    planning_run(holder="test")
+    planning_run()
     return ids
 
 
@@ -139,7 +139,7 @@ class TestLogs:
         assert world.owner.get(self.path, since=since).json()["text"] == "three\n"
 
     def test_follow_ends_by_itself_and_sees_what_comes(self, world, log, monkeypatch):
-        import portal.jobs.api_logs as api_logs
+        from portal.jobs import api_logs
 
         naps = []
         monkeypatch.setattr(api_logs.time, "sleep", lambda _: (naps.append(1), log(b"late\n")))
