@@ -49,7 +49,7 @@ def decision(job, node=None, offset=0):
     placement = None
     if node is not None:
         piece = model.Piece(node=node.pk, gpus=(offset,), cores=(offset,), memory_mib=0)
-        placement = model.Placement(pieces=(piece,))
+        placement = model.Placement(job=job.pk, pieces=(piece,))
     return model.Decision(
         job=job.pk,
         result=model.Result.WAITING if node is None else model.Result.PLACED,
@@ -74,7 +74,9 @@ def test_applying_costs_the_same_for_each_placed_job(wide, few, many):
         offset += count
         number = lease_take(holder="me", limit_s=1)
         record = Planning(number=number)
-        costs[count] = cost(lambda d=decisions, r=record: plan_apply(made=Made(d), record=r, holder="me", now=timezone.now()))
+        costs[count] = cost(
+            lambda d=decisions, r=record: plan_apply(made=Made(d), record=r, holder="me", now=timezone.now())
+        )
         assert record.placed == count, record.dropped
         given_back(number)
     each = (costs[many] - costs[few]) / (many - few)
