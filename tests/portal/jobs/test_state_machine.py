@@ -178,7 +178,7 @@ class Road(RuleBasedStateMachine):
 
 
 def test_the_road(db):
-    examples, steps = (12, 20) if connection.vendor == "postgresql" else (25, 30)
+    examples, steps = (5, 20) if connection.vendor == "postgresql" else (12, 30)
     run_state_machine_as_test(
         Road,
         settings=settings(
