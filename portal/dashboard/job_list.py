@@ -14,7 +14,7 @@ from portal.errors import BerthError
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.selectors import jobs_visible_to
 from portal.jobs.states import FINAL, LIVE, JobState
-from portal.rounds.selectors import latency_ratio, waited_s
+from portal.rounds.selectors import cores_wanted_of, latency_ratio, waited_s
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -181,10 +181,11 @@ def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
     last = {attempt.job_id: attempt for attempt in attempts}
-    return [_row(job, last.get(job.pk), task=task) for job in jobs]
+    wanted = cores_wanted_of(jobs)
+    return [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
 
 
-def _row(job: Job, attempt: Attempt | None, *, task: bool) -> JobRow:
+def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow:
     live = job.state in LIVE
     where = ", ".join(part.node.name for part in attempt.allocations.all()) if attempt and live else None
     row: JobRow = {
@@ -195,7 +196,7 @@ def _row(job: Job, attempt: Attempt | None, *, task: bool) -> JobRow:
         "tenant": job.tenant.name,
         "owner": job.owner.username,
         "gpus": gpus_words(job, attempt),
-        "cores": attempt.cores if attempt and live else cores_asked(job),
+        "cores": attempt.cores if attempt and not job.array_size else cores,
         "where": where,
         "reason": job.reason or None if job.state in {S.PENDING, S.HELD} and not job.array_size else None,
         "detail": _detail(job),
@@ -230,12 +231,6 @@ def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
     if job.state in FINAL:
         return str(attempt.gpus) if attempt else sizes
     return [{"text": "needs ", "note": True}, {"text": sizes}]
-
-
-def cores_asked(job: Job) -> int | None:
-    if job.gpus == [0]:
-        return job.cores or 1
-    return job.cores_per_gpu * job.gpus[0] if job.cores_per_gpu else None
 
 
 def actions_of(job: Job) -> list[str]:

@@ -59,17 +59,6 @@ def overview_context(snapshot: Snapshot) -> OverviewContext:
     }  # type: ignore[typeddict-item]
 
 
-FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
-    "head": ("next_planning", lambda snapshot: next_planning(snapshot)),
-    "tiles": ("tiles", tile_contexts),
-    "notice": ("notice", idle_notice),
-    "nodes": ("nodes", node_contexts),
-    "next": ("next", next_context),
-    "tenants": ("tenants", tenant_shares),
-    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings)),
-}
-
-
 def fragment_context(name: str, snapshot: Snapshot) -> dict[str, Any]:
     """Return what the template `dashboard/_<name>.html` needs. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
@@ -186,3 +175,14 @@ def figure(name: str, snapshot: Snapshot) -> figures.Figure:
         return figures.latency_ratio(raqlr, live, start=start, end=end)
     counts = [(at, m.get("fragments_cores"), m.get("fragments_scattered")) for at, m in rows]
     return figures.fragments(counts, start=start, end=end)
+
+
+FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
+    "head": ("next_planning", next_planning),
+    "tiles": ("tiles", tile_contexts),
+    "notice": ("notice", idle_notice),
+    "nodes": ("nodes", node_contexts),
+    "next": ("next", next_context),
+    "tenants": ("tenants", tenant_shares),
+    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings)),
+}

@@ -54,7 +54,7 @@ def test_killed_between_claim_and_first_report_starts_once(portal, node):
     portal.swallow_reports = True
     key = portal.want(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 1.5')
     node.start()
-    wait_until(lambda: (node.part(key) / "job.json").exists())
+    wait_until((node.part(key) / "job.json").exists)
     node.kill()
     portal.swallow_reports = False
     node.start()
@@ -113,7 +113,7 @@ def test_silence_past_the_lease_kills_the_job(portal, node):
     time.sleep(2.5)  # renewed meanwhile, so it runs on
     assert portal.report_of(leased, "ended") is None
     portal.away = True
-    wait_until(lambda: (node.part(leased) / "result.json").exists())
+    wait_until((node.part(leased) / "result.json").exists)
     portal.away = False
     ended = portal.wait_report(leased, "ended")
     assert (ended["reason"], ended["signal"]) == ("lease", signal.SIGTERM)
@@ -126,7 +126,7 @@ def test_a_stopped_agent_does_not_keep_a_lease_alive(portal, node):
     node.start()
     portal.wait_report(key, "running")
     os.kill(node.process.pid, signal.SIGSTOP)
-    wait_until(lambda: (node.part(key) / "result.json").exists())
+    wait_until((node.part(key) / "result.json").exists)
     os.kill(node.process.pid, signal.SIGCONT)
     assert portal.wait_report(key, "ended")["reason"] == "lease"
 
@@ -136,7 +136,7 @@ def test_no_lease_no_start(portal, node):
     portal.swallow_reports = True
     key = portal.want(command="true", lease=True)
     node.start()
-    wait_until(lambda: (node.part(key) / "launch.json").exists())
+    wait_until((node.part(key) / "launch.json").exists)
     time.sleep(0.7)
     assert not (node.part(key) / "shim.json").exists()
     portal.swallow_reports = False

@@ -255,7 +255,9 @@ def test_an_operator_drains_and_resumes_with_a_reason(world):
     client = world.client("operator")
     assert client.post("/cluster/big/drain", {"reason": " "}).status_code == 400
     assert Node.objects.get(name="big").drained_at is None
-    answer = client.post("/cluster/big/drain", {"reason": "driver update"}, headers={"Referer": "http://testserver/cluster/big/"})
+    answer = client.post(
+        "/cluster/big/drain", {"reason": "driver update"}, headers={"Referer": "http://testserver/cluster/big/"}
+    )
     assert answer.url == "http://testserver/cluster/big/"
     assert Node.objects.get(name="big").drain_reason == "driver update"
     assert "drained: driver update" in world.get("owner", "/cluster/").content.decode()
