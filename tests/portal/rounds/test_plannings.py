@@ -9,9 +9,9 @@ from django.utils import timezone
 from portal.events import relay
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Attempt, Job
-from portal.jobs.services import placing, report_apply
 from portal.jobs.services import ending as ending_module
 from portal.jobs.services import parts as parts_module
+from portal.jobs.services import placing, report_apply
 from portal.jobs.services import submission as submission_module
 from portal.jobs.services.parts import leases_expire
 from portal.rounds import apply, planning
