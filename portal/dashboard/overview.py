@@ -147,17 +147,21 @@ def plot_contexts(snapshot: Snapshot) -> list[PlotContext]:
                 {"label": "live, waiting", "token": "plot-2", "kind": "line"},
             ],
         },
-        {
-            "name": "fragments",
-            "title": "Fragments",
-            "note": note,
-            "url": reverse("figure", args=["fragments"]) + suffix,
-            "legend": [
-                {"label": "no cores", "token": "plot-2", "kind": "block"},
-                {"label": "scattered", "token": "plot-4", "kind": "block"},
-            ],
-        },
+        fragments_plot(int(snapshot.hours)),
     ]
+
+
+def fragments_plot(hours: int) -> PlotContext:
+    return {
+        "name": "fragments",
+        "title": "Fragments",
+        "note": f"idle GPUs that waiting jobs could not use, {hours} h",
+        "url": reverse("figure", args=["fragments"]) + query(hours),
+        "legend": [
+            {"label": "no cores", "token": "plot-2", "kind": "block"},
+            {"label": "scattered", "token": "plot-4", "kind": "block"},
+        ],
+    }
 
 
 def figure(name: str, snapshot: Snapshot) -> figures.Figure:

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.cluster.models import Node, NodeEvent
+from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
 from tests.portal.dashboard.cluster_world import PASSWORD, PLAIN_STATIC, READERS, World, grow, people
@@ -156,8 +157,6 @@ def test_raqlr_counts_what_ended(world):
 
 
 def test_live_ratio_and_queue_leave_out_held_jobs(world):
-    from portal.jobs.services import job_hold
-
     job_hold(job=world.job("owner-waits"), actor=world.users["owner"])
     page = world.get("owner", "/fragments/overview/tiles").content.decode()
     assert tile(page, "queue")[0] == "1"
@@ -170,9 +169,9 @@ def test_the_notice_says_that_gpus_idle_while_jobs_wait(world):
     assert "2 GPUs idle, at most 2 on one node, while 2 jobs wait." in page
 
 
-def test_the_notice_is_absent_when_nothing_is_idle(world):
-    world.submit("owner", "fills-up", gpus=[2])
-    world.run()
+def test_the_notice_is_absent_when_no_eligible_job_waits(world):
+    job_hold(job=world.job("owner-waits"), actor=world.users["owner"])
+    job_hold(job=world.job("outsider-waits"), actor=world.users["outsider"])
     assert world.get("owner", "/fragments/overview/notice").content.decode().strip() == ""
 
 
