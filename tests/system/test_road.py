@@ -13,7 +13,9 @@ from tests.system.helpers.ledger import alive
 pytestmark = pytest.mark.system
 
 COUNTING = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.3; done"
-GREEDY = f'exec {sys.executable} -c "import time; held = bytearray(200 << 20); print(len(held), flush=True); time.sleep(60)"'
+GREEDY = (
+    f'exec {sys.executable} -c "import time; held = bytearray(200 << 20); print(len(held), flush=True); time.sleep(60)"'
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +47,12 @@ def test_from_submission_to_completion_with_a_growing_log(tenant):
     (attempt,) = job["attempts"]
     assert (job["exit_code"], attempt["state"], attempt["epoch"]) == (0, "COMPLETED", 1)
     assert attempt["created_at"] <= attempt["started_at"] <= attempt["ended_at"]
-    kinds = [kind for (kind,) in rows(tenant.berth, "select kind from jobs_jobevent where job_id = ? order by id", job["id"])]
-    assert [kind for kind in kinds if kind in {"submitted", "starting", "placed", "started", "completed"}][-1] == "completed"
+    kinds = [
+        kind for (kind,) in rows(tenant.berth, "select kind from jobs_jobevent where job_id = ? order by id", job["id"])
+    ]
+    assert [kind for kind in kinds if kind in {"submitted", "starting", "placed", "started", "completed"}][
+        -1
+    ] == "completed"
     assert kinds.index("started") < kinds.index("completed")
 
 
@@ -180,7 +186,9 @@ def test_a_job_over_two_nodes_starts_together_and_finds_its_partners(tenant):
     for rank, values in told.items():
         assert values["NODE_RANK"] == str(rank)
         assert (values["NNODES"], values["PET_NNODES"], values["WORLD_SIZE"]) == ("2", "2", "12")
-        assert int(values["NPROC_PER_NODE"]) == len(parts[rank]["gpus"]) == len(values["CUDA_VISIBLE_DEVICES"].split(","))
+        assert (
+            int(values["NPROC_PER_NODE"]) == len(parts[rank]["gpus"]) == len(values["CUDA_VISIBLE_DEVICES"].split(","))
+        )
     assert told[0]["MASTER_ADDR"] == told[1]["MASTER_ADDR"] != ""
     assert told[0]["MASTER_PORT"] == told[1]["MASTER_PORT"] != ""
     assert abs(float(told[0]["at"]) - float(told[1]["at"])) < 5.0
