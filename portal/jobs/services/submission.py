@@ -118,7 +118,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         gpu_types=list(parsed.gpu_types),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
-        reason="dependency" if dependencies else "not-planned-yet",
+        reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
         **{name: getattr(parsed, name) for name in _COLUMNS},
     )
     JobPayload.objects.create(
