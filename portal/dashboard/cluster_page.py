@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from portal.cluster.selectors import node_events
 from portal.dashboard.cluster_page_blocks import blocks_context
+from portal.dashboard.overview import fragments_plot
 from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_cells, health_word
 from portal.errors import NotFound
 from portal.launch.layout import Layout, read_json
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 EVENTS_SHOWN = 20
+PLOT_HOURS = 6
 NO_TYPE = "Without GPUs"
 
 
@@ -31,6 +33,7 @@ def cluster_context(snapshot: Snapshot) -> ClusterContext:
         **fragment_context("blocks", snapshot),
         **fragment_context("nodes", snapshot),
         **fragment_context("events", snapshot),
+        "plots": [{**fragments_plot(PLOT_HOURS), "height_px": 250}] if snapshot.last_plannings else [],
         "join_command": _join_command() if snapshot.user.is_operator else None,
     }  # type: ignore[typeddict-item]
 

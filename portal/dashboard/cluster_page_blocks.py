@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from portal.dashboard.templatetags.berth import DASH
+
 if TYPE_CHECKING:
     from portal.cluster.models import Node
     from portal.dashboard.context import BlockCell, BlockRow, BlocksContext, Rich
@@ -104,7 +106,7 @@ def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> BlockCell:
     if count:
         return {"text": str(count), "fill": ramp_of(count)}
     if size > gpu_count:
-        return {"text": "–", "fill": "none"}  # noqa: RUF001 - an en dash stands for "does not apply"
+        return {"text": DASH, "fill": "none"}
     if gpus == 0:
         return {"text": "full", "fill": "none"}
     if gpus >= size:

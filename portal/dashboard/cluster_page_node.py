@@ -61,7 +61,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},
     ]
     if node.gpus_present and node.gpu_type:
-        facts.insert(0, {"label": "GPUs", "value": f"{len(node.gpus_present)} × {node.gpu_type.name}"})
+        facts.insert(0, {"label": "GPUs", "value": f"{len(node.gpus_present)} \u00d7 {node.gpu_type.name}"})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:

@@ -256,6 +256,7 @@ class ClusterEvent(TypedDict):
 class ClusterContext(TypedDict):
     subtitle: str
     blocks: BlocksContext | None
+    plots: list[PlotContext]  # beside the blocks
     groups: list[NodeTypeGroup]
     events: list[ClusterEvent]
     can_operate: bool

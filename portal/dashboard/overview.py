@@ -15,7 +15,7 @@ from portal.dashboard.overview_tiles import fragments_of, tile_contexts
 from portal.dashboard.rounds_page import solve_ms
 from portal.dashboard.templatetags.berth import number
 from portal.errors import BerthError, NotFound
-from portal.rounds.history import points_since, raqlr_course
+from portal.rounds.history import points_evenly, points_since, raqlr_course
 from portal.rounds.knobs import knobs_current
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from portal.rounds.models import Planning
 
 HORIZONS_H = (1, 6, 24)
-PLOT_POINTS = 180
+PLOT_POINTS, BARS = 180, 36
 
 
 def horizon(text: str | None) -> int:
@@ -57,17 +57,6 @@ def overview_context(snapshot: Snapshot) -> OverviewContext:
         **fragment_context("rounds", snapshot),
         "plots": plot_contexts(snapshot),
     }  # type: ignore[typeddict-item]
-
-
-FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
-    "head": ("next_planning", lambda snapshot: next_planning(snapshot)),
-    "tiles": ("tiles", tile_contexts),
-    "notice": ("notice", idle_notice),
-    "nodes": ("nodes", node_contexts),
-    "next": ("next", next_context),
-    "tenants": ("tenants", tenant_shares),
-    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings)),
-}
 
 
 def fragment_context(name: str, snapshot: Snapshot) -> dict[str, Any]:
@@ -158,17 +147,21 @@ def plot_contexts(snapshot: Snapshot) -> list[PlotContext]:
                 {"label": "live, waiting", "token": "plot-2", "kind": "line"},
             ],
         },
-        {
-            "name": "fragments",
-            "title": "Fragments",
-            "note": note,
-            "url": reverse("figure", args=["fragments"]) + suffix,
-            "legend": [
-                {"label": "no cores", "token": "plot-2", "kind": "block"},
-                {"label": "scattered", "token": "plot-4", "kind": "block"},
-            ],
-        },
+        fragments_plot(int(snapshot.hours)),
     ]
+
+
+def fragments_plot(hours: int) -> PlotContext:
+    return {
+        "name": "fragments",
+        "title": "Fragments",
+        "note": f"idle GPUs that waiting jobs could not use, {hours} h",
+        "url": reverse("figure", args=["fragments"]) + query(hours),
+        "legend": [
+            {"label": "no cores", "token": "plot-2", "kind": "block"},
+            {"label": "scattered", "token": "plot-4", "kind": "block"},
+        ],
+    }
 
 
 def figure(name: str, snapshot: Snapshot) -> figures.Figure:
@@ -184,5 +177,17 @@ def figure(name: str, snapshot: Snapshot) -> figures.Figure:
         raqlr = [(at, value) for (at, _), (value, _) in zip(rows, course, strict=True)]
         live = [(at, metrics.get("live_lr_mean")) for at, metrics in rows]
         return figures.latency_ratio(raqlr, live, start=start, end=end)
-    counts = [(at, m.get("fragments_cores"), m.get("fragments_scattered")) for at, m in rows]
+    bars = points_evenly(points, until=snapshot.now, count=BARS)
+    counts = [(p.at.isoformat(), p.metrics.get("fragments_cores"), p.metrics.get("fragments_scattered")) for p in bars]
     return figures.fragments(counts, start=start, end=end)
+
+
+FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
+    "head": ("next_planning", next_planning),
+    "tiles": ("tiles", tile_contexts),
+    "notice": ("notice", idle_notice),
+    "nodes": ("nodes", node_contexts),
+    "next": ("next", next_context),
+    "tenants": ("tenants", tenant_shares),
+    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings)),
+}

@@ -79,7 +79,7 @@ def _next_job(run: list[Waiting], snapshot: Snapshot) -> NextJob:
     label = first.array_id or first.id
     if first.array_id and len(run) == 1:
         label = f"{first.array_id}_{first.array_index}"
-    times = f" × {len(run)}" if len(run) > 1 else ""
+    times = f" \u00d7 {len(run)}" if len(run) > 1 else ""
     return {
         "job_id": label if shown else None,
         "url": reverse("job-detail", args=[label]) if shown else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.templatetags.berth import duration, number
-from portal.rounds.history import points_since, raqlr_course
+from portal.rounds.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from portal.rounds.history import Point
 
 SPARK_POINTS = 60
+POINTS_READ = 180
+"""More than are drawn, so that each stretch finds a planning of its own."""
 NO_DATA = "no data"
 
 
 def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
-    points = points_since(since=snapshot.since, most=SPARK_POINTS)
-    raqlr = raqlr_course(hours=snapshot.hours, at=[*(point.at for point in points), snapshot.now])
+    read = points_since(since=snapshot.since, most=POINTS_READ)
+    points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
+    raqlr = raqlr_course(hours=snapshot.hours, at=[point.at for point in points] or [snapshot.now])
     ratios = [
         ratio for job in snapshot.waiting if job.counts and (ratio := job.latency_ratio(snapshot.now)) is not None
     ]
@@ -60,9 +63,9 @@ def _spark(
 def _spark_of(
     values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
 ) -> Spark | None:
-    """Return the course of a figure; None with fewer than two known values. `high` None: the largest one."""
+    """Return the course of a figure; None without a known value. `high` None: the largest one."""
     known = [each for each in values if each is not None]
-    if len(known) < 2:
+    if not known:
         return None
     top = max([1.0, *known]) if high is None else high
     return {"values": values, "low": 0.0, "high": top, "kind": kind, "tone": tone}  # type: ignore[typeddict-item]
@@ -169,7 +172,7 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
         "fragments", "Fragments", None if total is None else number(total),
         None if rate is None else f"{number(100 * rate, 1)} %", note,
         explained="Idle GPUs while an eligible job waits: their node has too few idle cores, or they are scattered.",
-        spark=_spark(points, fragments_of, high=None, kind="bars", tone="wait"),
+        spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.cluster.models import Node
+from portal.dashboard.templatetags.berth import DASH, number
 from portal.errors import BerthError
 from portal.rounds.decisions import decisions_unpack
 from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
@@ -35,32 +36,32 @@ OUTCOMES = {"applied": "applied", "nothing": "nothing placed", "stale": "overtak
 
 def rounds_context(page: str | None) -> RoundsPageContext:
     """Return a page of plannings, the last first. Raises BerthError for a page that is no positive number."""
-    number = page_number(page)
+    place = page_number(page)
     total = Planning.objects.count()
-    start = (number - 1) * PAGE_SIZE
+    start = (place - 1) * PAGE_SIZE
     rows = list(plannings_listed()[start : start + PAGE_SIZE])
     return {
-        "subtitle": _subtitle(rows[0] if rows and number == 1 else None, total),
+        "subtitle": _subtitle(rows[0] if rows and place == 1 else None, total),
         "rows": [planning_row(row) for row in rows],
-        "paging": page_links(number, start=start, shown=len(rows), total=total),
+        "paging": page_links(place, start=start, shown=len(rows), total=total),
     }
 
 
 def page_number(text: str | None) -> int:
     if not text:
         return 1
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) and len(text) <= 9):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
         raise BerthError("invalid", "A page is a number from 1.", field="page")
     return int(text)
 
 
-def page_links(number: int, *, start: int, shown: int, total: int) -> PageLinks:
+def page_links(place: int, *, start: int, shown: int, total: int) -> PageLinks:
     url = reverse("rounds")
-    spread = f"{start + 1}–{start + shown}" if shown else "none"  # noqa: RUF001 - an en dash, as in all ranges
+    spread = f"{start + 1}{DASH}{start + shown}" if shown else "none"
     return {
         "summary": f"{spread} of {total} planning{'s' if total != 1 else ''}",
-        "previous_url": None if number == 1 else url if number == 2 else f"{url}?page={number - 1}",
-        "next_url": f"{url}?page={number + 1}" if start + shown < total else None,
+        "previous_url": None if place == 1 else url if place == 2 else f"{url}?page={place - 1}",
+        "next_url": f"{url}?page={place + 1}" if start + shown < total else None,
     }
 
 
@@ -166,18 +167,20 @@ def configuration_words(placement: list[dict[str, Any]], nodes: dict[int, str]) 
 
 def _piece(piece: dict[str, Any], name: str) -> str:
     cores = f"{piece['cores']} core{'s' if piece['cores'] != 1 else ''}"
-    return f"{name} × {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
+    return f"{name} \u00d7 {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
 
 
 def _figures(planning: Planning) -> list[Fact]:
-    solver, metrics = planning.solver, planning.metrics
+    solver, metrics, solved = planning.solver, planning.metrics, solve_ms(planning) is not None
     timing = f"load {_ms(planning.load_s)}, plan {_ms(planning.plan_s)}, apply {_ms(planning.apply_s)}"
     facts = [
         _fact("Queue", planning.queue_length, "jobs in order"),
         _fact("Window", planning.window_jobs, f"{metrics.get('window_gpus')} GPUs close it" if metrics else None),
         _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
-        _fact("Formulation", solver.get("formulation"), _words(solver.get("status"))),
-        _fact("Candidates", solver.get("candidates"), _counted(solver.get("variables"), "variable")),
+        _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
+        _fact(
+            "Candidates", solver.get("candidates") if solved else None, _counted(solver.get("variables"), "variable")
+        ),
         _fact("Objective", _rounded(solver.get("objective")), _bounded(solver.get("bound"))),
         _fact("Gap", _rounded(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
@@ -222,6 +225,13 @@ def _recent(metrics: dict[str, Any]) -> str | None:
 
 
 def _parameters(planning: Planning) -> list[Fact]:
-    """Return the knobs that were in force, with their units."""
+    """Return the knobs that were in force, with their units; None means that the scheduler chooses by itself."""
     known = [knob for knob in KNOBS if knob.name in planning.parameters]
-    return [_fact(knob.name, f"{planning.parameters[knob.name]} {knob.unit}".strip(), None) for knob in known]
+    return [_fact(knob.name, _knob_words(planning.parameters[knob.name], knob.unit), None) for knob in known]
+
+
+def _knob_words(value: Any, unit: str) -> str:
+    if value is None:
+        return "by itself"
+    shown = f"{value:g}" if isinstance(value, float) else number(value) if isinstance(value, int) else str(value)
+    return f"{shown} {unit}".strip()

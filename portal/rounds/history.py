@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,19 @@ def points_since(*, since: datetime, most: int) -> list[Point]:
         place = Mod(F("number"), Value(step), output_field=IntegerField())
         rows = rows.annotate(place=place).filter(place=ends["last"] % step)
     return [Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics")]
+
+
+def points_evenly(points: Sequence[Point], *, until: datetime, count: int) -> list[Point]:
+    """Return `count` points at equal distances from the first to `until`, each with the last planning's figures by then.
+
+    Plannings come in bursts (nudges) between ticks; a bar or a step of a plot stands for a stretch of time, not for one.
+    """
+    if not points:
+        return []
+    first, step = points[0].at, (until - points[0].at) / count
+    ends = [first + step * place for place in range(1, count + 1)]
+    times = [point.at for point in points]
+    return [replace(points[bisect_right(times, end) - 1], at=end) for end in ends]
 
 
 def raqlr_course(*, hours: float, at: Sequence[datetime]) -> list[tuple[float | None, int]]:

@@ -104,5 +104,3 @@ def grow(world, *, nodes, jobs):
         world.submit(("owner", "outsider")[place % 2], f"job-{place:03}", gpus=[4], expected_duration_s=60)
     world.run()
     return world
-
-
