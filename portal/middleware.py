@@ -48,4 +48,5 @@ class BerthErrors:
         if request.path.startswith("/api/") or "application/json" in request.headers.get("Accept", ""):
             return JsonResponse(exception.envelope(), status=exception.status)
         template = {403: "errors/403.html", 404: "errors/404.html"}.get(exception.status, "errors/400.html")
-        return render(request, template, {"error": exception}, status=exception.status)
+        context = {"detail": exception.detail, "status": exception.status, "shell": None}
+        return render(request, template, context, status=exception.status)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from portal.admin_site import CONFIGURATION
 from portal.environment import env
 from portal.launch.broker import channels_host, kombu_url
 
@@ -32,10 +33,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
+FORMAT_MODULE_PATH = "portal.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -60,6 +63,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.api.errors.ApiEnvelope",
     "portal.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -119,6 +123,7 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_DEFAULT_QUEUE = "berth"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SYNC_EVERY = 1  # tasks: beat's last run is in the database at once, where /healthz reads its age
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
@@ -134,7 +139,8 @@ AXES_FAILURE_LIMIT = env("BERTH_SIGN_IN_FAILURES")
 AXES_COOLOFF_TIME = env("BERTH_SIGN_IN_LOCK_MINUTES") / 60
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
+AXES_LOCKOUT_CALLABLE = "portal.dashboard.account.sign_in_locked"
+CSRF_FAILURE_VIEW = "portal.dashboard.error_views.csrf_failed"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True
@@ -173,8 +179,17 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1|/api(?=/agent)",
+    "SORT_OPERATIONS": False,
+    "COMPONENT_SPLIT_PATCH": False,
+    "ENUM_NAME_OVERRIDES": {
+        "JobState": "portal.jobs.states.JobState",
+        "AttemptState": "portal.jobs.states.AttemptState",
+        "StopReason": "portal.jobs.states.StopReason",
+        "PlanningStatus": "portal.rounds.models.Planning.Status",
+    },
 }
-UNFOLD = {"SITE_TITLE": "Berth", "SITE_HEADER": "Berth", "SITE_URL": "/", "SHOW_HISTORY": False}
+UNFOLD = CONFIGURATION
 
 LOGGING = {
     "version": 1,
@@ -182,4 +197,5 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env("BERTH_LOG_LEVEL")},
+    "loggers": {"httpx": {"level": "WARNING"}},
 }

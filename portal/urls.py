@@ -3,7 +3,19 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from portal.api.health import healthz
+from portal.api.prometheus import metrics
+
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
+    path("api/v1/", include("portal.api.urls")),
     path("api/agent/v1/", include("portal.cluster.agent_urls")),
+    path("", include("portal.dashboard.urls")),
 ]
+
+handler400 = "portal.dashboard.error_views.bad_request"
+handler403 = "portal.dashboard.error_views.permission_denied"
+handler404 = "portal.dashboard.error_views.not_found"
+handler500 = "portal.dashboard.error_views.server_error"

@@ -14,19 +14,19 @@ class SchedulerError(ValueError):
         self.detail = detail
 
 
-class InvalidNode(SchedulerError):  # noqa: N818 - the name says it; the base says error
+class InvalidNode(SchedulerError):
     """A node whose description contradicts itself. It is set aside; the planning goes on without it."""
 
     subject = "node"
 
 
-class InvalidJob(SchedulerError):  # noqa: N818 - as above
+class InvalidJob(SchedulerError):
     """A job that cannot be planned as described. It is set aside with reason `invalid`; the planning goes on."""
 
     subject = "job"
 
 
-class InvalidParameter(SchedulerError):  # noqa: N818 - as above
+class InvalidParameter(SchedulerError):
     """An operator's knob with a value outside its range. Nothing is planned with it."""
 
     subject = "parameter"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scheduler import explain, metrics
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import AssumedLayer, Estimator
-from scheduler.explain import Explainer, Queue, Why
+from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import order
 from scheduler.model import Decision, Fault, Metrics, Plan, Reason, Result
@@ -46,16 +46,18 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
     nodes, faulty_nodes = _sound_nodes(state)
     jobs, faulty_jobs = _sound_jobs(state, nodes)
     ledger = Ledger(nodes, state.tenants, state.running)
-    explainer = Explainer(ledger.copy(), parameters.limit_s)
-    aside = {job.id: why for job in jobs if (why := explainer.why_aside(job)) is not None}
+    start = ledger.copy()
+    foresight = Foresight(start)
+    aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
     policy = POLICIES[parameters.policy]
     waiting = [job for job in jobs if job.id not in aside]
     queue = order(waiting, policy.priority, now_s, lambda job: age_of(job, state.history, tick_s=parameters.tick_s))
     estimator = Estimator((AssumedLayer(state.gpu_speeds),))
     work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s)
     outcome = policy.place(work)
+    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, explainer),
+        *_decide_queue(queue, ledger, outcome, hindsight),
         *_decide_aside(jobs, aside, state, parameters),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -99,9 +101,8 @@ def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], 
     return list(sound.values()), faulty
 
 
-def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, explainer: Explainer) -> list[Decision]:
+def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight) -> list[Decision]:
     decisions: list[Decision] = []
-    places = Queue(queue)
     for ranked in queue:
         common = Decision(
             job=ranked.job.id,
@@ -125,7 +126,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, expl
                 replace(common, result=Result.INVALID, reason=Reason.INVALID, figures={"detail": error.detail})
             )
         else:
-            why = explainer.why_waiting(ranked, final, outcome, places)
+            why = hindsight.why_waiting(ranked)
             eligible = why.reason not in INELIGIBLE
             decisions.append(replace(common, reason=why.reason, figures=why.figures, eligible=eligible))
     return decisions

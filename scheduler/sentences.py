@@ -98,7 +98,8 @@ def _not_enough_idle_gpus(figures: Figures) -> str:
     if not figures.get("ever", True):
         total = figures["total_gpus"]
         return f"It needs {_need(figures)}; the whole cluster has {total} that it may use. Ask for fewer."
-    return f"It needs {_need(figures)}; {figures['offered']['idle_total']} are idle."
+    idle = figures["offered"]["idle_total"]
+    return f"It needs {_need(figures)}; {idle or 'none'} {'is' if idle in (0, 1) else 'are'} idle."
 
 
 def _not_enough_memory(figures: Figures) -> str:

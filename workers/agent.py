@@ -11,6 +11,7 @@ import contextlib
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers import log
@@ -26,10 +27,12 @@ from workers.reporting import Reporter
 from workers.settings import AgentSettings, SettingError, arguments_parser, settings_read
 from workers.shipping import Shipper
 from workers.telemetry.sampler import GpuFailedError
+from workers.tools import Tools
 from workers.trust import TrustError
 from workers.workspace import Workplace
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
     from workers.wire import Hello, Inventory
@@ -43,6 +46,7 @@ class Agent:
     def __init__(self, *, settings: AgentSettings, portal: Portal, inventory: Inventory, measuring: Measuring) -> None:
         self._settings = settings
         self._portal = portal
+        portal.on_success = self._note_back
         self._inventory = inventory
         self._measuring = measuring
         self._journal = Journal(settings.dir / "parts")
@@ -51,15 +55,9 @@ class Agent:
             portal=portal, journal=self._journal, engine=self._engine, boot_id=inventory["boot_id"]
         )
         self._shipper = Shipper(portal=portal, journal=self._journal)
-        self._parts = Parts(
-            portal=portal,
-            journal=self._journal,
-            engine=self._engine,
-            reporter=self._reporter,
-            shipper=self._shipper,
-            tenant_file=settings.dir / "tenant.json",
-            trust_tenants=settings.trust_tenants,
-        )
+        tools = Tools(portal, self._journal, self._engine, self._reporter, self._shipper)
+        tenant_file = settings.dir / "tenant.json"
+        self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
         self._revision = -1
         self._revoked = False
@@ -91,9 +89,10 @@ class Agent:
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
+                if refusal.code == "boot_changed" and not once:  # the portal lost our hello, to an older backup perhaps
+                    await self._lasting(self._say_hello, once=True)
             else:
                 backoff.reset()
-                self._note_back()
                 if once:
                     return
 
@@ -176,14 +175,21 @@ def _complain(sentence: str) -> int:
     return 1
 
 
+def _offline(given: argparse.Namespace) -> int:
+    if given.dir is None or not Path(given.dir).is_dir():
+        return _complain("--dir must name the directory of an agent")
+    try:
+        if given.keep_jobs is not None:
+            return keep_jobs(Path(given.dir).resolve(), given.keep_jobs)
+        return stop_all(Path(given.dir).resolve(), given.grace)
+    except HeldError as error:
+        return _complain(str(error))
+
+
 def main(argv: list[str] | None = None) -> int:
     given = arguments_parser().parse_args(argv)
     if given.keep_jobs is not None or given.stop_all:
-        if given.dir is None:
-            return _complain("--dir is needed")
-        return (
-            keep_jobs(given.dir, given.keep_jobs) if given.keep_jobs is not None else stop_all(given.dir, given.grace)
-        )
+        return _offline(given)
     try:
         settings = settings_read(given)
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)

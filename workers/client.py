@@ -10,6 +10,7 @@ import httpx
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from workers.wire import (
         Hello,
@@ -84,6 +85,7 @@ class Portal:
             verify=verify,
             trust_env=False,  # a proxy from the environment would see the token
         )
+        self.on_success: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -92,6 +94,7 @@ class Portal:
         try:
             response = await self._http.request(method, path, **arguments)
             _raise_for(response)
+            self.on_success()
             return response.json() if response.content else None
         except httpx.TransportError as error:
             raise PortalAwayError(f"{type(error).__name__}: {error}") from error

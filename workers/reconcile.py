@@ -41,7 +41,7 @@ def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
         return Action("stop", key, wanted) if part.live else None
     if part is None or part.phase == "claimed":
         return Action("prepare", key, wanted)
-    return Action("start", key, wanted) if wanted["go"] and part.phase in {"prepared", "starting"} else None
+    return Action("start", key, wanted) if wanted["go"] and part.phase == "prepared" else None
 
 
 def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> list[Action]:

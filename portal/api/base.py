@@ -28,7 +28,10 @@ class JsonAlways(BaseContentNegotiation):
         return parsers[0]
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+        self,
+        request: Request,
+        renderers: Sequence[BaseRenderer],
+        format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
         return renderers[0], renderers[0].media_type
 

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, Unread
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from portal.errors import BerthError, NotFound
+from portal.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +32,16 @@ _CODES = {
     500: ("internal_error", "Berth failed to answer; the operator's log says why."),
     503: ("unavailable", "The database does not answer at the moment; try again shortly."),
 }
+_STATUSES: dict[type[Exception], int] = {
+    Http404: 404,
+    RequestDataTooBig: 413,
+    PermissionDenied: 403,
+    SuspiciousOperation: 400,
+    UnreadablePostError: 400,
+    OperationalError: 503,
+    InterfaceError: 503,
+}
+"""What Django raises, the first match counting: a body too big is also a suspicious operation."""
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -50,19 +60,26 @@ def error_of(exception: Exception) -> tuple[BerthError | None, dict[str, str]]:
     """Return the refusal an exception stands for, and the headers it needs."""
     if isinstance(exception, BerthError):
         return exception, {}
-    if isinstance(exception, Http404):
-        return NotFound(), {}
-    if isinstance(exception, RequestDataTooBig):
-        return plain_error(413), {}
-    if isinstance(exception, PermissionDenied):
-        return plain_error(403), {}
-    if isinstance(exception, (SuspiciousOperation, UnreadablePostError)):
-        return plain_error(400), {}
-    if isinstance(exception, (OperationalError, InterfaceError)):
-        return plain_error(503), {"Retry-After": str(RETRY_AFTER_S)}
     if isinstance(exception, exceptions.APIException):
-        return plain_error(exception.status_code), {}
+        return framework_error(exception), {}
+    for kind, status in _STATUSES.items():
+        if isinstance(exception, kind):
+            return plain_error(status), {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
     return None, {}
+
+
+def framework_error(exception: exceptions.APIException) -> BerthError:
+    """Keep the code that a view gave; of a serializer's findings the first one, with the path of its field."""
+    if not isinstance(exception, (exceptions.ValidationError, exceptions.AuthenticationFailed)):
+        return plain_error(exception.status_code)
+    found: Any = exception.detail
+    path: list[str] = []
+    while isinstance(found, (dict, list)) and found:
+        name, found = next(iter(found.items())) if isinstance(found, dict) else ("", found[0])
+        path.append(str(name))
+    code = getattr(found, "code", None) or "invalid"
+    field = ".".join(part for part in path if part and part != "non_field_errors") or None
+    return BerthError(code, str(found), field=field, status=exception.status_code)
 
 
 def plain_error(status: int) -> BerthError:

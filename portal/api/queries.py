@@ -1,4 +1,4 @@
-"""Query strings: every parameter is known, in range and of its kind, or the request is refused by the parameter's name."""
+"""Query strings: a parameter is known, in range and of its kind, or the request is refused by its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
 
 
 class Query:
-    """The parameters of one request. Those that nobody asked for by `known` are refused: a typing error filters nothing."""
+    """The parameters of one request. Others than the `known` ones are refused: a misspelt filter filters nothing."""
 
     def __init__(self, request: Request, *, known: Sequence[str]) -> None:
         self.request = request

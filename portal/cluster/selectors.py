@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, Q
+from django.db.models import Count, Prefetch, Q
 
-from portal.cluster.models import GpuType, Node
+from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
 from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
@@ -28,6 +28,20 @@ def node_get(*, user: User, name: str) -> Node:
     if node is None:
         raise NotFound("node")
     return node
+
+
+def nodes_with_gpus(user: User):  # noqa: ANN201 - a queryset
+    """Every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
+    present = Gpu.objects.filter(missing_since=None).order_by("index")
+    return nodes_visible_to(user).order_by("name").prefetch_related(Prefetch("gpus", present, to_attr="gpus_present"))
+
+
+def node_events(*, limit: int, node: Node | None = None) -> list[NodeEvent]:
+    """Return the latest events of all nodes or of one, the last first, with their node."""
+    events = NodeEvent.objects.select_related("node")
+    if node is not None:
+        events = events.filter(node=node)
+    return list(events[:limit])
 
 
 def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int | None, memory_mib: int | None) -> None:
@@ -75,3 +89,25 @@ def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -
             f"The job needs {need} GPUs of one type at least; the most there are of an allowed type is {most}.",
             field="gpus",
         )
+
+
+def gpu_type_names() -> list[str]:
+    """Return the GPU types that some living node has."""
+    return list(
+        GpuType.objects.filter(nodes__dead_at=None, nodes__isnull=False).distinct().values_list("name", flat=True)
+    )
+
+
+def idle_blocks() -> dict[str, list[int]]:
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs."""
+    held = Q(gpus__allocations__released_at=None, gpus__allocations__isnull=False)
+    present = Q(gpus__missing_since=None)
+    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
+    counted = nodes.annotate(
+        total=Count("gpus", filter=present, distinct=True), taken=Count("gpus", filter=present & held, distinct=True)
+    )
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for node in counted:
+        if node.is_schedulable:
+            blocks[node.gpu_type.name].append(node.total - node.taken)
+    return blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -45,17 +46,29 @@ def join_token_create(
 
 
 @transaction.atomic
+def join_token_revoke(*, join_token: JoinToken, actor: User | None) -> None:
+    """Let nothing more join with a token; nodes that did keep theirs."""
+    if JoinToken.objects.filter(pk=join_token.pk, uses_left__gt=0).update(uses_left=0):
+        audit_record(actor=actor, action="join-token.revoke", target=f"join-token:{join_token.pk}")
+
+
+@transaction.atomic
 def gpu_type_upsert(
     *, name: str, memory_mib: int | None = None, relative_speed: float | None = None, actor: User | None = None
 ) -> GpuType:
     row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
     if memory_mib is not None:
         row.memory_mib = memory_mib
+    before = row.relative_speed
     if relative_speed is not None:
+        if not 0 < relative_speed < math.inf:
+            raise BerthError("invalid", "A relative speed is a number above 0.", field="relative_speed")
         row.relative_speed = relative_speed
     row.save()
-    if created or relative_speed is not None:
-        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail={"name": name})
+    if created or row.relative_speed != before:
+        detail = {"name": name, "relative_speed": [before, row.relative_speed]}
+        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail=detail)
+        plan_nudge()
     return row
 
 

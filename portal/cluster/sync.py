@@ -68,12 +68,12 @@ def _wanted(node_id: int) -> dict[str, Any]:
 def _query(query_string: bytes) -> tuple[int, float]:
     query = parse_qs(query_string.decode("latin-1"))
     values = []
-    for name, default, kind in (("revision", "0", int), ("wait", "0", float)):
+    for name, default, kind, lowest in (("revision", "-1", int, -1), ("wait", "0", float, 0)):
         try:
             values.append(kind(query.get(name, [default])[0]))
         except ValueError:
             raise ValueError(name) from None
-        if not values[-1] >= 0:
+        if not values[-1] >= lowest:  # -1: the agent knows nothing yet, and is answered at once
             raise ValueError(name)
     return values[0], min(values[1], WAIT_LIMIT_S)
 

@@ -110,13 +110,12 @@ def _text(max_chars: int) -> Callable[[object, str], str]:
     return lambda value, field: checks.text(value, field, max_chars=max_chars)
 
 
-def _priority(value: object, field: str) -> int:
+def priority_parse(value: object, field: str = "priority") -> int:
     """Above 100 is above everybody's ceiling, so it is refused as any value above one's own is: 403."""
     found = checks.whole(value, field, -PRIORITY_LIMIT, MAX_COUNT)
     if found > PRIORITY_LIMIT:
-        raise Forbidden(
-            "`priority` is at most 100, and members' jobs at most 0.", code="priority_too_high", field=field
-        )
+        detail = "`priority` is at most 100, and members' jobs at most 0."
+        raise Forbidden(detail, code="priority_too_high", field=field)
     return found
 
 
@@ -146,7 +145,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "retries": _whole(0, 100),
     "max_requeues": _whole(0, 1000),
     "depends_on": lambda value, _: parts.depends_on(value),
-    "priority": _priority,
+    "priority": priority_parse,
 }
 """A field's check; null means not given. The composed ones below need more than their own value."""
 COMPOSED = frozenset({"gpus", "learning_rate", "array", "epochs", "dataset_size"})

@@ -36,7 +36,7 @@ class LogPart:
 
 
 def log_part(*, job: Job, epoch: int | None, rank: int, stream: str) -> LogPart | None:
-    """Return a part of the attempt `epoch` (None: the last). None while there is no attempt; NotFound for a wrong one."""
+    """Return a part of the attempt `epoch` (None: the last), None while there is none. Raises NotFound."""
     attempts = job.attempts.order_by("-epoch")
     attempt = (attempts if epoch is None else attempts.filter(epoch=epoch)).first()
     if attempt is None:

@@ -78,6 +78,11 @@ class Layout:
         return self.run / "prepared.json"
 
     @property
+    def workload(self) -> Path:
+        """Exists once the demo's jobs have been submitted."""
+        return self.run / "workload.json"
+
+    @property
     def operator(self) -> Path:
         return self.root / "operator.json"
 

@@ -82,7 +82,7 @@ def prepare(
 
 
 class Task:
-    """One process that prepares something: JSON lines for `up` on its standard output, what it logs in logs/NAME.log."""
+    """One process that prepares something: JSON lines for `up` on standard output, what it logs in logs/NAME.log."""
 
     def __init__(self, name: str, arguments: list[str], layout: Layout, environment: dict[str, str]) -> None:
         self.name = name

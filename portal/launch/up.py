@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from portal.environment import env
 from portal.launch import broker, health, identity, nodes, preflight, preparation, programs
 from portal.launch.errors import LaunchError
 from portal.launch.layout import Layout, read_json, write_json, write_private
@@ -93,7 +94,9 @@ class Launch:
         self._until_port_answers()
         for program in programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens):
             self.supervisor.start(program)
+        workload = self._workload_begin(environment)
         self._until_healthy(tls)
+        self._workload_finish(workload)
         self._farewell(site.base_url, prepared.farewell)
 
     def _end_leftovers(self) -> None:
@@ -127,11 +130,27 @@ class Launch:
         broker.wait_until_up(redis_url)
         self.notices.step("broker answers")
 
+    def _workload_begin(self, environment: dict[str, str]) -> preparation.Task | None:
+        """Submit the demo's jobs beside the nodes' start, once in a data directory's life."""
+        if not self.demo or not env("BERTH_DEMO_WORKLOAD") or self.layout.workload.exists():
+            return None
+        return preparation.Task("workload", ["-m", "portal.launch.workload"], self.layout, environment)
+
+    def _workload_finish(self, task: preparation.Task | None) -> None:
+        if task is None:
+            return
+        try:
+            preparation.await_tasks([task], self.notices, self.tick)
+        finally:
+            task.end()
+        write_json(self.layout.workload, {"submitted": True})
+
     def _until_port_answers(self) -> None:
         self._wait_for(lambda: health.port_answers(self.options), "The portal did not open its port")
         self.notices.step("portal answers")
 
     def _until_healthy(self, tls: Tls | None) -> None:
+        nodes_wanted = sum(child.program.role == "agent" for child in self.supervisor.children.values())
         last = health.Health(None, {}, "not asked yet")
 
         tell_at = time.monotonic() + TELL_AFTER_S
@@ -139,6 +158,9 @@ class Launch:
         def good() -> bool:
             nonlocal last, tell_at
             last = health.ask_for(self.options, tls)
+            missing = nodes_wanted - int(last.facts.get("nodes") or 0)
+            if last.good and missing > 0:
+                last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes have not registered yet")
             if not last.good and time.monotonic() > tell_at:
                 tell_at += TELL_AFTER_S
                 self.notices.step(f"not healthy yet: {last.words}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import JSONField, Value
 
 from portal.events.services import page_event, plan_nudge
 from portal.rounds.knobs import knob_check, knobs_current
@@ -26,7 +27,8 @@ def settings_update(*, actor: User | None, **values: Any) -> dict[str, Any]:
     before = knobs_current()
     changed = {name: value for name, value in checked.items() if before[name] != value}
     for name, value in changed.items():
-        OperatorSetting.objects.update_or_create(name=name, defaults={"value": value, "updated_by": actor})
+        stored = Value(None, JSONField()) if value is None else value  # a bare None would be SQL's NULL
+        OperatorSetting.objects.update_or_create(name=name, defaults={"value": stored, "updated_by": actor})
         detail = {"from": before[name], "to": value}
         audit_record(actor=actor, action="setting.change", target=f"setting:{name}", detail=detail)
     if "tick_s" in changed:

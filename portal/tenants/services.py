@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.errors import BerthError, Conflict
+from portal.events.services import plan_nudge
 from portal.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 SCOPES = ("jobs:read", "jobs:write", "cluster:read", "operator")
 SYSTEM = "berth"
+TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "is_active")
+PASSWORD_BYTES = 15
 
 
 def secret_digest(secret: str) -> str:
@@ -48,15 +51,66 @@ def user_create(
         raise Conflict(
             "username_taken", f"There is a user {username!r} already; choose another name.", field="username"
         )
-    try:
-        validate_password(password)
-    except ValidationError as error:
-        raise BerthError("weak_password", " ".join(error.messages), field="password") from error
+    _password_check(password)
     user = User.objects.create_user(
         username=username, password=password, email=email, is_staff=is_operator, is_superuser=is_operator
     )
     audit_record(actor=actor, action="user.create", target=f"user:{user.pk}", detail={"operator": is_operator})
     return user
+
+
+def _password_check(password: str) -> None:
+    try:
+        validate_password(password)
+    except ValidationError as error:
+        raise BerthError("weak_password", " ".join(error.messages), field="password") from error
+
+
+@transaction.atomic
+def user_update(
+    *,
+    user: User,
+    actor: User | None,
+    email: str | None = None,
+    is_active: bool | None = None,
+    is_operator: bool | None = None,
+) -> User:
+    """Change an account; None leaves a thing as it is. Raises Conflict where no active operator would be left."""
+    user = User.objects.select_for_update().get(pk=user.pk)
+    wanted = {"email": email, "is_active": is_active, "is_staff": is_operator, "is_superuser": is_operator}
+    changed = {name: value for name, value in wanted.items() if value is not None and getattr(user, name) != value}
+    if not changed:
+        return user
+    before = {name: getattr(user, name) for name in changed}
+    for name, value in changed.items():
+        setattr(user, name, value)
+    user.save(update_fields=list(changed))
+    if not User.objects.filter(is_active=True, is_staff=True).exists():
+        raise Conflict("last_operator", "This is the last active operator; make another one first.", field="is_active")
+    detail = {name: [before[name], value] for name, value in changed.items() if name != "is_superuser"}
+    audit_record(actor=actor, action="user.update", target=f"user:{user.pk}", detail=detail)
+    return user
+
+
+@transaction.atomic
+def user_password_reset(*, user: User, actor: User | None, password: str = "") -> str:
+    """Set a password, a generated one if none is given, and return it; the user's sessions end with the old one."""
+    password = password or secrets.token_urlsafe(PASSWORD_BYTES)
+    _password_check(password)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit_record(actor=actor, action="user.password-reset", target=f"user:{user.pk}")
+    return password
+
+
+@transaction.atomic
+def sign_in_failures_forget(*, username: str | None, ip_address: str | None, actor: User | None) -> None:
+    """Let a name that failed too often from an address try again."""
+    from axes.models import AccessAttempt
+
+    if AccessAttempt.objects.filter(username=username, ip_address=ip_address).delete()[0]:
+        detail = {"username": username, "ip_address": ip_address}
+        audit_record(actor=actor, action="sign-in.forget-failures", target=f"sign-in:{username}"[:100], detail=detail)
 
 
 @transaction.atomic
@@ -72,13 +126,36 @@ def tenant_create(
     tenant = Tenant(
         name=name, gpu_quota=gpu_quota, core_quota=core_quota, queued_jobs_quota=queued_jobs_quota, weight=weight
     )
+    _tenant_check(tenant)
+    tenant.save()
+    audit_record(actor=actor, action="tenant.create", target=f"tenant:{tenant.pk}", tenant=tenant)
+    return tenant
+
+
+def _tenant_check(tenant: Tenant) -> None:
     try:
         tenant.full_clean()
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
         raise BerthError("invalid", " ".join(messages), field=field) from error
-    tenant.save()
-    audit_record(actor=actor, action="tenant.create", target=f"tenant:{tenant.pk}", tenant=tenant)
+
+
+@transaction.atomic
+def tenant_update(*, tenant: Tenant, actor: User | None, **values: Any) -> Tenant:
+    """Set some of TENANT_FIELDS. The name stays: tokens, scripts and the trail know the tenant by it."""
+    unknown = [name for name in values if name not in TENANT_FIELDS]
+    if unknown:
+        raise BerthError("unknown_field", f"Only {', '.join(TENANT_FIELDS)} can be changed.", field=unknown[0])
+    tenant = Tenant.objects.select_for_update().get(pk=tenant.pk)
+    changed = {name: [getattr(tenant, name), value] for name, value in values.items() if getattr(tenant, name) != value}
+    if not changed:
+        return tenant
+    for name, (_, value) in changed.items():
+        setattr(tenant, name, value)
+    _tenant_check(tenant)
+    tenant.save(update_fields=list(changed))
+    audit_record(actor=actor, action="tenant.update", target=f"tenant:{tenant.pk}", tenant=tenant, detail=changed)
+    plan_nudge()
     return tenant
 
 
@@ -95,6 +172,18 @@ def membership_add(*, user: User, tenant: Tenant, role: str = Membership.Role.ME
         detail={"role": role},
     )
     return membership
+
+
+@transaction.atomic
+def membership_remove(*, user: User, tenant: Tenant, actor: User | None) -> bool:
+    """End a membership and revoke the user's tokens that were for this tenant only; False when there was none."""
+    count, _ = Membership.objects.filter(user=user, tenant=tenant).delete()
+    if not count:
+        return False
+    for token in ApiToken.objects.filter(user=user, tenant=tenant, revoked_at=None):
+        token_revoke(token=token, actor=actor)
+    audit_record(actor=actor, action="membership.remove", target=f"user:{user.pk}", tenant=tenant)
+    return True
 
 
 @transaction.atomic

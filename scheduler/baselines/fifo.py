@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import SolverFigures
 from scheduler.placement import turn
 from scheduler.work import Outcome
 
@@ -40,6 +41,8 @@ class Fifo:
             if not turn.take_turn(ranked, work, outcome):
                 outcome.blocked_by = ranked
                 break
+        if outcome.chosen:
+            outcome.solver = SolverFigures(incumbent="greedy")
         return outcome
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.placement.located import Candidate
     from scheduler.work import Ranked, Work
 
-GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.85
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
@@ -70,7 +70,7 @@ def place_jointly(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None
     objective = sum(candidates[column].value for column in chosen)
     bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
-    for column in sorted(chosen):
+    for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, outcome)
 
 

@@ -51,11 +51,11 @@ class AssumedLayer:
 
     speeds: Mapping[str, float]
 
-    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:  # noqa: ARG002 - the layers' interface
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
         speed = self.speeds.get(node.gpu_type or "", 1.0)
         return Estimate(speed * gpus**SCALING_EXPONENT, "assumed", in_samples=False)
 
-    def sensitivity(self, job: Job) -> float:  # noqa: ARG002 - the layers' interface
+    def sensitivity(self, job: Job) -> float:
         return math.inf
 
 

@@ -27,12 +27,12 @@ class Priority(Protocol):
     def __call__(self, job: Job, now_s: float, age_s: float) -> float: ...
 
 
-def first_in_first_out(job: Job, now_s: float, age_s: float) -> float:  # noqa: ARG001 - the priorities' interface
+def first_in_first_out(job: Job, now_s: float, age_s: float) -> float:
     """FIFO: seconds since submission."""
     return now_s - job.submitted_s
 
 
-def latency_ratio_first(job: Job, now_s: float, age_s: float) -> float:  # noqa: ARG001 - the priorities' interface
+def latency_ratio_first(job: Job, now_s: float, age_s: float) -> float:
     """LRF: the latency ratio, so that who waited longest for its length goes first (Hops eq. 8)."""
     return latency_ratio(job.wait_s, age_s)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DISTRIBUTED_CORES
 from scheduler.model import Configuration, Share
-from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, largest_nodes, usable
+from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def generate_on(
     low_sensitivity = estimator.sensitivity(job) <= sigma
     found: list[Configuration] = []
     for gpu_type in sorted(by_type):
-        spread = low_sensitivity or job.min_gpus > largest_nodes(ledger.nodes).get(gpu_type, 0)
+        spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
             found += _aggregated(job, by_type[gpu_type], size, most_cores, estimator)
             if spread:

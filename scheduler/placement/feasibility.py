@@ -61,15 +61,6 @@ def domain_allowed(job: Job, node: Node) -> bool:
     return job.checkpoint_domain is None or node.domain == job.checkpoint_domain
 
 
-def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
-    """GPUs of the largest node of each type, counting nodes that are down: a job is not spread because one is away."""
-    largest: dict[str, int] = {}
-    for node in nodes:
-        if node.gpu_type is not None:
-            largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus_total)
-    return largest
-
-
 def usable(job: Job, offer: Offer, level: Level) -> bool:
     """Whether the job may go to this node at all, by the needs up to `level` that concern the node as a whole."""
     return (

@@ -72,6 +72,7 @@ class Ledger:
             for node in self.nodes
             if node.schedulable
         }
+        self.largest = largest_nodes(self.nodes)
         held = _held_by_tenant(running)
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
@@ -85,7 +86,7 @@ class Ledger:
     def copy(self) -> Ledger:
         """The state as it is now, to compare with later."""
         twin = Ledger((), (), ())
-        twin.nodes, twin.quotas = self.nodes, self.quotas
+        twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants) for k, r in self.rooms.items()}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
         return twin
@@ -129,6 +130,15 @@ class Ledger:
             allowance.cores = _left(allowance.cores, configuration.cores)
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
+
+
+def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
+    """GPUs of the largest node of each type, counting nodes that are down: a job is not spread because one is away."""
+    largest: dict[str, int] = {}
+    for node in nodes:
+        if node.gpu_type is not None:
+            largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus_total)
+    return largest
 
 
 def _left(quota: int | None, used: int) -> int | None:

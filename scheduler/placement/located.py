@@ -96,6 +96,42 @@ def candidates_of(
     return found
 
 
+def in_turn(
+    chosen: Sequence[int], candidates: Sequence[Candidate], stage: Sequence[Ranked], ledger: Ledger
+) -> list[int]:
+    """The chosen columns with ties settled in queue order, which the objective cannot see.
+
+    A job left out takes the place of a later one when it has the very same configuration at the very same value (a
+    burst of equal jobs, all with LR 0). Between tenants only where neither a quota nor trust could come in between.
+    """
+    columns = {(each.ranked.job.id, each.configuration.shares): k for k, each in enumerate(candidates)}
+    by_rank = sorted(chosen, key=lambda column: candidates[column].ranked.rank)
+    placed = {candidates[column].ranked.job.id for column in by_rank}
+    for ranked in stage:
+        if ranked.job.id in placed:
+            continue
+        for position in range(len(by_rank) - 1, -1, -1):
+            later = candidates[by_rank[position]]
+            if later.ranked.rank < ranked.rank:
+                break
+            own = columns.get((ranked.job.id, later.configuration.shares))
+            if own is None or candidates[own].value != later.value or not _may_swap(ranked, later, ledger):
+                continue
+            by_rank[position] = own
+            placed = (placed | {ranked.job.id}) - {later.ranked.job.id}
+            by_rank.sort(key=lambda column: candidates[column].ranked.rank)
+            break
+    return by_rank
+
+
+def _may_swap(ranked: Ranked, later: Candidate, ledger: Ledger) -> bool:
+    ours, theirs = ranked.job.tenant, later.ranked.job.tenant
+    if ours == theirs:
+        return True
+    shares = later.configuration.shares
+    return ours not in ledger.allowances and not any(ledger.rooms[each.node].node.exclusive_tenant for each in shares)
+
+
 def knapsack_bound(candidates: Sequence[Candidate], ledger: Ledger) -> float:
     """An upper bound on the objective without a solver: nodes pooled, each job at its largest value for its least GPUs.
 

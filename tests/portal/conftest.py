@@ -15,6 +15,13 @@ def django_db_modify_db_settings(tmp_path_factory):
         connection.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
 
 
+@pytest.fixture(autouse=True)
+def plain_static(settings):
+    """Serve static files by their plain names: no collectstatic has run for a test."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
 @pytest.fixture
 def cluster(db):
     """Tenant vision-lab with owner lena, and node n1 of 4 GPUs and 8 cores."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
+import sys
 import time
 
-from tests.workers.conftest import processes_of, wait_until
+from tests.workers.conftest import ROOT, command_lines, processes_of, wait_until
+from workers.engines.process import ProcessEngine
 
 
 def test_runs_a_job_and_tells_its_log_and_exit_code(portal, node):
@@ -43,3 +48,283 @@ def test_sigterm_leaves_jobs_running(portal, node):
     pid = portal.wait_report(key, "running")["pid"]
     assert node.end() == 0
     assert any(p == pid for p, _ in processes_of(node.part(key)))
+
+
+def test_killed_between_claim_and_first_report_starts_once(portal, node):
+    portal.swallow_reports = True
+    key = portal.want(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 1.5')
+    node.start()
+    wait_until((node.part(key) / "job.json").exists)
+    node.kill()
+    portal.swallow_reports = False
+    node.start()
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+    assert (node.directory / "storage/checkpoints/1/starts").read_text() == "once\n"
+
+
+def test_killed_right_after_spawning_the_shim_starts_once(portal, node):
+    """The journal says `starting` and no shim has shown itself: the next agent starts one, and a late one gives way."""
+    key = portal.want(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 1')
+    portal.change(key, go=False)
+    node.start()
+    portal.wait_report(key, "prepared")
+    node.kill()
+    record = node.part(key) / "part.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "phase": "starting"}))
+    late = ProcessEngine()
+    node.start()
+    late.start(node.part(key))
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+    assert (node.directory / "storage/checkpoints/1/starts").read_text() == "once\n"
+    wait_until(lambda: late.reap() or not late._children)
+
+
+def test_shim_killed_is_lost_and_leaves_nothing(portal, node):
+    command = "setsid sleep 301 & (setsid env -i sleep 302 &) ; sleep 303"
+    key = portal.want(command=command)
+    node.start()
+    portal.wait_report(key, "running")
+    wait_until(lambda: len([p for p, c in processes_of(node.part(key)) if "sleep" in c]) >= 2)
+    os.kill(json.loads((node.part(key) / "shim.json").read_text())["pid"], signal.SIGKILL)
+    ended = portal.wait_report(key, "ended")
+    assert (ended["reason"], ended["exit_code"]) == ("lost", None)
+    assert processes_of(node.part(key)) == []
+    assert not [c for c in command_lines() if c.startswith(("sleep 301", "sleep 302", "sleep 303"))]
+
+
+def test_shim_and_agent_killed_together_are_found_at_the_next_start(portal, node):
+    key = portal.want(command="setsid sleep 304 & sleep 305")
+    node.start()
+    portal.wait_report(key, "running")
+    node.kill()
+    os.kill(json.loads((node.part(key) / "shim.json").read_text())["pid"], signal.SIGKILL)
+    node.start()
+    assert portal.wait_report(key, "ended")["reason"] == "lost"
+    assert processes_of(node.part(key)) == []
+
+
+def test_silence_past_the_lease_kills_the_job(portal, node):
+    portal.hello["lease_s"] = 2
+    leased = portal.want(command="sleep 30", lease=True)
+    unleased = portal.want(attempt=2, job=2, command="sleep 30")
+    node.start()
+    portal.wait_report(leased, "running")
+    portal.wait_report(unleased, "running")
+    time.sleep(2.5)  # renewed meanwhile, so it runs on
+    assert portal.report_of(leased, "ended") is None
+    portal.away = True
+    wait_until((node.part(leased) / "result.json").exists)
+    portal.away = False
+    ended = portal.wait_report(leased, "ended")
+    assert (ended["reason"], ended["signal"]) == ("lease", signal.SIGTERM)
+    assert portal.report_of(unleased, "ended") is None
+
+
+def test_a_stopped_agent_does_not_keep_a_lease_alive(portal, node):
+    portal.hello["lease_s"] = 1.5
+    key = portal.want(command="sleep 30", lease=True)
+    node.start()
+    portal.wait_report(key, "running")
+    os.kill(node.process.pid, signal.SIGSTOP)
+    wait_until((node.part(key) / "result.json").exists)
+    os.kill(node.process.pid, signal.SIGCONT)
+    assert portal.wait_report(key, "ended")["reason"] == "lease"
+
+
+def test_no_lease_no_start(portal, node):
+    """A list may be old: without a lease from the portal, had after it, a leased part does not begin."""
+    portal.swallow_reports = True
+    key = portal.want(command="true", lease=True)
+    node.start()
+    wait_until((node.part(key) / "launch.json").exists)
+    time.sleep(0.7)
+    assert not (node.part(key) / "shim.json").exists()
+    portal.swallow_reports = False
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+
+
+def test_stop_leaves_nothing_of_a_job_that_ignores_it(portal, node):
+    script = "trap '' TERM; (setsid sh -c \"trap '' TERM; sleep 311; sleep 311\" &) ; while :; do sleep 312; done"
+    key = portal.want(command=script)
+    node.start()
+    portal.wait_report(key, "running")
+    wait_until(lambda: any(c.startswith("sleep 311") for c in command_lines()))
+    portal.stop(key, grace_s=0.5)
+    ended = portal.wait_report(key, "ended")
+    assert (ended["reason"], ended["signal"], ended["detail"]) == ("stopped", signal.SIGKILL, "cancel")
+    assert processes_of(node.part(key)) == []
+    assert not [c for c in command_lines() if c.startswith(("sleep 311", "sleep 312"))]
+
+
+def test_stop_before_it_came_here_is_answered(portal, node):
+    key = portal.want(command="true")
+    portal.stop(key)
+    node.start()
+    ended = portal.wait_report(key, "ended")
+    assert (ended["reason"], ended["pid"]) == ("stopped", None)
+    assert portal.spec_calls == []
+
+
+def test_what_is_in_no_list_is_stopped_without_a_report(portal, node):
+    key = portal.want(command="sleep 30")
+    node.start()
+    portal.wait_report(key, "running")
+    portal.forget(key)
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "closed")
+    assert processes_of(node.part(key)) == []
+    assert portal.report_of(key, "ended") is None
+
+
+def test_multi_node_part_waits_for_go(portal, node):
+    key = portal.want(command="true", go=False)
+    node.start()
+    portal.wait_report(key, "prepared")
+    time.sleep(0.5)
+    assert not (node.part(key) / "shim.json").exists()
+    portal.change(key, go=True)
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+    assert [r["state"] for r in portal.reports] == ["prepared", "running", "ended"]
+
+
+def test_a_newer_attempt_waits_until_the_older_is_dead(portal, node):
+    older = portal.want(attempt=1, command="trap '' TERM; while :; do sleep 321; done")
+    node.start()
+    portal.wait_report(older, "running")
+    with portal.lock:
+        del portal.wanted[older]
+    newer = portal.want(attempt=2, command="! pgrep -f 'sleep 32[1]'")
+    assert portal.wait_report(newer, "ended")["exit_code"] == 0
+    assert (node.part(older) / "result.json").exists()
+
+
+def test_a_stale_epoch_is_not_begun(portal, node):
+    newer = portal.want(epoch=2, command="sleep 30")
+    node.start()
+    portal.wait_report(newer, "running")
+    with portal.lock:
+        portal.wanted[1, 1, 0] = {**portal.wanted[newer], "epoch": 1}
+        portal._changed()
+    time.sleep(0.7)
+    assert not node.part((1, 1, 0)).exists()
+
+
+def test_log_goes_on_where_the_portal_stands(portal, node):
+    key = portal.want(command="echo 0123456789; sleep 1.5; echo more; sleep 1")
+    node.start()
+    portal.wait_for(lambda: portal.logs.get((*key, "stdout")))
+    node.kill()
+    portal.logs[*key, "stdout"] = b"0123"  # the portal lost what it had not written
+    node.start()
+    portal.wait_report(key, "ended")
+    portal.wait_for(lambda: portal.logs[*key, "stdout"] == b"0123456789\nmore\n")
+    assert any(not taken for _, taken in portal.log_offsets)
+
+
+def test_log_past_the_limit_is_neither_sent_nor_kept(portal, node):
+    key = portal.want(
+        command="head -c 300000 /dev/zero; sleep 1.5; head -c 1000 /dev/zero; sleep 1.2", log_limit_bytes=100_000
+    )
+    node.start()
+    portal.wait_report(key, "ended")
+    assert len(portal.logs[*key, "stdout"]) == 100_000
+    assert (node.part(key) / "stdout").stat().st_size <= 101_000
+
+
+def test_reports_wait_for_an_absent_portal_and_never_repeat_a_sequence(portal, node):
+    key = portal.want(command="sleep 0.5; exit 4")
+    node.start()
+    portal.wait_report(key, "running")
+    portal.away = True
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "ended")
+    node.kill()
+    node.start()
+    time.sleep(0.5)
+    portal.away = False
+    assert portal.wait_report(key, "ended")["exit_code"] == 4
+    assert [r["sequence"] for r in portal.reports] == [1, 2]
+    assert portal.refused == []
+
+
+def test_a_second_tenant_is_refused_unless_tenants_trust_each_other(portal, node):
+    first = portal.want(command="true")
+    node.start()
+    portal.wait_report(first, "ended")
+    second = portal.want(attempt=2, job=2, tenant="globex", tenant_id=8)
+    ended = portal.wait_report(second, "ended")
+    assert ended["reason"] == "tenant_not_trusted"
+    assert "acme" in ended["detail"]
+    node.end()
+    node.start(BERTH_TRUST_TENANTS="1")
+    third = portal.want(attempt=3, job=3, tenant="globex", tenant_id=8)
+    assert portal.wait_report(third, "ended")["exit_code"] == 0
+    assert [i["trusts_tenants"] for i in portal.inventories] == [False, False, True]
+
+
+def test_a_revoked_token_is_said_and_starts_nothing(portal, node):
+    first = portal.want(command="sleep 30")
+    node.start("--revoked-retry-s", "0.2")
+    portal.wait_report(first, "running")
+    portal.revoked = True
+    second = portal.want(attempt=2, job=2)
+    wait_until(lambda: "refuses this node's token" in node.log.read_text())
+    time.sleep(0.5)
+    assert not node.part(second).exists()
+    portal.revoked = False
+    assert portal.wait_report(second, "ended")["exit_code"] == 0
+
+
+def test_keep_jobs_outlasts_the_lease_and_the_next_agent_takes_over(portal, node):
+    portal.hello["lease_s"] = 1.5
+    key = portal.want(command="sleep 30", lease=True)
+    node.start()
+    pid = portal.wait_report(key, "running")["pid"]
+    kept = node.offline("--keep-jobs", "1")
+    assert json.loads(kept.stdout) == {"kept": 1, "hours": 1.0}
+    assert node.process.wait(5) == 0
+    time.sleep(2)  # the lease is over
+    node.start()
+    wait_until(lambda: not (node.part(key) / "maintenance.json").exists())
+    portal.stop(key)
+    ended = portal.wait_report(key, "ended")
+    assert (ended["pid"], ended["reason"]) == (pid, "stopped")
+
+
+def test_stop_all_ends_agent_and_jobs_and_the_next_agent_tells(portal, node):
+    running = portal.want(command="trap '' TERM; while :; do sleep 331; done")
+    waiting = portal.want(attempt=2, job=2, go=False)
+    node.start()
+    portal.wait_report(running, "running")
+    portal.wait_report(waiting, "prepared")
+    answer = node.offline("--stop-all", "--grace", "0.3")
+    assert json.loads(answer.stdout) == {"stopped": 1}
+    assert processes_of(node.directory) == []
+    node.start()
+    assert portal.wait_report(running, "ended")["reason"] == "stopped"
+    assert portal.wait_report(waiting, "ended")["reason"] == "stopped"
+
+
+def test_only_one_agent_a_directory(portal, node):
+    node.start()
+    portal.wait_for(lambda: portal.inventories)
+    second = subprocess.run(
+        [sys.executable, "-m", "workers.agent", "--url", portal.url, "--dir", str(node.directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert second.returncode == 1
+    assert f"(pid {node.process.pid}) already serves" in second.stderr
+
+
+def test_what_cannot_start_says_why(portal, node):
+    escape = portal.want(attempt=1, job=1, working_directory="../../etc")
+    absent = portal.want(attempt=2, job=2, working_directory="/nowhere/at/all")
+    outside = portal.want(attempt=3, job=3, files={"../x": ""})
+    node.start()
+    details = {key: portal.wait_report(key, "ended") for key in (escape, absent, outside)}
+    assert {d["reason"] for d in details.values()} == {"start_failed"}
+    assert "working_directory" in details[escape]["detail"]
+    assert "/nowhere/at/all" in details[absent]["detail"]
+    assert "'../x'" in details[outside]["detail"]

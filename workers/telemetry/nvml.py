@@ -54,7 +54,7 @@ class NvmlSampler:
             memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
         )
 
-    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:  # noqa: ARG002 - a real GPU measures itself
+    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
         return {index: self._sample(index, handle) for index, handle in self._handles.items()}
 
     def _sample(self, index: int, handle: Any) -> GpuSample:

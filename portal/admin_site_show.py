@@ -1,0 +1,78 @@
+"""How the console shows things: state marks, JSON facts, durations. Everything from outside is escaped here."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.utils.html import format_html, format_html_join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from django.utils.safestring import SafeString
+
+TONES = {
+    "run": {"RUNNING", "COMPLETED", "up", "applied", "usable", "active"},
+    "wait": {"PENDING", "STARTING", "unreachable", "superseded", "expired"},
+    "fail": {"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "dead", "failed"},
+    "stop": {"HELD", "PREEMPTED", "CANCELLED", "drained", "revoked", "used up", "inactive"},
+}
+GLYPHS = {
+    "run": "\u25cf",
+    "wait": "\u25d4",
+    "fail": "\u2715",
+    "stop": "\u25a0",
+}  # they differ in shape, not only in hue
+
+
+def column(name: str, title: str) -> Callable[[Any], Any]:
+    """A model's column under a better title, for lists and facts."""
+
+    @admin.display(description=title, ordering=name)
+    def value(obj: Any) -> Any:
+        return getattr(obj, name)
+
+    return value
+
+
+def mark(word: str, label: str = "") -> SafeString:
+    """A state as glyph, word and colour, always all three."""
+    tone = next((tone for tone, words in TONES.items() if word in words), "stop")
+    return format_html(
+        '<span class="b-mark b-mark-{}"><span aria-hidden="true">{}</span> {}</span>', tone, GLYPHS[tone], label or word
+    )
+
+
+def code(text: str) -> SafeString:
+    return format_html('<code class="b-code">{}</code>', text) if text else format_html("{}", "\u2013")
+
+
+def block(text: str) -> SafeString:
+    return format_html('<pre class="b-block">{}</pre>', text) if text else format_html("{}", "\u2013")
+
+
+def facts(values: Mapping[str, Any] | None) -> SafeString:
+    """A mapping as a two-column table; nested values as JSON."""
+    if not values:
+        return format_html("{}", "\u2013")
+    rows = format_html_join("", "<tr><th>{}</th><td>{}</td></tr>", ((name, plain(v)) for name, v in values.items()))
+    return format_html('<table class="b-facts">{}</table>', rows)
+
+
+def plain(value: Any) -> str:
+    if value is None:
+        return "\u2013"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+
+
+def mib(value: int | None) -> str:
+    """A size in MiB, in GiB from ten on."""
+    if value is None:
+        return "\u2013"
+    return f"{value / 1024:.0f} GiB" if value >= 10240 else f"{value} MiB"

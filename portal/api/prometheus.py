@@ -1,0 +1,113 @@
+"""`/metrics` for Prometheus: read from the database at each scrape, so that any number of portals agree."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from django.db.models import Count, Sum
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from portal.cluster.models import Gpu, Node
+from portal.cluster.serializers import HEALTHS
+from portal.errors import Forbidden
+from portal.jobs.models import GpuAllocation, Job
+from portal.jobs.states import JobState
+from portal.rounds.models import Planning
+from portal.tenants.authentication import scope_check, token_find, token_touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prometheus_client import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Answer a scrape from this machine, or with an operator's token of scope cluster:read."""
+    access_check(request)
+    registry = CollectorRegistry()
+    registry.register(DatabaseCollector())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE)
+
+
+def access_check(request: HttpRequest) -> None:
+    """Raise unless the caller may scrape. What a proxy on this machine passes on does not count as loopback."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        token = token_find(secret.strip())
+        scope_check(user=token.user, token=token, scope="cluster:read")
+        if not token.user.is_operator:
+            raise Forbidden("The figures of all tenants are for operators' tokens.", code="operator_only")
+        token_touch(token)
+        return
+    if not _is_loopback(request.META.get("REMOTE_ADDR", "")) or any(name in request.META for name in FORWARDED):
+        raise Forbidden("Scrape from this machine, or with an operator's token of scope cluster:read.")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class DatabaseCollector:
+    def collect(self) -> Iterator[Metric]:
+        yield from _jobs()
+        yield from _cluster()
+        yield from _plannings()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+def _gauge(name: str, says: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, says, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _jobs() -> Iterator[Metric]:
+    runnable = Job.objects.runnable().order_by()
+    states = dict(runnable.values_list("state").annotate(n=Count("pk")))
+    yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
+    reasons = dict(runnable.pending().values_list("reason").annotate(n=Count("pk")))
+    yield _gauge(
+        "berth_jobs_pending", "Waiting jobs by reason.", "reason", {r or "none": n for r, n in reasons.items()}
+    )
+
+
+def _cluster() -> Iterator[Metric]:
+    nodes = list(Node.objects.only("last_contact_at", "dead_at", "drained_at"))
+    healths = Counter(node.health for node in nodes)
+    yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
+    total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
+    held = GpuAllocation.objects.filter(released_at=None).values("gpu").distinct().count()
+    yield GaugeMetricFamily("berth_gpus_total", "GPUs of nodes that are not dead.", value=total)
+    yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
+    refused = Node.objects.aggregate(n=Sum("refused_messages"))["n"] or 0
+    yield CounterMetricFamily("berth_refused_messages", "Stale messages of agents, counted and dropped.", value=refused)
+
+
+def _plannings() -> Iterator[Metric]:
+    last = Planning.objects.defer("decisions").order_by("-number").first()
+    if last is None:
+        return
+    yield CounterMetricFamily("berth_plannings", "Plannings so far.", value=last.number)
+    parts = GaugeMetricFamily("berth_planning_seconds", "Duration of the last planning by part.", labels=["part"])
+    for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
+        parts.add_metric([part], value)
+    yield parts
+    yield GaugeMetricFamily("berth_queue_length", "Jobs that waited at the last planning.", value=last.queue_length)
+    yield GaugeMetricFamily(
+        "berth_last_planning_timestamp_seconds", "When the last planning began.", value=last.started_at.timestamp()
+    )

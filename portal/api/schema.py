@@ -1,0 +1,115 @@
+"""The OpenAPI document: how to sign in, the shape of errors, and the helpers by which views describe themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
+from rest_framework import serializers
+
+from portal.api.queries import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class BearerScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.tenants.authentication.BearerToken"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A token made in the portal: `berth_...`."}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.tenants.authentication.BrowserSession"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "The signed-in browser."}
+
+
+class NodeScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.cluster.agent_authentication.NodeToken"
+    name = "node"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A node's own token, for its agent only."}
+
+
+class ErrorBody(serializers.Serializer):
+    code = serializers.CharField(help_text="For programs; a code never changes its meaning.")
+    field = serializers.CharField(allow_null=True, help_text="What is wrong; null: the whole request.")
+    detail = serializers.CharField(help_text="A sentence with the remedy.")
+
+
+class Error(serializers.Serializer):
+    error = ErrorBody()
+
+
+class RawSchema(serializers.Serializer):
+    """A body whose schema is written out: what checks it is not a serializer."""
+
+    schema: Mapping[str, Any] = {}
+
+
+class RawSchemaExtension(OpenApiSerializerExtension):
+    target_class = "portal.api.schema.RawSchema"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: str) -> Any:
+        return self.target.schema
+
+    def get_name(self, *_: Any) -> str:
+        return type(self.target).__name__
+
+
+PAGING = (
+    OpenApiParameter("page", {"type": "integer", "minimum": 1, "default": 1}),
+    OpenApiParameter(
+        "page_size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE}
+    ),
+)
+_REFUSALS = {
+    400: "What is wrong with the request: `code`, `field` and the remedy.",
+    401: "No token, or one that is unknown, revoked or expired.",
+    403: "The token lacks the scope, or you the right.",
+    404: "Missing, or not yours to see: the same answer.",
+    409: "It does not go with the present state.",
+    413: "The body is larger than 1.5 MiB.",
+    415: "The body is not `application/json`.",
+    503: "The database does not answer; try again shortly.",
+}
+
+
+def page_schema(item: type[serializers.BaseSerializer], name: str) -> serializers.Serializer:
+    return inline_serializer(
+        name,
+        {
+            "count": serializers.IntegerField(),
+            "page": serializers.IntegerField(),
+            "page_size": serializers.IntegerField(),
+            "next": serializers.URLField(allow_null=True),
+            "previous": serializers.URLField(allow_null=True),
+            "results": item(many=True),
+        },
+    )
+
+
+def documented(
+    summary: str,
+    *,
+    answer: Any,
+    status: int = 200,
+    refusals: tuple[int, ...] = (),
+    parameters: tuple[OpenApiParameter, ...] = (),
+    **more: Any,
+) -> Callable[[Any], Any]:
+    """Describe an operation; 400, 401, 403 and 503 are possible everywhere."""
+    answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, *refusals})}
+    return extend_schema(summary=summary, responses={status: answer, **answers}, parameters=list(parameters), **more)
+
+
+def parameter(name: str, schema: type | dict[str, Any] = str, description: str = "") -> OpenApiParameter:
+    return OpenApiParameter(name, schema, description=description)

@@ -1,0 +1,178 @@
+"""GPU types and nodes, for operators; join tokens beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import Count, Q
+from django.utils.timesince import timesince
+from unfold.admin import TabularInline
+
+from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, ReasonForm, adopt
+from portal.admin_site_show import column, facts, mark, mib
+from portal.cluster import admin_join, services
+from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
+
+if TYPE_CHECKING:
+    from django import forms
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
+
+
+@admin.register(GpuType)
+class GpuTypeAdmin(ConsoleAdmin):
+    """Types come with the nodes that have them; their relative speed is the operator's to say."""
+
+    may_change = True
+    list_display = ("name", "memory", "relative_speed", "nodes_count")
+    fields = ("name", "memory", "relative_speed")
+    readonly_fields = ("name", "memory")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(count=Count("nodes"))
+
+    @admin.display(description="Memory of a GPU", ordering="memory_mib")
+    def memory(self, obj: GpuType) -> str:
+        return mib(obj.memory_mib)
+
+    @admin.display(description="Nodes", ordering="count")
+    def nodes_count(self, obj: Any) -> int:
+        return obj.count
+
+    def save_model(self, request: HttpRequest, obj: GpuType, form: forms.ModelForm, change: bool) -> None:
+        speed = form.cleaned_data["relative_speed"]
+        adopt(obj, services.gpu_type_upsert(name=obj.name, relative_speed=speed, actor=request.user))
+
+
+UUID = column("uuid", "UUID")
+GPU_TYPE = column("gpu_type", "GPU type")
+
+
+class GpuInline(OperatorOnly, TabularInline):
+    model = Gpu
+    fields = readonly_fields = ("index", UUID, "memory", "mode", "missing_since")
+    extra = 0
+    hide_title = True
+    verbose_name_plural = "GPUs"
+
+    @admin.display(description="Memory")
+    def memory(self, obj: Gpu) -> str:
+        return mib(obj.memory_mib)
+
+
+class NodeEventInline(OperatorOnly, TabularInline):
+    model = NodeEvent
+    fields = readonly_fields = ("at", "kind", "detail", "actor_name")
+    extra = 0
+    hide_title = True
+    per_page = 20
+    verbose_name_plural = "What happened to it"
+
+
+def _drain(node: Node, actor: Any, *, reason: str) -> None:
+    services.node_drain(node=node, actor=actor, reason=reason)
+
+
+def _resume(node: Node, actor: Any) -> None:
+    services.node_resume(node=node, actor=actor)
+
+
+def _declare_dead(node: Node, actor: Any, *, reason: str) -> None:
+    services.node_declare_dead(node=node, actor=actor, reason=reason)
+
+
+def _revoke(node: Node, actor: Any) -> None:
+    services.node_token_revoke(node=node, actor=actor)
+
+
+@admin.register(Node)
+class NodeAdmin(ConsoleAdmin):
+    list_display = ("name", "health_shown", GPU_TYPE, "gpus_count", "cores", "memory", "contact", "agent_version")
+    list_filter = ("gpu_type", "is_virtual", "storage_domain")
+    list_select_related = ("gpu_type",)
+    search_fields = ("name", "address")
+    inlines = (GpuInline, NodeEventInline)
+    fieldsets = (
+        (None, {"fields": ("name", "health_shown", "contact", "drained_at", "drain_reason", "dead_at")}),
+        ("What it has", {"fields": (GPU_TYPE, "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
+        ("Accounts", {"fields": ("single_account", "trusts_tenants")}),
+        (
+            "Its agent",
+            {
+                "fields": (
+                    "address",
+                    "agent_version",
+                    "boot_id",
+                    "registered_at",
+                    "token_revoked_at",
+                    "refused_messages",
+                )
+            },
+        ),
+        ("Last telemetry sample", {"fields": ("live_shown",)}),
+    )
+    readonly_fields = tuple(name for _, group in fieldsets for name in group["fields"])
+    commands = (
+        Command(
+            "drain",
+            "Drain",
+            "No new job is placed there; what runs there ends by itself.",
+            _drain,
+            lambda node: node.drained_at is None and node.dead_at is None,
+            form=ReasonForm,
+        ),
+        Command(
+            "resume",
+            "Resume",
+            "Jobs are placed there again as soon as its agent is in contact.",
+            _resume,
+            lambda node: bool(node.drained_at or node.dead_at),
+        ),
+        Command(
+            "declare-dead",
+            "Declare dead",
+            "You state that every process on this node has ended: switched off, or taken off the network for good. Its "
+            "jobs are given up at once, and those that may be requeued run elsewhere. If they still ran, they would "
+            "run twice.",
+            _declare_dead,
+            lambda node: node.dead_at is None and not node.is_reachable,
+            form=ReasonForm,
+            is_destructive=True,
+        ),
+        Command(
+            "revoke-token",
+            "Revoke token",
+            "Every further call of its agent is refused. The machine may join again with a new join token.",
+            _revoke,
+            lambda node: node.token_revoked_at is None,
+            is_destructive=True,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).annotate(gpu_count=Count("gpus", filter=Q(gpus__missing_since=None)))
+
+    @admin.display(description="Health")
+    def health_shown(self, obj: Node) -> str:
+        return mark(obj.health)
+
+    @admin.display(description="GPUs", ordering="gpu_count")
+    def gpus_count(self, obj: Any) -> int:
+        return obj.gpu_count
+
+    @admin.display(description="Memory", ordering="memory_mib")
+    def memory(self, obj: Node) -> str:
+        return mib(obj.memory_mib)
+
+    @admin.display(description="Last contact", ordering="last_contact_at")
+    def contact(self, obj: Node) -> str:
+        if obj.last_contact_at is None:
+            return "never"
+        return "now" if obj.is_reachable else f"{timesince(obj.last_contact_at)} ago"
+
+    @admin.display(description="Sample")
+    def live_shown(self, obj: Node) -> str:
+        return facts(obj.live)

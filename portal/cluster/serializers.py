@@ -1,0 +1,100 @@
+"""What the REST API says about nodes. A job of another tenant is null, never its number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from portal.cluster.models import Node, NodeEvent
+
+HEALTHS = ("up", "drained", "unreachable", "dead")
+
+
+class NodeSerializer(serializers.ModelSerializer):
+    gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
+    health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
+    gpus = serializers.SerializerMethodField(help_text="GPUs that the agent sees.")
+    gpus_allocated = serializers.SerializerMethodField()
+    cores_allocated = serializers.SerializerMethodField()
+    memory_allocated_mib = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Node
+        fields = [
+            "name", "health", "gpu_type", "gpus", "gpus_allocated", "cores", "cores_allocated", "memory_mib",
+            "memory_allocated_mib", "storage_domain", "agent_version", "is_virtual", "registered_at",
+            "last_contact_at", "drained_at", "drain_reason", "dead_at",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    def get_gpus(self, node: Node) -> int:
+        return sum(gpu.missing_since is None for gpu in node.gpus.all())
+
+    def get_gpus_allocated(self, node: Node) -> int:
+        return len(node.used["gpus"])
+
+    def get_cores_allocated(self, node: Node) -> int:
+        return node.used["cores"]
+
+    def get_memory_allocated_mib(self, node: Node) -> int:
+        return node.used["memory_mib"]
+
+
+class GpuSerializer(serializers.Serializer):
+    index = serializers.IntegerField()
+    uuid = serializers.CharField()
+    memory_mib = serializers.IntegerField()
+    missing_since = serializers.DateTimeField(allow_null=True)
+    allocated = serializers.BooleanField()
+    job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+
+
+class NodePartSerializer(serializers.Serializer):
+    job = serializers.IntegerField(allow_null=True, help_text="Null: another tenant's.")
+    gpus = serializers.ListField(child=serializers.IntegerField())
+    cores = serializers.IntegerField()
+    memory_mib = serializers.IntegerField()
+    state = serializers.CharField()
+
+
+class NodeEventSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = NodeEvent
+        fields = ["at", "kind", "detail", "actor_name"]
+        read_only_fields = fields
+
+
+class NodeDetailSerializer(NodeSerializer):
+    gpu_list = serializers.SerializerMethodField()
+    running = serializers.SerializerMethodField()
+    events = serializers.SerializerMethodField(help_text="The last 20.")
+
+    class Meta(NodeSerializer.Meta):
+        fields = [*NodeSerializer.Meta.fields, "gpu_list", "running", "events"]
+        read_only_fields = fields
+
+    @extend_schema_field(GpuSerializer(many=True))
+    def get_gpu_list(self, node: Node) -> list[dict[str, Any]]:
+        held = node.used["gpus"]
+        rows = [
+            {
+                "index": gpu.index,
+                "uuid": gpu.uuid,
+                "memory_mib": gpu.memory_mib,
+                "missing_since": gpu.missing_since,
+                "allocated": gpu.index in held,
+                "job": held.get(gpu.index),
+            }
+            for gpu in node.gpus.all()
+        ]
+        return GpuSerializer(rows, many=True).data
+
+    @extend_schema_field(NodePartSerializer(many=True))
+    def get_running(self, node: Node) -> list[dict[str, Any]]:
+        return node.used["parts"]
+
+    @extend_schema_field(NodeEventSerializer(many=True))
+    def get_events(self, node: Node) -> list[dict[str, Any]]:
+        return NodeEventSerializer(node.events.all()[:20], many=True).data

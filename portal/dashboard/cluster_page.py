@@ -1,0 +1,133 @@
+"""The cluster page: nodes by GPU type, what happened to them, and (operators) what to do with one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.urls import reverse
+
+from portal.cluster.selectors import node_events
+from portal.dashboard.cluster_page_blocks import blocks_context
+from portal.dashboard.overview import fragments_plot
+from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_cells, health_word
+from portal.errors import NotFound
+from portal.launch.layout import Layout, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from portal.cluster.models import Node, NodeEvent
+    from portal.dashboard.context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
+    from portal.dashboard.snapshot import Snapshot
+    from portal.tenants.models import User
+
+EVENTS_SHOWN = 20
+PLOT_HOURS = 6
+NO_TYPE = "Without GPUs"
+
+
+def cluster_context(snapshot: Snapshot) -> ClusterContext:
+    return {
+        "subtitle": _subtitle(snapshot),
+        **fragment_context("blocks", snapshot),
+        **fragment_context("nodes", snapshot),
+        **fragment_context("events", snapshot),
+        "plots": [{**fragments_plot(PLOT_HOURS), "height_px": 250}] if snapshot.last_plannings else [],
+        "join_command": _join_command() if snapshot.user.is_operator else None,
+    }  # type: ignore[typeddict-item]
+
+
+FRAGMENTS: dict[str, Callable[[Snapshot], dict[str, Any]]] = {
+    "blocks": lambda snapshot: {"blocks": blocks_context(snapshot)},
+    "nodes": lambda snapshot: {"groups": node_groups(snapshot), "can_operate": snapshot.user.is_operator},
+    "events": lambda snapshot: {"events": event_rows(node_events(limit=EVENTS_SHOWN), snapshot.user)},
+}
+
+
+def fragment_context(name: str, snapshot: Snapshot) -> dict[str, Any]:
+    """Return what the template `cluster/_<name>.html` needs. Raises NotFound for an unknown name."""
+    if name not in FRAGMENTS:
+        raise NotFound("fragment")
+    return FRAGMENTS[name](snapshot)
+
+
+def _subtitle(snapshot: Snapshot) -> str:
+    up = sum(1 for node in snapshot.nodes if node.health == "up")
+    cores = sum(node.cores for node in snapshot.nodes if not node.dead_at)
+    count = f"{up} of {len(snapshot.nodes)}" if up < len(snapshot.nodes) else f"{up}"
+    return f"{count} node{'s' if len(snapshot.nodes) != 1 else ''} up, {snapshot.gpus_total} GPUs, {cores} cores"
+
+
+def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:
+    """Return the nodes under their GPU type; those without GPUs come last."""
+    by_type: dict[str, list[NodeRow]] = {}
+    for node in sorted(snapshot.nodes, key=lambda node: (_type_of(node) == NO_TYPE, _type_of(node), node.name)):
+        by_type.setdefault(_type_of(node), []).append(node_row(node, snapshot))
+    return [{"title": title, "note": _group_note(rows), "rows": rows} for title, rows in by_type.items()]
+
+
+def _type_of(node: Node) -> str:
+    return node.gpu_type.name if node.gpu_type and node.gpus_present else NO_TYPE
+
+
+def _group_note(rows: list[NodeRow]) -> str:
+    nodes = f"{len(rows)} node{'s' if len(rows) != 1 else ''}"
+    gpus = sum(row["gpu_count"] for row in rows)
+    return f"{nodes}, {sum(row['gpus_held'] for row in rows)} of {gpus} GPUs held" if gpus else nodes
+
+
+def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
+    parts = snapshot.parts_by_node[node.pk]
+    cells = gpu_cells(node, snapshot)
+    cores = {True: 0, False: 0}
+    for part in parts:
+        cores[bool(part.gpu_allocations.all())] += len(part.core_ids)
+    asked_mib = sum(part.memory_mib for part in parts)
+    idle_gpus, idle_cores = sum(cell["idle"] for cell in cells), node.cores - sum(cores.values())
+    return {
+        "name": node.name,
+        "url": reverse("node-detail", args=[node.name]),
+        "contact_at": node.last_contact_at.isoformat() if node.last_contact_at else None,
+        "health": node.health,  # type: ignore[typeddict-item]
+        "health_word": health_word(node, snapshot.now),
+        "cells": cells,
+        "gpus_held": len(cells) - idle_gpus,
+        "gpu_count": len(cells),
+        "cores_gpu_jobs": cores[True],
+        "cores_cpu_jobs": cores[False],
+        "cores_total": node.cores,
+        "memory_used_gib": asked_mib / MIB_OF_GIB if asked_mib else None,
+        "memory_total_gib": node.memory_mib / MIB_OF_GIB,
+        "note": _note(idle_gpus, idle_cores),
+        "virtual": node.is_virtual,
+    }
+
+
+def _note(idle_gpus: int, idle_cores: int) -> str | None:
+    if not idle_gpus or idle_cores >= idle_gpus:
+        return None
+    return (
+        f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+    )
+
+
+def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:
+    """Return events; who did it is for operators, others read what it was."""
+    return [
+        {
+            "at": event.at.isoformat(),
+            "node": event.node.name,
+            "what": event.kind,
+            "reason": event.detail or None,
+            "by": (event.actor_name if user.is_operator else "an operator") if event.actor_name else "berth",
+        }
+        for event in events
+    ]
+
+
+def _join_command() -> str | None:
+    """Return the line for another machine, without a token (`./berth join-token` prints it with one)."""
+    mode = read_json(Layout.at(settings.DATA_DIR).mode)
+    url = (mode or {}).get("base_url") or settings.BASE_URL
+    return f"./berth node --join {url} --token TOKEN" if url else None

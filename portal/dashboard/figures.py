@@ -1,0 +1,168 @@
+"""Rows -> Plotly figures, as plain dicts ready for JSON. Pure.
+
+Colours are names of design tokens ("plot-1", "line", "plot-1/0.15" with an opacity); static/js/plots.js resolves them
+from the stylesheet and does so again when the theme is switched. Times are ISO 8601 UTC; the browser moves them to the
+reader's zone. Everything a figure shares with the others (fonts, margins, grid) is in plots.js, not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Figure = dict[str, Any]
+Row = tuple[str, float | None]
+
+
+def _line(rows: Sequence[tuple[str, float | None]], token: str, name: str, *, dashed: bool = False) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [at for at, _ in rows],
+        "y": [value for _, value in rows],
+        "line": {"color": token, "width": 1.3 if dashed else 1.8, "dash": "4px,3px" if dashed else "solid"},
+        "connectgaps": False,
+    }
+
+
+def _end_label(rows: Sequence[Row], digits: int) -> list[Figure]:
+    """The last value beside the line's end: there is no legend box."""
+    known = [(at, value) for at, value in rows if value is not None]
+    if not known:
+        return []
+    at, value = known[-1]
+    return [
+        {
+            "x": at,
+            "y": value,
+            "text": f"{value:.{digits}f}",
+            "xanchor": "left",
+            "xshift": 6,
+            "showarrow": False,
+            "font": {"color": "text"},
+        }
+    ]
+
+
+def _time_axis(start: str | None, end: str | None) -> Figure:
+    axis: Figure = {"type": "date"}
+    if start and end:
+        axis["range"] = [start, end]
+    return axis
+
+
+def latency_ratio(
+    raqlr: Sequence[Row], live: Sequence[Row], *, start: str | None = None, end: str | None = None
+) -> Figure:
+    """RAQLR and the live LR of those waiting, over time, on one scale from 0.
+
+    Rows are (ISO time, ratio or None); None (nothing ended) leaves a gap, it is not 0.
+    """
+    return {
+        "data": [_line(raqlr, "plot-1", "RAQLR"), _line(live, "plot-2", "live, waiting")],
+        "layout": {
+            "xaxis": _time_axis(start, end),
+            "yaxis": {"rangemode": "tozero"},
+            "annotations": _end_label(raqlr, 2) + _end_label(live, 2),
+            "meta": {"right_px": 44},
+        },
+    }
+
+
+def fragments(
+    rows: Sequence[tuple[str, int | None, int | None]], *, start: str | None = None, end: str | None = None
+) -> Figure:
+    """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered), stacked bars."""
+    at = [row[0] for row in rows]
+    kinds = [("no cores", "plot-2", 1), ("scattered", "plot-4", 2)]
+    totals = [
+        (row[0], float((row[1] or 0) + (row[2] or 0))) for row in rows if row[1] is not None or row[2] is not None
+    ]
+    return {
+        "data": [
+            {"type": "bar", "name": name, "x": at, "y": [row[place] for row in rows], "marker": {"color": token}}
+            for name, token, place in kinds
+        ],
+        "layout": {
+            "barmode": "stack",
+            "bargap": 0.25,
+            "xaxis": _time_axis(start, end),
+            "yaxis": {"rangemode": "tozero", "tickformat": "d"},
+            "annotations": _end_label(totals, 0),
+            "meta": {"right_px": 44},
+        },
+    }
+
+
+def gpu_use(
+    rows: Sequence[tuple[str, float | None, float | None, float | None]],
+    *,
+    start: str,
+    end: str,
+    now: str | None = None,
+) -> Figure:
+    """A job's GPU use in %: (ISO time, mean, lowest, highest of its GPUs); the range is a band behind the mean."""
+    at = [row[0] for row in rows]
+    edge = {"type": "scatter", "mode": "lines", "x": at, "line": {"width": 0, "color": "plot-1"}, "hoverinfo": "skip"}
+    low = {**edge, "name": "lowest", "y": [row[2] for row in rows]}
+    high = {**edge, "name": "highest", "y": [row[3] for row in rows], "fill": "tonexty", "fillcolor": "plot-1/0.18"}
+    mean = _line([(row[0], row[1]) for row in rows], "plot-1", "mean")
+    return _strip([low, high, mean], start=start, end=end, now=now, yaxis={"range": [0, 104], "tickvals": [0, 50, 100]})
+
+
+def cores(used: Sequence[Row], allocated: Sequence[Row], *, start: str, end: str, now: str | None = None) -> Figure:
+    """CPU cores a job used, against those it holds (dashed, in steps)."""
+    held = _line(allocated, "text-2", "allocated", dashed=True)
+    held["line"]["shape"] = "hv"
+    return _strip([held, _line(used, "plot-3", "used")], start=start, end=end, now=now, yaxis={"rangemode": "tozero"})
+
+
+def memory(used_gib: Sequence[Row], limit_gib: float | None, *, start: str, end: str, now: str | None = None) -> Figure:
+    """A job's memory in GiB; its limit, above which it is ended, is a dotted line with its value on the axis."""
+    figure = _strip([_line(used_gib, "plot-4", "used")], start=start, end=end, now=now, yaxis={"rangemode": "tozero"})
+    if limit_gib is not None:
+        figure["layout"]["shapes"].append(
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": limit_gib,
+                "y1": limit_gib,
+                "line": {"color": "fail", "width": 1.2, "dash": "dot"},
+            }
+        )
+        figure["layout"]["yaxis"]["range"] = [0, limit_gib * 1.1]
+        figure["layout"]["yaxis"]["tickvals"] = [0, limit_gib]
+    return figure
+
+
+def node_use(rows: Sequence[Row], token: str, *, start: str, end: str) -> Figure:
+    """One figure of a node in %, over time."""
+    return _strip(
+        [_line(rows, token, "use")], start=start, end=end, now=None, yaxis={"range": [0, 104], "tickvals": [0, 50, 100]}
+    )
+
+
+def _strip(data: list[Figure], *, start: str, end: str, now: str | None, yaxis: Figure) -> Figure:
+    """A low plot of a job's page: one axis with the timeline, and a dashed line at the present."""
+    shapes = []
+    if now:
+        shapes.append(
+            {
+                "type": "line",
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "x0": now,
+                "x1": now,
+                "line": {"color": "text-2", "width": 1.2, "dash": "3px,3px"},
+            }
+        )
+    return {
+        "data": data,
+        "layout": {"xaxis": _time_axis(start, end), "yaxis": yaxis, "shapes": shapes, "meta": {"strip": True}},
+    }

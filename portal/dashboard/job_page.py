@@ -1,0 +1,187 @@
+"""One job's page: its head, why it waits or how it ended, the numbers behind that, attempts and events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.dashboard.job_rows import actions_of, gpus_words
+from portal.dashboard.job_timeline import timeline_make
+from portal.dashboard.job_why import numbers_make, why_make
+from portal.jobs.listing import attempts_of
+from portal.jobs.log_reading import log_sizes
+from portal.jobs.states import FINAL, LIVE
+from portal.rounds.selectors import explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.dashboard.context import Fact, PlotContext
+    from portal.dashboard.job_context import (
+        ActionButton,
+        AttemptRow,
+        EventRow,
+        JobPageContext,
+        LogContext,
+    )
+    from portal.jobs.models import Attempt, Job
+    from portal.tenants.models import User
+
+EVENTS_SHOWN = 30
+LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue"}
+
+
+def page_context(*, job: Job, user: User) -> JobPageContext:
+    attempts = list(attempts_of(job))
+    why = explanation(job, user)
+    return {
+        "id": job.number,
+        "name": job.name,
+        "state": job.state,
+        "since": _since(job, attempts),
+        "actions": _actions(job),
+        "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
+        "facts": _facts(job, attempts),
+        "why": why_make(job, why, attempts),
+        "numbers": numbers_make(job, why),
+        "timeline": timeline_make(job=job, attempts=attempts),
+        "plots": _plots(job, attempts),
+        "attempts": [_attempt(attempt) for attempt in attempts],
+        "events": _events(job),
+        "log": _log(job, attempts),
+    }
+
+
+def _since(job: Job, attempts: Sequence[Attempt]) -> Any:
+    """Say since when it is in its state, and which attempt that is."""
+    moment = job.submitted_at
+    if job.state in FINAL:
+        moment = job.ended_at
+    elif job.state in LIVE and attempts:
+        moment = attempts[0].started_at or attempts[0].created_at
+    elif attempts and attempts[0].ended_at:
+        moment = attempts[0].ended_at
+    minutes = max(0, int((timezone.now() - moment).total_seconds() // 60))
+    age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    word = {True: f"ended {age} ago"}.get(job.state in FINAL, f"for {age}")
+    return f"{word}, attempt {job.epoch}" if job.epoch > 1 else word
+
+
+def _actions(job: Job) -> list[ActionButton]:
+    running = job.state in LIVE
+    confirm = {
+        "cancel": f"Cancel job {job.number}?" + (" It is stopped on its node." if running else ""),
+        "requeue": f"Stop job {job.number} and let it wait again?",
+    }
+    return [
+        {"verb": verb, "label": LABELS[verb], "confirm": confirm.get(verb), "disabled": None}
+        for verb in reversed(actions_of(job))
+    ]
+
+
+def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
+    words = gpus_words(job, attempts[0] if attempts else None)
+    gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
+    facts: list[tuple[str, Any]] = [
+        ("Tenant", job.tenant.name),
+        ("Owner", job.owner.username),
+        ("Category", job.category),
+        ("GPUs", gpus.removeprefix("needs ")),
+        ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
+        ("Cores", f"{job.cores_per_gpu} a GPU" if job.cores_per_gpu else job.cores),
+        ("Memory", f"{job.memory_mib / 1024:.1f} GiB" if job.memory_mib else None),
+        ("Time limit", _hours(job.time_limit_s)),
+        ("Model", job.model or None),
+        ("Priority", job.priority or None),
+        ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
+        ("Array", f"{job.array_size} tasks" if job.array_size else None),
+        ("Runs again", _again(job)),
+    ]
+    shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
+    if job.array_id:
+        shown.append(
+            {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
+        )
+    after = job.dependencies.values_list("on_id", flat=True)
+    shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
+    return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def _again(job: Job) -> str | None:
+    if job.checkpointable:
+        return "from its checkpoint"
+    return "from zero" if job.restartable else None
+
+
+def _hours(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    minutes = seconds / 60
+    return f"{minutes / 60:.3g} h" if minutes >= 60 else f"{minutes:.3g} min"
+
+
+def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:
+    """Draw what was measured while it ran: nothing for a job that has not run."""
+    if not any(attempt.started_at for attempt in attempts):
+        return []
+    url = lambda name: reverse("job-figure", args=[job.number, name])  # noqa: E731
+    plots: list[PlotContext] = []
+    if job.gpus != [0]:
+        plots.append(
+            {
+                "name": "gpu",
+                "title": "GPU use, %",
+                "note": "mean and range of its GPUs",
+                "url": url("gpu"),
+                "legend": [],
+            }
+        )
+    legend = [{"label": "allocated", "token": "text-2", "kind": "dashed"}]
+    plots.append(
+        {"name": "cores", "title": "CPU cores", "note": "used against allocated", "url": url("cores"), "legend": legend}
+    )
+    note = "against its limit" if job.memory_mib else "of its processes"
+    plots.append({"name": "memory", "title": "Memory, GiB", "note": note, "url": url("memory"), "legend": []})
+    return plots
+
+
+def _attempt(attempt: Attempt) -> AttemptRow:
+    parts = list(attempt.allocations.all())
+    end = attempt.ended_at or timezone.now()
+    return {
+        "number": attempt.epoch,
+        "state": attempt.state,
+        "where": ", ".join(part.node.name for part in parts),
+        "gpus": f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''}" if attempt.gpus else "CPU",
+        "cores": attempt.cores,
+        "started_at": attempt.started_at.isoformat() if attempt.started_at else None,
+        "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
+        "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
+        "exit": f"exit {attempt.exit_code}" if attempt.exit_code is not None else None,
+        "cause": attempt.end_detail or None,
+    }
+
+
+def _events(job: Job) -> list[EventRow]:
+    return [{"at": event.at.isoformat(), "text": event.text} for event in job.events.order_by("-id")[:EVENTS_SHOWN]]
+
+
+def _log(job: Job, attempts: Sequence[Attempt]) -> LogContext | None:
+    if job.array_size:
+        return None
+    ranks = len(attempts[0].allocations.all()) if attempts else 1
+    sizes = log_sizes(job)
+    total = sum(int(row["bytes"]) for row in sizes if attempts and row["attempt"] == attempts[0].epoch)
+    return {
+        "url": reverse("job-log", args=[job.number]),
+        "download_url": reverse("job-log-download", args=[job.number]),
+        "attempts": [
+            {"value": str(a.epoch), "label": f"Attempt {a.epoch}", "selected": place == 0}
+            for place, a in enumerate(attempts)
+        ],
+        "ranks": [{"value": str(rank), "label": f"Rank {rank}", "selected": rank == 0} for rank in range(ranks)],
+        "size_bytes": total if sizes else None,
+        "empty": "Nothing printed yet." if attempts else "It has not started yet; its output appears here.",
+    }

@@ -1,0 +1,37 @@
+"""What a tenant can do about a job that did not complete: an end comes with its cause and a suggested remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portal.jobs.states import JobState
+
+if TYPE_CHECKING:
+    from portal.jobs.models import Job
+
+EXIT_CODES = {
+    1: "The command reported an error: its last lines on stderr say which.",
+    2: "Usually wrong arguments: look at the command line.",
+    126: "The command was found but could not be run: is the file executable (chmod +x)?",
+    127: "The command was not found on the node: give its full path, or put it into the job's files.",
+    134: "The program aborted itself (SIGABRT): its last lines on stderr say why.",
+    137: "It was killed (SIGKILL), often for want of memory: ask for more memory_mib.",
+    139: "It crashed (SIGSEGV): often a wrong native library for this node.",
+    143: "It ended on SIGTERM without writing a result; a job that checkpoints should exit 0 after it.",
+}
+
+
+def remedy_for(job: Job) -> str | None:
+    """Return one or two sentences, None when there is nothing to do."""
+    if job.state == JobState.OUT_OF_MEMORY:
+        return "Ask for more memory_mib, or make batches smaller; the memory plot shows how it grew."
+    if job.state == JobState.TIMEOUT:
+        more = "" if job.checkpointable else " If it can resume from a checkpoint, mark it checkpointable."
+        return f"Submit it with a longer time_limit_s.{more}"
+    if job.state == JobState.NODE_FAIL:
+        if job.is_requeueable:
+            return f"It was lost {job.requeues + 1} times, as often as max_requeues allows; edit and relaunch it."
+        return "Mark it checkpointable or restartable, and Berth starts it again by itself after such a loss."
+    if job.state == JobState.FAILED and job.exit_code is not None:
+        return EXIT_CODES.get(job.exit_code)
+    return None

@@ -1,0 +1,213 @@
+"""The jobs' pages: list, one job, its log, what people do to it. A view guards, fetches, validates, acts, answers."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from portal.dashboard.job_figures import job_figure_make
+from portal.dashboard.job_list import ListQuery, list_context
+from portal.dashboard.job_log import log_page, log_parts
+from portal.dashboard.job_page import page_context
+from portal.dashboard.job_rows import rows_of
+from portal.dashboard.shell import page_follow
+from portal.errors import BerthError, NotFound
+from portal.jobs import services
+from portal.jobs.listing import job_find
+from portal.jobs.log_reading import log_bytes, log_part
+from portal.rounds.selectors import explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.http import HttpRequest
+
+    from portal.jobs.models import Job
+
+VERBS = {
+    "cancel": services.job_cancel,
+    "hold": services.job_hold,
+    "release": services.job_release,
+    "requeue": services.job_requeue,
+}
+DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
+FRAGMENTS = ("header", "why", "timeline", "attempts", "events")
+CSV_ROWS = 20000
+DOWNLOAD_STEP_BYTES = 256 * 1024
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@login_required
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    """Show the list, or with `fragment=` only its table or its chips, for live updates."""
+    if "fragment" not in request.GET:
+        page_follow(request, "cluster")
+    context = list_context(user=request.user, query=ListQuery.of(request))
+    templates = {"table": "jobs/_table.html", "chips": "jobs/_chips.html"}
+    return render(request, templates.get(request.GET.get("fragment", ""), "jobs/list.html"), context)
+
+
+@login_required
+@require_GET
+def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
+    """Answer with the rows of an opened array's tasks."""
+    parent = job_find(user=request.user, number=number)
+    rows = rows_of(list(parent.tasks.select_related("tenant", "owner").order_by("array_index")[:200]), task=True)
+    html = "".join(
+        render(request, "jobs/_row.html", {"row": row, "show_progress": True}).content.decode() for row in rows
+    )
+    return HttpResponse(html)
+
+
+@login_required
+@require_GET
+def job_detail(request: HttpRequest, number: str) -> HttpResponse:
+    return render(request, "jobs/detail.html", _page(request, number))
+
+
+@login_required
+@require_GET
+def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
+    if name not in FRAGMENTS:
+        raise NotFound("part of the page")
+    return render(request, f"jobs/_{name}.html", _page(request, number))
+
+
+def _page(request: HttpRequest, number: str) -> dict[str, Any]:
+    job = job_find(user=request.user, number=number)
+    request.live_streams = ["cluster", f"job:{job.pk}"]
+    return {"job": page_context(job=job, user=request.user)}
+
+
+@login_required
+@require_POST
+def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
+    """Cancel, hold, release or requeue one job, and go back to its page."""
+    job = job_find(user=request.user, number=number)
+    if verb not in VERBS:
+        raise NotFound("action")
+    try:
+        VERBS[verb](job=job, actor=request.user)
+    except BerthError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"{DONE[verb]}: job {job.number}.")
+    return redirect("job-detail", number=job.number)
+
+
+@login_required
+@require_POST
+def job_bulk(request: HttpRequest) -> HttpResponse:
+    """Act on the selected jobs; say how many it applied to, and why not to the others."""
+    verb = request.POST.get("action", "")
+    if verb not in VERBS:
+        raise BerthError("invalid", f"Choose one of {', '.join(VERBS)}.", field="action")
+    done, refused = 0, []
+    for number in request.POST.getlist("job")[:500]:
+        try:
+            VERBS[verb](job=job_find(user=request.user, number=number), actor=request.user)
+            done += 1
+        except BerthError as error:
+            refused.append(error.detail)
+    if done:
+        messages.success(request, f"{DONE[verb]}: {done} job{'s' if done != 1 else ''}.")
+    for detail in refused[:3]:
+        messages.error(request, detail)
+    target = reverse("job-list") + request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    return redirect(target if safe else reverse("job-list"))
+
+
+@login_required
+@require_GET
+def job_log(request: HttpRequest, number: str) -> JsonResponse:
+    job = job_find(user=request.user, number=number)
+    page = log_page(
+        job=job,
+        attempt=_number(request, "attempt"),
+        rank=_number(request, "rank") or 0,
+        stream=request.GET.get("stream", ""),
+        cursor=request.GET.get("offset", ""),
+    )
+    return JsonResponse(page)
+
+
+@login_required
+@require_GET
+def job_log_download(request: HttpRequest, number: str) -> HttpResponse:
+    """Send an attempt's whole output as text: stdout of each part, then stderr."""
+    job = job_find(user=request.user, number=number)
+    epoch = _number(request, "attempt")
+    response = StreamingHttpResponse(_whole_log(job, epoch), content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="job-{job.number}.log"'
+    return response
+
+
+def _whole_log(job: Job, epoch: int | None) -> Iterator[bytes]:
+    for rank, stream in log_parts(job=job, epoch=epoch):
+        part = log_part(job=job, epoch=epoch, rank=rank, stream=stream)
+        offset, end = 0, part.length() if part else 0
+        while part and offset < end:
+            data = log_bytes(part, offset=offset, limit=DOWNLOAD_STEP_BYTES)
+            offset += len(data)
+            yield data
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    raw = request.GET.get(name, "")
+    if not raw:
+        return None
+    if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):
+        raise BerthError("invalid", f"{name} must be a whole number.", field=name)
+    return int(raw)
+
+
+@login_required
+@require_GET
+def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
+    figure = job_figure_make(job=job_find(user=request.user, number=number), name=name)
+    if figure is None:
+        raise NotFound("figure")
+    return JsonResponse(figure)
+
+
+@login_required
+@require_GET
+def job_explain(request: HttpRequest, number: str) -> JsonResponse:
+    job = job_find(user=request.user, number=number)
+    return JsonResponse(explanation(job, request.user), json_dumps_params={"indent": 2})
+
+
+@login_required
+@require_GET
+def job_csv(request: HttpRequest) -> HttpResponse:
+    """Export the list as filtered. A cell that a spreadsheet would take for a formula is defused with an apostrophe."""
+    jobs = ListQuery.of(request).jobs(user=request.user)[:CSV_ROWS]
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'
+    writer = csv.writer(response)
+    writer.writerow(
+        ["id", "name", "state", "tenant", "owner", "gpus", "reason", "waited_s", "submitted", "ended", "exit"]
+    )
+    for job in jobs:
+        cells = [job.number, job.name, job.state, job.tenant.name, job.owner.username, " ".join(map(str, job.gpus))]
+        times = [job.submitted_at.isoformat(), job.ended_at.isoformat() if job.ended_at else ""]
+        writer.writerow(
+            [_defused(cell) for cell in [*cells, job.reason, round(job.waited_s, 1), *times, job.exit_code]]
+        )
+    return response
+
+
+def _defused(cell: object) -> str:
+    text = "" if cell is None else str(cell)
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

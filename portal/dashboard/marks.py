@@ -1,0 +1,171 @@
+"""Small figures drawn as SVG with attributes only, since the content policy forbids inline styles.
+
+Widths are percentages of the element, so a mark follows its column; colours are classes of the stylesheet.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SPARK_WIDTH, SPARK_HEIGHT = 160, 30
+TIMELINE_BASE, TIMELINE_UNIT = 46, 42  # y of the axis, height of the tallest bar, in px
+LOW_BAR = 16  # height of a stretch without GPUs of its own, in px
+ROOM_PERCENT = 5  # a bar narrower than this has no words
+NARROW = " b-span-narrow"  # words left out on a narrow screen
+ON_GPUS = {"running", "starting"}
+HATCH = SafeString(
+    '<defs><pattern id="b-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect width="7" height="7" class="b-hatch-ground"></rect><path d="M0 0V7" class="b-hatch-line"></path>'
+    "</pattern></defs>"
+)
+
+
+def sparkline(spark: dict[str, Any], label: str) -> SafeString:
+    """A line that ends in a dot, or bars, on a baseline. Values that are None leave a gap."""
+    values = spark["values"]
+    low, high = spark["low"], max(spark["high"], spark["low"] + 1e-9)
+    heights = [None if v is None else (min(max(v, low), high) - low) / (high - low) for v in values]
+    draw = _spark_bars if spark["kind"] == "bars" else _spark_line
+    return format_html(
+        '<svg class="b-spark b-spark-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<path class="b-spark-base" d="M0 {}H{}"></path>{}</svg>',
+        spark["tone"], SPARK_WIDTH, SPARK_HEIGHT, label, SPARK_HEIGHT - 0.5, SPARK_WIDTH, draw(heights),
+    )  # fmt: skip
+
+
+def _spark_line(heights: list[float | None]) -> SafeString:
+    step = (SPARK_WIDTH - 8) / max(1, len(heights) - 1)
+    points = [(3 + step * i, 27 - 24 * h) if h is not None else None for i, h in enumerate(heights)]
+    path, pen = "", "M"
+    for point in points:
+        path += "" if point is None else f"{pen}{point[0]:.1f} {point[1]:.1f}"
+        pen = "M" if point is None else "L"
+    last = next((point for point in reversed(points) if point is not None), None)
+    dot = "" if last is None else f"M{last[0]:.1f} {last[1]:.1f}h0"
+    return format_html('<path class="b-spark-line" d="{}"></path><path class="b-spark-dot" d="{}"></path>', path, dot)
+
+
+def _spark_bars(heights: list[float | None]) -> SafeString:
+    step = SPARK_WIDTH / max(1, len(heights))
+    bars = (
+        (f"{step * i + step * 0.15:.1f}", f"{SPARK_HEIGHT - 1 - 24 * h:.1f}", f"{step * 0.7:.1f}", f"{24 * h:.1f}")
+        for i, h in enumerate(heights)
+        if h
+    )
+    return format_html_join("", '<rect class="b-spark-bar" x="{}" y="{}" width="{}" height="{}"></rect>', bars)
+
+
+def _part(value: float | None, total: float) -> float:
+    return 0.0 if not value or total <= 0 else min(100.0, max(0.0, 100 * value / total))
+
+
+def bar(
+    value: float | None, total: float, label: str, *, tick: float | None = None, tone: str = "neutral"
+) -> SafeString:
+    """How much of `total`; `tick` marks a threshold or quota on it."""
+    mark = ""
+    if tick is not None:
+        mark = format_html(
+            '<rect class="b-bar-tick" x="{}%" y="0" width="2" height="100%"></rect>', f"{_part(tick, total):.2f}"
+        )
+    return format_html(
+        '<svg class="b-bar b-bar-{}" role="img" aria-label="{}"><rect class="b-bar-track" width="100%"></rect>'
+        '<rect class="b-bar-fill" width="{}%"></rect>{}</svg>',
+        tone, label, f"{_part(value, total):.2f}", mark,
+    )  # fmt: skip
+
+
+def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str) -> SafeString:
+    """Several amounts end to end on one track; what is left of `total` stays track."""
+    whole = total or sum(amount for _, amount in parts) or 1
+    rows, at = [], 0.0
+    for token, amount in parts:
+        width = _part(amount, whole)
+        if width:
+            rows.append((token, f"{at:.2f}", f"{max(width - 0.6, 0.6):.2f}"))
+        at += width
+    rects = format_html_join("", '<rect class="b-fill-{}" x="{}%" width="{}%"></rect>', rows)
+    return format_html(
+        '<svg class="b-bar b-bar-stacked" role="img" aria-label="{}">'
+        '<rect class="b-bar-track" width="100%"></rect>{}</svg>',
+        label, rects,
+    )  # fmt: skip
+
+
+def round_bar(count: int, highest: float) -> SafeString:
+    height = 20 * _part(count, highest) / 100
+    return format_html(
+        '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'
+        '<rect width="14" y="{}" height="{}"></rect></svg>',
+        f"{20 - height:.1f}", f"{height:.1f}",
+    )  # fmt: skip
+
+
+def _seconds(iso: str) -> float:
+    at = datetime.fromisoformat(iso)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def timeline(context: dict[str, Any]) -> SafeString:
+    """Bars over time: height = GPUs, hatched = waiting. Its margins equal those of the plots below (52 and 20 px)."""
+    axis = _Axis(context)
+    return format_html(
+        '<svg class="b-timeline" width="100%" height="66" role="img" aria-label="Timeline of the job">{}{}{}'
+        '<line class="b-timeline-axis" x1="0" x2="100%" y1="{}" y2="{}"></line></svg>',
+        HATCH, format_html_join("", "{}", ((_span(span, axis),) for span in context["spans"])), _now(context, axis),
+        TIMELINE_BASE, TIMELINE_BASE,
+    )  # fmt: skip
+
+
+class _Axis:
+    """From times to percentages of the timeline's width."""
+
+    def __init__(self, context: dict[str, Any]) -> None:
+        self.start, self.end = _seconds(context["start"]), _seconds(context["end"])
+        self.now = context["now"] or context["end"]
+        self.tallest = max([1, *(span["gpus"] for span in context["spans"])])
+
+    def at(self, iso: str | None) -> float:
+        return _part(_seconds(iso or self.now) - self.start, self.end - self.start)
+
+
+def _now(context: dict[str, Any], axis: _Axis) -> SafeString:
+    if not context["now"]:
+        return SafeString("")
+    x = f"{axis.at(context['now']):.2f}%"
+    return format_html(
+        '<line class="b-timeline-now" x1="{}" x2="{}" y1="0" y2="{}"></line>'
+        '<text class="b-span-caption" x="{}" y="10" dx="5">now</text>',
+        x, x, TIMELINE_BASE, x,
+    )  # fmt: skip
+
+
+def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
+    left, right = axis.at(span["from_at"]), axis.at(span["to_at"])
+    width = max(right - left, 0.3)
+    height = max(LOW_BAR, TIMELINE_UNIT * span["gpus"] / axis.tallest) if span["kind"] in ON_GPUS else LOW_BAR
+    top = TIMELINE_BASE - height
+    words = ""
+    if width > ROOM_PERCENT:  # a narrower bar has no room for words; its title says them
+        words = _span_words(span, left=left, middle=(left + right) / 2, y=top + height / 2 + 4, narrow=width < 18)
+    return format_html(
+        '<g><title>{}</title><rect class="b-span-{}" x="{}%" y="{}" width="{}%" height="{}"></rect>{}</g>',
+        ", ".join(filter(None, (span["label"], span["caption"]))),
+        span["kind"], f"{left:.2f}", f"{top:.1f}", f"{width:.2f}", f"{height:.1f}", words,
+    )  # fmt: skip
+
+
+def _span_words(span: dict[str, Any], *, left: float, middle: float, y: float, narrow: bool) -> SafeString:
+    return format_html(
+        '<text class="b-span-label b-span-label-{}{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
+        '<text class="b-span-caption{}" x="{}%" y="{}">{}</text>',
+        span["kind"], NARROW if narrow else "", f"{middle:.2f}", f"{y:.1f}", span["label"],
+        NARROW if narrow else "", f"{left:.2f}", TIMELINE_BASE + 16, span["caption"] or "",
+    )  # fmt: skip

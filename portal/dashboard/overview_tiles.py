@@ -1,0 +1,182 @@
+"""The tiles: each a figure as of now, what it is a part of, and its course over the last h hours of plannings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.dashboard.templatetags.berth import duration, number
+from portal.rounds.history import points_evenly, points_since, raqlr_course
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from portal.dashboard.context import Spark, TileContext
+    from portal.dashboard.snapshot import Snapshot
+    from portal.rounds.history import Point
+
+SPARK_POINTS = 60
+POINTS_READ = 180
+"""More than are drawn, so that each stretch finds a planning of its own."""
+NO_DATA = "no data"
+
+
+def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
+    read = points_since(since=snapshot.since, most=POINTS_READ)
+    points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
+    raqlr = raqlr_course(hours=snapshot.hours, at=[point.at for point in points] or [snapshot.now])
+    ratios = [
+        ratio for job in snapshot.waiting if job.counts and (ratio := job.latency_ratio(snapshot.now)) is not None
+    ]
+    highest = ratio_scale(points, _mean(ratios), *(value for value, _ in raqlr))
+    return [
+        _gpu_active(snapshot, points),
+        _cpu_active(snapshot, points),
+        _utilisation(snapshot, points),
+        _queue(snapshot, points),
+        _raqlr(snapshot, raqlr, highest),
+        _live_ratio(snapshot, points, ratios, highest),
+        _fragments(snapshot, points),
+    ]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def ratio_scale(points: Sequence[Point], *present: float | None) -> float:
+    """Return the top of the scale that RAQLR and live LR share, or a jammed cluster looks calm beside a calm one."""
+    past = [point.metrics.get("live_lr_mean") for point in points]
+    return max([0.1, *(value for value in (*past, *present) if value is not None)])
+
+
+def _spark(
+    points: Sequence[Point],
+    value: Callable[[dict[str, Any]], float | None],
+    *,
+    high: float | None,
+    kind: str = "line",
+    tone: str = "accent",
+) -> Spark | None:
+    return _spark_of([value(point.metrics) for point in points], high=high, kind=kind, tone=tone)
+
+
+def _spark_of(
+    values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
+) -> Spark | None:
+    """Return the course of a figure; None without a known value. `high` None: the largest one."""
+    known = [each for each in values if each is not None]
+    if not known:
+        return None
+    top = max([1.0, *known]) if high is None else high
+    return {"values": values, "low": 0.0, "high": top, "kind": kind, "tone": tone}  # type: ignore[typeddict-item]
+
+
+def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
+    return lambda metrics: None if metrics.get(name) is None else 100 * metrics[name]
+
+
+def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> TileContext:
+    figure = NO_DATA if text is None else text
+    return {
+        "name": name, "label": label, "figure": figure, "unit": None if text is None else unit,
+        "denominator": denominator, "help": more.get("explained"), "spark": more.get("spark"),
+    }  # fmt: skip
+
+
+def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+    held, total = snapshot.gpus_held, snapshot.gpus_total
+    return _tile(
+        "gpu-active", "GPU active rate", number(100 * held / total, 1) if total else None, "%",
+        f"{held} of {total} allocated" if total else "no GPU has joined",
+        explained="GPUs that a job holds now, of all GPUs.",
+        spark=_spark(points, _share("gpu_active_rate"), high=100),
+    )  # fmt: skip
+
+
+def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+    held = sum(len(part.core_ids) for part in snapshot.parts)
+    total = sum(node.cores for node in snapshot.nodes if not node.dead_at)
+    return _tile(
+        "cpu-active", "CPU active rate", number(100 * held / total, 1) if total else None, "%",
+        f"{held} of {total} cores" if total else "no node has joined",
+        explained="CPU cores that a job holds now, of all cores.",
+        spark=_spark(points, _share("cpu_active_rate"), high=100),
+    )  # fmt: skip
+
+
+def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+    nodes = {node.pk: snapshot.live_gpus(node) for node in snapshot.nodes}
+    uses = [
+        nodes.get(part.node_id, {}).get(str(held.gpu.index), {}).get("utilisation")
+        for part in snapshot.parts
+        for held in part.gpu_allocations.all()
+    ]
+    measured = [use for use in uses if use is not None]
+    mean = _mean(measured)
+    return _tile(
+        "gpu-use", "GPU utilisation", None if mean is None else number(mean, 1), "%",
+        f"mean of the {len(measured)} active" if measured else f"{len(uses)} active, none measured",
+        explained="How busy the allocated GPUs are, as their nodes measured it in the last 30 s.",
+        spark=_spark(points, lambda metrics: metrics.get("utilisation"), high=100),
+    )  # fmt: skip
+
+
+def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+    counted = [job for job in snapshot.waiting if job.counts]
+    gpus = sum(min(job.gpus) for job in counted)
+    oldest = max((job.waited_s(snapshot.now) for job in counted), default=None)
+    parts = [f"{gpus} GPU{'s' if gpus != 1 else ''}"] if gpus else []
+    parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
+    return _tile(
+        "queue", "Queue", number(len(counted)), "job" if len(counted) == 1 else "jobs",
+        "; ".join(parts) or "nobody waits",
+        explained="Eligible waiting jobs, and the GPUs that their smallest sizes add up to. Held jobs and those that "
+        "wait for a dependency or their tenant's quota are not counted.",
+        spark=_spark(points, lambda metrics: metrics.get("queue_length"), high=None),
+    )  # fmt: skip
+
+
+def _raqlr(snapshot: Snapshot, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
+    value, ended = course[-1]
+    return _tile(
+        "raqlr", "RAQLR", None if value is None else number(value, 2), None,
+        f"h = {snapshot.hours:g} h, m = {ended}",
+        explained="Recent average queueing latency ratio: waiting time over run time, the mean over the m jobs that "
+        "ended in the last h hours.",
+        spark=_spark_of([each for each, _ in course], high=highest),
+    )  # fmt: skip
+
+
+def _live_ratio(snapshot: Snapshot, points: Sequence[Point], ratios: Sequence[float], highest: float) -> TileContext:
+    counted = sum(1 for job in snapshot.waiting if job.counts)
+    mean = _mean(ratios)
+    note = f"{counted} waiting, max {number(max(ratios), 2)}" if ratios else f"{counted} waiting"
+    return _tile(
+        "live-lr", "Live LR, waiting", None if mean is None else number(mean, 2), None, note,
+        explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "
+        "when nothing ends and RAQLR stays calm.",
+        spark=_spark(points, lambda metrics: metrics.get("live_lr_mean"), high=highest, tone="wait"),
+    )  # fmt: skip
+
+
+def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+    metrics = points[-1].metrics if points else {}
+    total = fragments_of(metrics)
+    rate = metrics.get("fragment_rate")
+    note = "as the last planning left it"
+    if total:
+        note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
+    elif total is None:
+        note = "no planning in this time"
+    return _tile(
+        "fragments", "Fragments", None if total is None else number(total),
+        None if rate is None else f"{number(100 * rate, 1)} %", note,
+        explained="Idle GPUs while an eligible job waits: their node has too few idle cores, or they are scattered.",
+        spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
+    )  # fmt: skip
+
+
+def fragments_of(metrics: dict[str, Any]) -> int | None:
+    if metrics.get("fragments_cores") is None:
+        return None
+    return metrics["fragments_cores"] + metrics["fragments_scattered"]

@@ -1,0 +1,270 @@
+"""The submit form: what it asks, how its fields become a job description, and how a refusal finds its field.
+
+The form writes the same JSON that REST takes; `description_parse` is the one that judges it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.http import QueryDict
+
+    from portal.dashboard.context import Choice, FieldContext
+
+GIB_MIB = 1024
+GPU_COUNTS = (1, 2, 4, 8, 16)
+CATEGORIES = ("cv", "nlp", "speech", "other", "")
+MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
+
+# form field -> description field; the others have the same name
+FORM_OF = {
+    "model": "model_label",
+    "working_directory": "workdir",
+    "heavy_between_iterations": "heavy",
+    "batch_per_gpu": "batch_size",
+    "expected_duration_s": "expected_s",
+    "cores_per_gpu": "cores",
+    "memory_mib": "memory",
+    "time_limit_s": "time_limit",
+    "environment": "env",
+    "depends_on": "dependencies",
+}
+PLAIN = ("name", "tenant", "command", "model_label", "workdir", "category")
+WHOLE = {"parameters": "parameters", "samples": "samples", "batch_size": "batch_per_gpu", "retries": "retries"}
+CHECKS = {
+    "pipelined": "pipelined",
+    "heavy": "heavy_between_iterations",
+    "checkpointable": "checkpointable",
+    "restartable": "restartable",
+}
+_FIELD_OF = {form: field for field, form in FORM_OF.items()}
+_DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1}
+
+
+def description_of(post: QueryDict) -> dict[str, Any]:
+    """Return the job description that the form holds. Raises BerthError for text that is not even a number."""
+    description: dict[str, Any] = {}
+    for form in PLAIN:
+        if value := post.get(form, "").strip():
+            description[_FIELD_OF.get(form, form)] = value
+    for form, field in WHOLE.items():
+        if value := post.get(form, "").strip():
+            description[field] = _whole(value, field)
+    for form, field in CHECKS.items():
+        if post.get(form):
+            description[field] = True
+    description |= _gpus(post) | _limits(post) | _more(post)
+    return description
+
+
+def _gpus(post: QueryDict) -> dict[str, Any]:
+    mode = post.get("gpu_mode", "set")
+    cores = post.get("cores", "").strip()
+    if mode == "cpu":
+        return {"gpus": 0, "cores": _whole(cores, "cores") if cores else 1}
+    found: dict[str, Any] = {}
+    if cores:
+        found["cores_per_gpu"] = _whole(cores, "cores_per_gpu")
+    if mode == "range":
+        low, high = (_whole(post.get(name, "").strip() or "0", "gpus") for name in ("gpus_min", "gpus_max"))
+        found["gpus"] = {"min": low, "max": high}
+    else:
+        found["gpus"] = sorted(_whole(value, "gpus") for value in post.getlist("gpus"))
+        if not found["gpus"]:
+            raise BerthError("required", "Tick at least one number of GPUs, or choose CPU only.", field="gpus")
+    types = [name for name in post.getlist("gpu_types") if name]
+    return found | ({"gpu_types": types} if types else {})
+
+
+def _limits(post: QueryDict) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if value := post.get("memory", "").strip():
+        found["memory_mib"] = round(_measured(value, _SIZE_MIB, "gib", "memory_mib", "24 GiB or 512 MiB"))
+    for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
+        if value := post.get(form, "").strip():
+            found[field] = round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
+    if value := post.get("priority", "").strip():
+        found["priority"] = _whole(value, "priority")
+    return found
+
+
+def _more(post: QueryDict) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if size := post.get("array", "").strip():
+        found["array"] = {"size": _whole(size, "array")}
+        if cap := post.get("array_limit", "").strip():
+            found["array"]["concurrency"] = _whole(cap, "array")
+    if value := post.get("dependencies", "").strip():
+        ids = value.replace("#", " ").replace(",", " ").split()
+        found["depends_on"] = [_whole(job_id, "depends_on") for job_id in ids]
+    for form, field in (("env", "environment"), ("labels", "labels")):
+        if value := post.get(form, "").strip():
+            found[field] = _pairs(value, field)
+    return found
+
+
+def _whole(text: str, field: str) -> int:
+    try:
+        return int(text.replace("\u202f", "").replace(" ", ""))
+    except ValueError:
+        raise BerthError("invalid", f"{text[:30]!r} is not a whole number.", field=field) from None
+
+
+def _measured(text: str, units: Mapping[str, int], default: str, field: str, example: str) -> float:
+    """Read `24 GiB`, `10 h`, or a bare number in the default unit."""
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(number) :].strip().lower() or default
+    try:
+        value = float(number.replace(" ", "").replace(",", "."))
+    except ValueError:
+        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field) from None
+    if unit not in units or not 0 < value < 1e12:
+        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field)
+    return value * units[unit]
+
+
+def _pairs(text: str, field: str) -> dict[str, str]:
+    """Read NAME=value, one a line."""
+    pairs = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if not line.strip():
+            continue
+        if not equals:
+            raise BerthError("invalid", f"{line[:40]!r}: write NAME=value, one a line.", field=field)
+        pairs[name.strip()] = value
+    return pairs
+
+
+def form_field_of(error: BerthError) -> str | None:
+    """Return the form's name of the field that an error names."""
+    if error.field is None:
+        return None
+    field = error.field.split(".", 1)[0].split("[", 1)[0]
+    return FORM_OF.get(field, field)
+
+
+def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return form values for a description, to edit and relaunch it."""
+    values: dict[str, Any] = {FORM_OF.get(field, field): value for field, value in description.items()}
+    gpus = description.get("gpus", [1])
+    values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
+    if isinstance(gpus, dict):
+        values |= {"gpus_min": gpus.get("min"), "gpus_max": gpus.get("max"), "gpus": []}
+    else:
+        values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
+    if mib := description.get("memory_mib"):
+        values["memory"] = f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
+    for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s")):
+        if seconds := description.get(field):
+            values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
+    if isinstance(array := description.get("array"), dict):
+        values |= {"array": array.get("size"), "array_limit": array.get("concurrency")}
+    for form, field in (("env", "environment"), ("labels", "labels")):
+        if isinstance(pairs := description.get(field), dict):
+            values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
+    return values
+
+
+def initial_of_post(post: QueryDict) -> dict[str, Any]:
+    values: dict[str, Any] = {name: post.get(name, "") for name in post}
+    values["gpus"] = [int(v) for v in post.getlist("gpus") if v.isascii() and v.isdigit() and len(v) < 6]
+    values["gpu_types"] = post.getlist("gpu_types")
+    return values
+
+
+def fields_make(
+    values: Mapping[str, Any],
+    *,
+    tenants: list[str],
+    gpu_types: list[str],
+    error: BerthError | None,
+    effects: Mapping[str, str],
+) -> dict[str, FieldContext]:
+    """Return every field with its value, its error if it is the one at fault, and its help."""
+    wrong = form_field_of(error) if error else None
+
+    def text(name: str, label: str, width: int, help_text: str = "", **more: Any) -> FieldContext:
+        value = values.get(name)
+        field: FieldContext = {
+            "name": name,
+            "label": label,
+            "kind": "text",
+            "value": "" if value is None or isinstance(value, (list, dict)) else str(value),
+            "help": help_text,
+            "error": error.detail if error and wrong == name else None,
+            "width": width,
+        }
+        return {**field, **more}
+
+    def check(name: str, label: str, help_text: str) -> FieldContext:
+        return text(name, label, 6, help_text, kind="check", checked=bool(values.get(name)), effect=effects.get(name))
+
+    def choice(value: str, label: str, chosen: bool, note: str = "") -> Choice:
+        found: Choice = {"value": value, "label": label, "selected": chosen}
+        return found | {"note": note} if note else found
+
+    types = values.get("gpu_types") or []
+    return {
+        "name": text("name", "Name", 5, placeholder="from the command"),
+        "model_label": text("model_label", "Model label", 4, "Jobs with one label share measured throughput."),
+        "tenant": text(
+            "tenant", "Tenant", 3, kind="select", choices=[choice(t, t, values.get("tenant") == t) for t in tenants]
+        ),
+        "command": text(
+            "command",
+            "Command",
+            8,
+            "Run by /bin/sh on the node.",
+            kind="textarea",
+            mono=True,
+            required=True,
+            placeholder="python train.py --epochs 30",
+        ),
+        "workdir": text("workdir", "Working directory", 4, "Empty: the job's own directory.", mono=True),
+        "category": text(
+            "category",
+            "Category",
+            12,
+            kind="cards",
+            choices=[
+                choice(c, c or "none", (values.get("category") or "") == c, effects.get(f"category:{c}", ""))
+                for c in CATEGORIES
+            ],
+        ),
+        "pipelined": check("pipelined", "Pipelined", "Loads the next batch while the GPU computes."),
+        "heavy": check("heavy", "Heavy work between iterations", "Augmentation or evaluation on the CPU."),
+        "checkpointable": check(
+            "checkpointable", "Checkpointable", "May be stopped and resumed; saves on SIGTERM within 30 s."
+        ),
+        "restartable": check("restartable", "Restartable", "May be started again from zero after a node is lost."),
+        "parameters": text("parameters", "Model parameters", 4, effects.get("parameters", ""), kind="number"),
+        "gpu_types": text(
+            "gpu_types",
+            "GPU types",
+            3,
+            kind="select",
+            choices=[choice("", "any", not types)] + [choice(t, t, t in types) for t in gpu_types],
+        ),
+        "batch_size": text("batch_size", "Batch a GPU", 3, "Stays the same at every size.", kind="number"),
+        "samples": text("samples", "Total samples", 3, kind="number"),
+        "expected_s": text("expected_s", "Expected duration", 3, "As 40 min or 6 h; helps to rank it."),
+        "cores": text("cores", "CPU cores a GPU", 3, effects.get("cores", "CPU only: in all."), kind="number"),
+        "memory": text("memory", "Memory", 3, "As 24 GiB; more ends the job.", placeholder="no limit"),
+        "time_limit": text("time_limit", "Time limit", 3, "As 10 h or 30 min.", placeholder="none"),
+        "priority": text(
+            "priority", "Priority", 3, "Orders only your tenant's own jobs.", kind="number", placeholder="0"
+        ),
+        "retries": text("retries", "Retries", 3, "Started again after a failure.", kind="number", placeholder="0"),
+        "array": text("array", "Array of", 3, "Tasks; each gets BERTH_ARRAY_INDEX.", kind="number"),
+        "array_limit": text("array_limit", "At once", 3, "At most so many tasks.", kind="number"),
+        "dependencies": text("dependencies", "After jobs", 6, "Ids; it starts when they have completed.", mono=True),
+        "labels": text("labels", "Labels", 6, "NAME=value, one a line.", kind="textarea", mono=True),
+        "env": text("env", "Environment", 6, "NAME=value, one a line.", kind="textarea", mono=True),
+    }

@@ -1,0 +1,235 @@
+"""Template tags of Berth's design language: state, reason, sentence, icon, numbers and times."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from portal.dashboard import marks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.dashboard.context import GpuCell, Rich
+
+register = template.Library()
+
+NBSP = "\u00a0"
+THIN = "\u202f"
+MINUS = "\u2212"
+DASH = "\u2013"
+
+# state: (glyph, word, tone); every glyph has a shape of its own, so a list reads in greyscale
+STATES = {
+    "PENDING": ("waiting", "Waiting", "wait"),
+    "HELD": ("held", "Held", "stop"),
+    "STARTING": ("starting", "Starting", "run"),
+    "RUNNING": ("running", "Running", "run"),
+    "PREEMPTED": ("preempted", "Preempted", "stop"),
+    "COMPLETED": ("completed", "Completed", "neutral"),
+    "FAILED": ("failed", "Failed", "fail"),
+    "TIMEOUT": ("time-limit", "Time limit", "fail"),
+    "CANCELLED": ("cancelled", "Cancelled", "neutral"),
+    "OUT_OF_MEMORY": ("out-of-memory", "Out of memory", "fail"),
+    "NODE_FAIL": ("node-failed", "Node failed", "fail"),
+}
+NODE_HEALTH = {
+    "up": ("live", "run"),
+    "unreachable": ("stale", "wait"),
+    "drained": ("held", "stop"),
+    "dead": ("node-failed", "fail"),
+}
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16) -> SafeString:
+    """A glyph of the sprite; decoration only, so hidden from screen readers."""
+    return format_html(
+        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
+        '<use href="{}#{}"></use></svg>',
+        size, size, static("img/sprite.svg"), name if name.startswith("s-") or name == "logo" else f"i-{name}",
+    )  # fmt: skip
+
+
+@register.simple_tag
+def state(code: str, pill: bool = False, word: str | None = None) -> SafeString:
+    """A job's state: glyph, word and colour, always all three. A pill in a page's head, plain in tables."""
+    glyph, usual_word, tone = STATES[code]
+    return format_html(
+        '<span class="b-state b-tone-{}{}">{}{}</span>',
+        tone, " b-pill" if pill else "", icon(f"s-{glyph}", 14), word or usual_word,
+    )  # fmt: skip
+
+
+@register.simple_tag
+def state_glyph(code: str) -> SafeString:
+    """The glyph alone, coloured, where the word stands beside it already."""
+    glyph, _, tone = STATES[code]
+    return format_html('<span class="b-state b-tone-{}">{}</span>', tone, icon(f"s-{glyph}", 14))
+
+
+@register.simple_tag
+def health(code: str, word: str) -> SafeString:
+    glyph, tone = NODE_HEALTH[code]
+    return format_html('<span class="b-state b-tone-{}">{}{}</span>', tone, icon(f"s-{glyph}", 14), word)
+
+
+@register.simple_tag
+def reason(code: str | None) -> SafeString:
+    """A reason of the fixed vocabulary, verbatim: the same word as in REST and on the command line."""
+    return format_html('<code class="b-reason">{}</code>', code) if code else SafeString("")
+
+
+@register.simple_tag
+def rich(sentence: Rich | None) -> SafeString:
+    """A sentence of segments with emphasis, links and reason chips; every text is escaped."""
+    if not sentence:
+        return SafeString("")
+    if isinstance(sentence, str):
+        return format_html("{}", sentence)
+    return format_html_join("", "{}", ((_segment(part),) for part in sentence))
+
+
+def _segment(part: dict[str, Any]) -> SafeString:
+    text = format_html("{}", part["text"])
+    if part.get("code"):
+        text = format_html('<code class="b-reason">{}</code>', text)
+    if part.get("note"):
+        text = format_html('<span class="b-note">{}</span>', text)
+    if part.get("href"):
+        text = format_html('<a href="{}">{}</a>', part["href"], text)
+    return format_html("<strong>{}</strong>", text) if part.get("bold") else text
+
+
+@register.simple_tag
+def moment(iso: str | None, form: str = "clock") -> SafeString:
+    """A time, printed in UTC until base.js prints it in the reader's zone; forms: clock, clock-s, date, age, until."""
+    if not iso:
+        return SafeString(f'<span class="b-none">{DASH}</span>')
+    at = datetime.fromisoformat(iso)
+    shown = {"clock": "%H:%M", "clock-s": "%H:%M:%S"}.get(form, "%Y-%m-%d %H:%M")
+    return format_html('<time datetime="{}" data-format="{}">{}</time>', iso, form, at.strftime(shown))
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """42 -> "42 s", 1860 -> "31 m", 4380 -> "1 h 13 m", 180000 -> "2 d 2 h"; the units do not break from the figure."""
+    if seconds is None:
+        return DASH
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}{NBSP}s"
+    units = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m")]
+    first = next(place for place, (count, _) in enumerate(units) if count)
+    return NBSP.join(f"{count}{NBSP}{unit}" for count, unit in units[first : first + 2] if count)
+
+
+@register.filter
+def number(value: float | None, digits: int = 0) -> str:
+    """1240 -> "1 240" with a narrow no-break space; the minus sign is U+2212; None is an en dash."""
+    if value is None:
+        return DASH
+    text = f"{abs(value):,.{digits}f}".replace(",", THIN)
+    nought = not any(figure in text for figure in "123456789")
+    return text if value >= 0 or nought else f"{MINUS}{text}"
+
+
+@register.filter
+def percent(value: float | None, digits: int = 0) -> str:
+    """0..100 -> "83 %"."""
+    return DASH if value is None else f"{number(value, digits)}{NBSP}%"
+
+
+@register.filter
+def share(value: float | None, digits: int = 0) -> str:
+    """0..1 -> "83 %"."""
+    return DASH if value is None else percent(value * 100, digits)
+
+
+@register.filter
+def size(value_bytes: float | None) -> str:
+    """Bytes in decimal units: 2400000 -> "2.4 MB"."""
+    if value_bytes is None:
+        return DASH
+    amount = float(value_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.{0 if unit == 'B' else 1}f}{NBSP}{unit}"
+        amount /= 1000
+    return f"{amount:.1f}{NBSP}TB"
+
+
+@register.filter
+def ramp(value: float | None) -> int:
+    """A share 0..1 -> 1..5, one step of the ramp for each fifth; None -> 1."""
+    return 1 if value is None else min(5, max(1, int(value * 5) + 1))
+
+
+@register.filter
+def ramp_percent(value: float | None) -> int:
+    return ramp(None if value is None else value / 100)
+
+
+@register.filter
+def cell_title(cell: GpuCell) -> str:
+    """What a cell says in words, for the pointer and the screen reader."""
+    parts = [f"GPU {cell['index']}", "idle now" if cell["idle"] else f"use {percent(cell['use_percent'])}"]
+    if cell["active"] is not None:
+        parts.append(f"allocated {share(cell['active'])} of the time shown")
+    if cell["memory_percent"] is not None:
+        parts.append(f"memory {percent(cell['memory_percent'])}")
+    return ", ".join(parts)
+
+
+@register.filter
+def minus(value: int, other: int) -> int:
+    return value - other
+
+
+@register.filter
+def json_attribute(value: object) -> str:
+    """JSON for a data- attribute; the template escapes it."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+@register.simple_tag
+def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
+    return marks.sparkline(spark, label) if spark else SafeString("")
+
+
+@register.simple_tag
+def bar(value: float | None, total: float, label: str, tick: float | None = None, tone: str = "neutral") -> SafeString:
+    return marks.bar(value, total, label, tick=tick, tone=tone)
+
+
+@register.simple_tag
+def stacked(segments: Sequence[dict[str, Any]], total: float | None = None, label: str = "") -> SafeString:
+    return marks.stacked([(part["token"], part["count"]) for part in segments], total, label)
+
+
+@register.simple_tag
+def core_bar(gpu_jobs: int, cpu_jobs: int, total: int) -> SafeString:
+    label = f"{gpu_jobs} cores for GPU jobs, {cpu_jobs} for CPU jobs, of {total}"
+    return marks.stacked([("gpu", gpu_jobs), ("cpu", cpu_jobs)], total, label)
+
+
+@register.simple_tag
+def round_bar(count: int | None, highest: int) -> SafeString:
+    return marks.round_bar(count or 0, highest)
+
+
+@register.simple_tag
+def timeline(spans: dict[str, Any]) -> SafeString:
+    return marks.timeline(spans)
+
+
+@register.filter
+def highest(rows: Sequence[dict[str, Any]], key: str) -> float:
+    """The largest figure of a column, at least 1: the scale of small bars in a table."""
+    return max([1, *(row[key] or 0 for row in rows)])

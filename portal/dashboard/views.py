@@ -1,0 +1,174 @@
+"""The pages on the whole cluster: overview, cluster, nodes, rounds, tokens, search. Each needs a sign-in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from portal.cluster import selectors as cluster
+from portal.cluster import services as nodes
+from portal.dashboard import account, cluster_page, cluster_page_node, overview, rounds_page, search
+from portal.dashboard.shell import page_follow
+from portal.dashboard.snapshot import Snapshot
+from portal.errors import BerthError, Forbidden, NotFound
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+
+# ---- overview --------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def overview_page(request: HttpRequest) -> HttpResponse:
+    page_follow(request, "cluster")
+    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
+    return render(request, "dashboard/overview.html", overview.overview_context(snapshot))
+
+
+@login_required
+@require_GET
+def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
+    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
+    return render(request, f"dashboard/_{name}.html", overview.fragment_context(name, snapshot))
+
+
+@login_required
+@require_GET
+def figure(request: HttpRequest, name: str) -> HttpResponse:
+    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
+    return JsonResponse(overview.figure(name, snapshot))
+
+
+# ---- cluster ---------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def cluster_list(request: HttpRequest) -> HttpResponse:
+    page_follow(request, "cluster")
+    return render(request, "cluster/list.html", cluster_page.cluster_context(Snapshot(request.user)))
+
+
+@login_required
+@require_GET
+def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
+    return render(request, f"cluster/_{name}.html", cluster_page.fragment_context(name, Snapshot(request.user)))
+
+
+@login_required
+@require_GET
+def node_detail(request: HttpRequest, name: str) -> HttpResponse:
+    page_follow(request, "cluster")
+    return render(request, "cluster/node.html", cluster_page_node.node_context(Snapshot(request.user), name))
+
+
+@login_required
+@require_GET
+def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
+    if fragment not in {"gpus", "jobs"}:
+        raise NotFound("fragment")
+    context = cluster_page_node.node_context(Snapshot(request.user), name)
+    return render(request, f"cluster/_node_{fragment}.html", context)
+
+
+@login_required
+@require_GET
+def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
+    return JsonResponse(cluster_page_node.node_figure(Snapshot(request.user), name, figure))
+
+
+@login_required
+@require_POST
+def node_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    """Drain, resume or declare dead; operators only, and with a reason but for resuming."""
+    if not request.user.is_operator:
+        raise Forbidden("Only an operator may change a node.", code="operator_only")
+    node, reason = cluster.node_get(user=request.user, name=name), request.POST.get("reason", "")
+    if verb == "drain":
+        nodes.node_drain(node=node, actor=request.user, reason=reason)
+        messages.success(request, f"{name} takes no new jobs; what runs there goes on.")
+    elif verb == "resume":
+        nodes.node_resume(node=node, actor=request.user)
+        messages.success(request, f"{name} takes jobs again.")
+    elif verb == "dead":
+        nodes.node_declare_dead(node=node, actor=request.user, reason=reason)
+        messages.success(request, f"{name} is declared dead; its jobs that may be requeued wait for another node.")
+    else:
+        raise NotFound("action")
+    return redirect(_back(request) or "cluster")
+
+
+def _back(request: HttpRequest) -> str | None:
+    """Return the page that the form stood on, if it is one of ours."""
+    referer = request.headers.get("Referer", "")
+    ours = url_has_allowed_host_and_scheme(referer, {request.get_host()}, require_https=request.is_secure())
+    return referer if ours else None
+
+
+# ---- rounds ----------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def rounds(request: HttpRequest) -> HttpResponse:
+    """The list of plannings, or with `?fragment=table` its table alone."""
+    page, fragment = request.GET.get("page"), request.GET.get("fragment")
+    if fragment not in {None, "table"}:
+        raise NotFound("fragment")
+    if fragment is None:
+        page_follow(request, "cluster")
+    context = {**rounds_page.rounds_context(page), "query": f"?page={page}" if page else ""}
+    return render(request, "rounds/_table.html" if fragment else "rounds/list.html", context)
+
+
+@login_required
+@require_GET
+def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
+    return render(request, "rounds/detail.html", rounds_page.planning_context(number, request.user))
+
+
+# ---- account ---------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """List one's tokens; a POST makes one and shows its secret in this answer only."""
+    if request.method == "GET":
+        return render(request, "tenants/tokens.html", account.tokens_context(request.user))
+    try:
+        fresh = account.token_from_form(request.user, request.POST)
+    except BerthError as error:
+        context = account.tokens_context(request.user, form=request.POST, error=error)
+        return render(request, "tenants/tokens.html", context, status=error.status)
+    return render(request, "tenants/tokens.html", account.tokens_context(request.user, fresh=fresh), status=201)
+
+
+@login_required
+@require_POST
+def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    token = account.token_end(request.user, token_id)
+    messages.success(request, f"{token.name} is revoked; whatever used it is refused from now on.")
+    return redirect("tokens")
+
+
+# ---- search ----------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def search_page(request: HttpRequest) -> HttpResponse:
+    text = request.GET.get("q", "").strip()
+    context = search.search_context(request.user, text)
+    target = search.search_target(request.user, text) if text else None
+    return redirect(target) if target else render(request, "dashboard/search.html", context)

@@ -1,0 +1,152 @@
+"""The job description for readers and tools: its OpenAPI schema with examples. `description_parse` is what checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample
+
+from portal.api.schema import RawSchema
+from portal.jobs import description as d
+from portal.jobs import description_parts as parts
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_RATE: dict[str, Any] = {
+    "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": parts.MAX_LEARNING_RATE,
+}  # fmt: skip
+
+
+def _whole(low: int, high: int, says: str, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high, "nullable": True, "description": says, **more}
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _flag(says: str) -> dict[str, Any]:
+    return {"type": "boolean", "nullable": True, "description": says}
+
+
+_GPUS = {"type": "integer", "minimum": 1, "maximum": parts.MAX_GPUS}
+_ID = {"type": "integer", "minimum": 1, "maximum": parts.MAX_ID}
+_KIND = {"type": "string", "enum": ["ok", "any"], "default": "ok"}
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "name": {**_TEXT, "maxLength": 128, "nullable": True, "description": "Missing: the program's name."},
+    "tenant": {**_TEXT, "maxLength": 63, "nullable": True, "description": "May be left out by members of one tenant."},
+    "command": {**_TEXT, "minLength": 1, "description": "Run by /bin/sh -c; a script may have many lines, 64 KiB."},
+    "files": {
+        "type": "object", "nullable": True, "maxProperties": parts.MAX_FILES,
+        "additionalProperties": {"oneOf": [_TEXT, _object({"base64": {**_TEXT, "format": "byte"}}, ["base64"])]},
+        "description": "Put into the job's directory: relative name -> text or base64; at most 1 MiB in all.",
+    },
+    "working_directory": {
+        **_TEXT, "maxLength": parts.MAX_PATH_CHARS, "nullable": True,
+        "description": "Absolute, or below the job's own directory. Short: workdir.",
+    },
+    "environment": {
+        "type": "object", "nullable": True, "additionalProperties": _TEXT, "maxProperties": parts.MAX_VARIABLES,
+        "description": "Variables. BERTH_*, CUDA_VISIBLE_DEVICES, LD_PRELOAD and their like are refused.",
+    },
+    "labels": {
+        "nullable": True, "description": "At most 16; a list gives names without values.",
+        "oneOf": [
+            {"type": "object", "additionalProperties": {**_TEXT, "maxLength": 255}, "maxProperties": parts.MAX_LABELS},
+            {"type": "array", "items": {**_TEXT, "maxLength": 63}, "maxItems": parts.MAX_LABELS},
+        ],
+    },
+    "category": {**_TEXT, "enum": [*d.CATEGORIES, None], "nullable": True},
+    "pipelined": _flag("Loads the next batch while the GPU computes."),
+    "model": {**_TEXT, "maxLength": 128, "nullable": True, "description": "Jobs with one label share measurements."},
+    "parameters": _whole(1, d.MAX_COUNT, "Of the model."),
+    "heavy_between_iterations": _flag("Augmentation or evaluation on the CPU between iterations."),
+    "gpus": {
+        "nullable": True, "default": 0,
+        "description": "A number (0: a CPU job), a set of accepted numbers, or a range, cut into a set.",
+        "oneOf": [
+            {"type": "integer", "minimum": 0, "maximum": parts.MAX_GPUS},
+            {"type": "array", "items": _GPUS, "minItems": 1, "maxItems": parts.MAX_SIZES, "uniqueItems": True},
+            _object({"min": _GPUS, "max": _GPUS}, ["min", "max"]),
+        ],
+    },
+    "gpu_types": {
+        "type": "array", "items": {**_TEXT, "maxLength": 64}, "maxItems": 64, "uniqueItems": True, "nullable": True,
+        "description": "Allowed types; missing or empty: any.",
+    },
+    "cores_per_gpu": _whole(1, d.MAX_CORES, "CPU cores for each GPU."),
+    "cores": _whole(1, d.MAX_CORES, "CPU jobs only: cores in all."),
+    "memory_mib": _whole(1, d.MAX_MEMORY_MIB, "Host memory; a job that takes more is ended."),
+    "time_limit_s": _whole(1, d.MAX_SECONDS, "An attempt that runs longer is ended as TIMEOUT."),
+    "batch_per_gpu": _whole(1, d.MAX_SMALL, "Stays the same when the number of GPUs changes."),
+    "samples": _whole(1, d.MAX_COUNT, "Total samples of the training."),
+    "epochs": _whole(1, d.MAX_COUNT, "With dataset_size, instead of samples."),
+    "dataset_size": _whole(1, d.MAX_COUNT, "Samples in an epoch."),
+    "learning_rate": {
+        "nullable": True, "description": "One, one at a reference size with a rule, or one a size. Short: lr.",
+        "oneOf": [
+            _RATE,
+            _object(
+                {"at": _GPUS, "value": _RATE, "rule": {**_TEXT, "enum": list(parts.RATE_RULES)}},
+                ["at", "value", "rule"],
+            ),
+            {"type": "object", "additionalProperties": _RATE, "minProperties": 1, "maxProperties": parts.MAX_SIZES},
+        ],
+    },
+    "expected_duration_s": {
+        "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": d.MAX_SECONDS, "nullable": True,
+    },
+    "checkpointable": _flag("May be stopped by SIGTERM and resumed from its own checkpoint."),
+    "restartable": _flag("May be started again from zero."),
+    "retries": _whole(0, 100, "New attempts after FAILED or OUT_OF_MEMORY.", default=0),
+    "max_requeues": _whole(0, 1000, "New attempts after NODE_FAIL.", default=5),
+    "array": {
+        **_object(
+            {
+                "size": {"type": "integer", "minimum": 1, "maximum": parts.MAX_ARRAY_SIZE},
+                "concurrency": _whole(1, parts.MAX_ARRAY_SIZE, "Tasks unfinished at once; missing: no cap."),
+            },
+            ["size"],
+        ),
+        "nullable": True, "description": "That many tasks, each with its BERTH_ARRAY_INDEX.",
+    },
+    "depends_on": {
+        "type": "array", "nullable": True, "maxItems": parts.MAX_DEPENDENCIES,
+        "items": {"oneOf": [_ID, _object({"job": _ID, "kind": _KIND}, ["job"])]},
+        "description": "Starts once those jobs have completed (kind ok) or ended (kind any).",
+    },
+    "priority": _whole(-100, 100, "Orders the tenant's own jobs only; members up to 0, managers up to 100.", default=0),
+}  # fmt: skip
+
+
+class JobDescription(RawSchema):
+    """The body of POST /jobs."""
+
+    schema = {
+        **_object(PROPERTIES, ["command"]),
+        "description": "What to run and what it needs. null is the same as not given; unknown fields are refused.",
+    }
+
+
+EXAMPLES = (
+    OpenApiExample(
+        "An elastic training",
+        request_only=True,
+        value={
+            "name": "convnext-b-aerial", "model": "convnext-b",
+            "command": "torchrun --nproc_per_node=$BERTH_GPUS train.py --epochs 30",
+            "working_directory": "/home/lena/aerial", "category": "cv", "pipelined": True, "parameters": 89_000_000,
+            "gpus": [1, 2, 4], "cores_per_gpu": 4, "memory_mib": 24_576, "time_limit_s": 36_000, "batch_per_gpu": 128,
+            "samples": 5_760_000, "learning_rate": {"at": 4, "value": 4.0e-4, "rule": "linear"}, "checkpointable": True,
+        },
+    ),
+    OpenApiExample(
+        "A CPU array with its script",
+        request_only=True,
+        value={
+            "name": "count-words", "command": "python3 count.py", "gpus": 0, "cores": 1,
+            "files": {"count.py": "import os\nprint(os.environ['BERTH_ARRAY_INDEX'])\n"},
+            "array": {"size": 20, "concurrency": 4},
+        },
+    ),
+)  # fmt: skip

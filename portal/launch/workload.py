@@ -1,0 +1,137 @@
+"""The demo's jobs: `python -m portal.launch.workload`, started by `up --demo` once, beside the nodes' start.
+
+29 jobs of three tenants, sized for two real cores: the trainings cost about 1.6 ms of one core for each step of each
+GPU's process, 400 000 of those in all, which with Berth's own share keeps the cluster busy for about ten minutes.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import django
+
+from portal.launch.layout import SOURCE
+from portal.launch.prepare import step
+from portal.launch.programs import DEMO_NODES
+
+NODES_LIMIT_S = 60.0
+# A tenant's people in turn, and the kind of its work.
+TENANTS = {
+    "vision-lab": ("cv", ("vera", "viktor")),
+    "nlp-startup": ("nlp", ("nadia", "nils")),
+    "speech-co": ("speech", ("sofia", "sam")),
+}
+# The sizes a training accepts and its steps; each tenant submits all of them. Rigid ones are lists of one.
+TRAININGS: tuple[tuple[list[int], int], ...] = (
+    ([1, 2, 4], 5000),
+    ([2, 4, 8], 2500),
+    ([1], 9000),
+    ([2, 4], 4500),
+    ([4], 4500),
+    ([1, 2], 8000),
+    ([8], 2000),
+    ([2], 8000),
+)
+WORD_COUNTS = (6, 8, 10)
+
+
+def _file(path: str) -> str:
+    return (SOURCE / "examples" / path).read_text()
+
+
+def training(category: str, gpus: list[int], steps: int) -> dict[str, Any]:
+    """A character-level language model on Python's own sources; resumes from its checkpoint."""
+    elastic = len(gpus) > 1
+    sizes = "-".join(str(size) for size in gpus)
+    described = {
+        "name": f"charlm-{'elastic' if elastic else 'rigid'}-{sizes}",
+        "command": f"$BERTH_PYTHON train.py --steps {steps}",
+        "files": {"train.py": _file("charlm/train.py")},
+        "category": category,
+        "model": "charlm",
+        "gpus": gpus,
+        "batch_per_gpu": 64,
+        "learning_rate": {"at": 1, "value": 0.2, "rule": "sqrt" if elastic else "none"},
+        "checkpointable": True,
+        "time_limit_s": 3600,
+        "labels": {"example": "charlm"},
+    }
+    return described | ({"gpu_types": ["A100 80 GB"]} if gpus == [8] else {})
+
+
+def word_count(tasks: int) -> dict[str, Any]:
+    """A CPU array: each task counts the words of its share of Python's library."""
+    return {
+        "name": "wordcount",
+        "command": "$BERTH_PYTHON count.py",
+        "files": {"count.py": _file("wordcount/count.py")},
+        "category": "cpu",
+        "gpus": 0,
+        "cores": 1,
+        "array": {"size": tasks, "concurrency": 4},
+        "restartable": True,
+        "time_limit_s": 600,
+        "labels": {"example": "wordcount"},
+    }
+
+
+def over_nodes(category: str, gpus: int) -> dict[str, Any]:
+    """A job that only fits on several nodes at once."""
+    return {
+        "name": f"pairs-over-nodes-{gpus}",
+        "command": "$BERTH_PYTHON pairs.py --rounds 200",
+        "files": {"pairs.py": _file("pairs/pairs.py")},
+        "category": category,
+        "gpus": gpus,
+        "gpu_types": ["A100 80 GB"],
+        "restartable": True,
+        "time_limit_s": 900,
+        "labels": {"example": "pairs"},
+    }
+
+
+def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(tenant, user, description) of each job, the tenants in turn as they would come in real life."""
+    for (tenant, (_, people)), tasks in zip(TENANTS.items(), WORD_COUNTS, strict=True):
+        yield tenant, people[0], word_count(tasks)
+    for number, (gpus, steps) in enumerate(TRAININGS):
+        for tenant, (category, people) in TENANTS.items():
+            yield tenant, people[number % 2], training(category, gpus, steps)
+        if number == 2:  # after the first trainings, so that it has to wait for two whole nodes
+            yield "nlp-startup", "nadia", over_nodes("nlp", 16)
+    yield "vision-lab", "viktor", over_nodes("cv", 12)
+
+
+def _await_nodes() -> None:
+    """A job is refused while no registered nodes could ever hold it."""
+    from portal.cluster.models import Node
+
+    names = [node.name for node in DEMO_NODES]
+    deadline = time.monotonic() + NODES_LIMIT_S
+    while Node.objects.filter(name__in=names).count() < len(names):
+        if time.monotonic() > deadline:
+            raise SystemExit("the virtual nodes did not register; see their logs")
+        time.sleep(0.2)
+
+
+def main() -> int:
+    django.setup()
+    from portal.jobs.services import job_submit
+    from portal.tenants.models import Tenant, User
+
+    _await_nodes()
+    tenants = {tenant.name: tenant for tenant in Tenant.objects.filter(name__in=TENANTS)}
+    users = {user.username: user for user in User.objects.all()}
+    submitted = 0
+    for tenant, user, description in workload():
+        # The key makes a repetition after a crash submit only what is missing.
+        key = f"demo-workload-{submitted}"
+        job_submit(user=users[user], tenant=tenants[tenant], description=description, idempotency_key=key)
+        submitted += 1
+    step(f"demo workload submitted: {submitted} jobs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""`/api/v1/rounds`, `/plannings`, `/metrics`: what was planned, why, and how the cluster fared."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.response import Response
+
+from portal.api.base import ApiView
+from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.api.schema import PAGING, documented, page_schema, parameter
+from portal.rounds.listing import decisions_shown, metrics_series, planning_get, round_get, rounds_all
+from portal.rounds.selectors import cluster_metrics
+from portal.rounds.serializers import (
+    MetricsAnswer,
+    MetricsPoint,
+    PlanningDetailSerializer,
+    RoundDetailSerializer,
+    RoundSerializer,
+    finite,
+)
+from portal.tenants.authentication import tenant_of
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+NUMBER_PATH = (OpenApiParameter("number", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH),)
+ORDERINGS = ("number", "started_at")
+SERIES_S = 3600
+
+
+class RoundsView(ApiView):
+    read_scope = "cluster:read"
+
+    @documented(
+        "List rounds",
+        answer=page_schema(RoundSerializer, "RoundPage"),
+        parameters=(
+            *PAGING,
+            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
+            parameter("since", {"type": "string", "format": "date-time"}, "Begun at or after."),
+        ),
+        operation_id="rounds_list",
+    )
+    def get(self, request: Request) -> Response:
+        query = Query(request, known=(*PAGE_PARAMETERS, "ordering", "since"))
+        rounds = rounds_all()
+        if since := query.time("since"):
+            rounds = rounds.filter(started_at__gte=since)
+        rounds = ordered(query, rounds, allowed=ORDERINGS, default="-number")
+        return Response(page_of(query, rounds, lambda rows: RoundSerializer(rows, many=True).data))
+
+
+class RoundView(ApiView):
+    read_scope = "cluster:read"
+
+    @documented(
+        "Show a round with its plannings",
+        answer=RoundDetailSerializer,
+        refusals=(404,),
+        parameters=NUMBER_PATH,
+        operation_id="rounds_show",
+    )
+    def get(self, request: Request, number: str) -> Response:
+        return Response(RoundDetailSerializer(round_get(number)).data)
+
+
+class PlanningView(ApiView):
+    read_scope = "cluster:read"
+
+    @documented(
+        "Show a planning with its decisions",
+        answer=PlanningDetailSerializer,
+        refusals=(404,),
+        parameters=NUMBER_PATH,
+        operation_id="plannings_show",
+    )
+    def get(self, request: Request, number: str) -> Response:
+        planning = planning_get(number)
+        planning.shown_decisions = decisions_shown(planning, user=request.user, tenant=tenant_of(request))
+        return Response(PlanningDetailSerializer(planning).data)
+
+
+class MetricsView(ApiView):
+    read_scope = "cluster:read"
+
+    @documented(
+        "The cluster's figures, now and over time",
+        answer=MetricsAnswer,
+        parameters=(parameter("since", {"type": "string", "format": "date-time"}, "Missing: the last hour."),),
+        operation_id="metrics",
+    )
+    def get(self, request: Request) -> Response:
+        query = Query(request, known=("since",))
+        since = query.time("since") or timezone.now() - timedelta(seconds=SERIES_S)
+        series = MetricsPoint(metrics_series(since=since), many=True).data
+        return Response({"now": finite(cluster_metrics()), "series": series})

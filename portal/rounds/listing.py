@@ -1,0 +1,84 @@
+"""Read rounds, plannings and the figures they left, for the REST API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count, Sum
+from django.db.models.functions import Coalesce
+
+from portal.errors import NotFound
+from portal.rounds.models import Planning, Round
+from portal.rounds.selectors import ANOTHERS, planning_decisions
+from portal.rounds.serializers import finite
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from django.db.models import QuerySet
+
+    from portal.tenants.models import Tenant, User
+
+MAX_POINTS = 500
+MAX_NUMBER = 2**63 - 1
+_BULKY = ("decisions", "parameters", "error")
+
+
+def rounds_all() -> QuerySet[Round]:
+    return Round.objects.annotate(planning_count=Count("plannings"), placed_count=Coalesce(Sum("plannings__placed"), 0))
+
+
+def number_of(text: str) -> int:
+    """Return the number in a path; anything else is as good as missing."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise NotFound
+    return int(text)
+
+
+def round_get(number: str) -> Round:
+    found = Round.objects.filter(number=number_of(number)).first()
+    if found is None:
+        raise NotFound("round")
+    found.planning_rows = list(found.plannings.select_related("round").defer(*_BULKY))
+    return found
+
+
+def planning_get(number: str) -> Planning:
+    found = Planning.objects.select_related("round").filter(number=number_of(number)).first()
+    if found is None:
+        raise NotFound("planning")
+    return found
+
+
+def decisions_shown(planning: Planning, *, user: User, tenant: Tenant | None) -> list[dict[str, Any]]:
+    """Return a planning's decisions as a user may see them; a token restricted to `tenant` sees less than its user."""
+    entries = planning_decisions(planning, user)
+    if tenant is None:
+        return entries
+    return [entry if entry["tenant"] in {None, tenant.name} else _anonymous(entry) for entry in entries]
+
+
+def _anonymous(entry: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: entry[name] for name in ("rank", "result", "reason", "latency_ratio", "inside_window")}
+    return {**kept, "job": None, "number": None, "name": ANOTHERS, "tenant": None, "figures": {}, "placement": None}
+
+
+def metrics_series(*, since: datetime) -> list[dict[str, Any]]:
+    """Return a point a planning since then, oldest first; with more than 500, evenly thinned, the latest kept."""
+    rows = Planning.objects.filter(started_at__gte=since, status=Planning.Status.APPLIED).order_by("-number")
+    numbers = list(rows.values_list("number", flat=True))
+    step = -(-len(numbers) // MAX_POINTS) or 1
+    kept = rows.filter(number__in=numbers[::step]).values_list("started_at", "number", "queue_length", "metrics")
+    return [
+        {"at": at, "planning": number, "queue_length": queue, "metrics": _figures(metrics)}
+        for at, number, queue, metrics in reversed(list(kept))
+    ]
+
+
+def _figures(metrics: dict[str, Any]) -> dict[str, float | None]:
+    """Keep the plain numbers; {"fragments": {"scattered": 2}} becomes fragments.scattered."""
+    found: dict[str, float | None] = {}
+    for name, value in finite(metrics).items():
+        inner = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        found |= {key: item for key, item in inner.items() if item is None or isinstance(item, (int, float))}
+    return found

@@ -1,0 +1,95 @@
+"""What the REST API says about rounds and plannings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from portal.rounds.models import Planning, Round
+
+_ANYTHING = {"type": "object", "additionalProperties": {}}
+
+
+def finite(value: Any) -> Any:
+    """Return figures as JSON knows them: a number that is not finite is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+class PlanningSerializer(serializers.ModelSerializer):
+    round = serializers.IntegerField(source="round.number", read_only=True)
+    status = serializers.ChoiceField(choices=Planning.Status.choices, read_only=True)
+    solver = serializers.SerializerMethodField()
+    metrics = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Planning
+        fields = [
+            "number", "round", "started_at", "status", "policy", "queue_length", "window_jobs", "placed", "dropped",
+            "load_s", "plan_s", "apply_s", "solver", "metrics",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(_ANYTHING)
+    def get_solver(self, planning: Planning) -> dict[str, Any]:
+        return finite(planning.solver)
+
+    @extend_schema_field(_ANYTHING)
+    def get_metrics(self, planning: Planning) -> dict[str, Any]:
+        return finite({name: value for name, value in planning.metrics.items() if name != "faults"})
+
+
+class RoundSerializer(serializers.ModelSerializer):
+    plannings = serializers.IntegerField(source="planning_count", read_only=True)
+    placed = serializers.IntegerField(source="placed_count", read_only=True)
+
+    class Meta:
+        model = Round
+        fields = ["number", "started_at", "ended_at", "plannings", "placed"]
+        read_only_fields = fields
+
+
+class RoundDetailSerializer(serializers.ModelSerializer):
+    plannings = PlanningSerializer(source="planning_rows", many=True, read_only=True)
+
+    class Meta:
+        model = Round
+        fields = ["number", "started_at", "ended_at", "plannings"]
+        read_only_fields = fields
+
+
+class PlanningDetailSerializer(PlanningSerializer):
+    decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
+    parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
+
+    class Meta(PlanningSerializer.Meta):
+        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions"]
+        read_only_fields = fields
+
+    @extend_schema_field({"type": "array", "items": _ANYTHING})
+    def get_decisions(self, planning: Planning) -> list[dict[str, Any]]:
+        return finite(planning.shown_decisions)
+
+    @extend_schema_field(_ANYTHING)
+    def get_parameters(self, planning: Planning) -> dict[str, Any]:
+        return finite(planning.parameters)
+
+
+class MetricsPoint(serializers.Serializer):
+    at = serializers.DateTimeField()
+    planning = serializers.IntegerField()
+    queue_length = serializers.IntegerField()
+    metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
+
+
+class MetricsAnswer(serializers.Serializer):
+    now = serializers.DictField(help_text="The cluster's latest figures; null where there is no data.")
+    series = MetricsPoint(many=True, help_text="One point a planning, thinned to at most 500.")

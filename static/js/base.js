@@ -1,0 +1,138 @@
+// What every page does: times in the reader's zone, menus, tabs, copy, confirmation, search key, swapping of fragments.
+(function () {
+  "use strict";
+  const Berth = (window.Berth = window.Berth || {});
+  const NBSP = "\u00a0";
+
+  // ---- times -------------------------------------------------------------------------------------------------
+  const clock = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const seconds = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat([], { weekday: "short", day: "numeric", month: "short" });
+  const full = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "long" });
+
+  Berth.duration = function (totalSeconds) {
+    const whole = Math.max(0, Math.round(totalSeconds));
+    if (whole < 60) { return `${whole}${NBSP}s`; }
+    const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "m"]];
+    const first = parts.findIndex(([count]) => count > 0);
+    return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => `${count}${NBSP}${unit}`).join(NBSP);
+  };
+  Berth.preciseDuration = function (totalSeconds) {
+    const whole = Math.max(0, Math.round(totalSeconds));
+    return whole < 60 ? `${whole}${NBSP}s` : whole < 3600 ? `${Math.floor(whole / 60)}${NBSP}m${NBSP}${whole % 60}${NBSP}s` : Berth.duration(whole);
+  };
+  Berth.clock = (date) => seconds.format(date);
+  const zone = () => new Intl.DateTimeFormat([], { timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
+  Berth.clockWithZone = (date) => `${seconds.format(date)} ${zone()}`;
+
+  function sameDay(one, other) { return one.toDateString() === other.toDateString(); }
+  function printed(at, form, now) {
+    if (form === "age") { return `${Berth.duration((now - at) / 1000)} ago`; }
+    if (form === "clock-s") { return sameDay(at, now) ? seconds.format(at) : `${day.format(at)}, ${seconds.format(at)}`; }
+    if (form === "clock") { return sameDay(at, now) ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`; }
+    return `${day.format(at)}${at.getFullYear() === now.getFullYear() ? "" : " " + at.getFullYear()}, ${clock.format(at)}`;
+  }
+  function printTimes(root, onlyAges) {
+    const now = new Date();
+    root.querySelectorAll(onlyAges ? 'time[data-format="age"]' : "time[data-format]").forEach((element) => {
+      const at = new Date(element.dateTime);
+      if (Number.isNaN(at.getTime())) { return; }
+      element.textContent = printed(at, element.dataset.format, now);
+      if (!onlyAges) { element.title = full.format(at); }
+    });
+  }
+
+  // ---- fragments ---------------------------------------------------------------------------------------------
+  // Swaps an element's inside and keeps what the reader did there: opened details, checked rows, focus, scroll.
+  Berth.swap = function (element, html) {
+    const open = new Set([...element.querySelectorAll("details[open][id]")].map((details) => details.id));
+    const checked = new Set([...element.querySelectorAll(".b-row-check:checked")].map((box) => box.value));
+    const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
+    const scrolled = [...element.querySelectorAll(".b-table-wrap")].map((wrap) => wrap.scrollLeft);
+    element.innerHTML = html;
+    open.forEach((id) => { const details = document.getElementById(id); if (details) { details.open = true; } });
+    element.querySelectorAll(".b-row-check").forEach((box) => { box.checked = checked.has(box.value); });
+    element.querySelectorAll(".b-table-wrap").forEach((wrap, place) => { wrap.scrollLeft = scrolled[place] || 0; });
+    if (focused && document.getElementById(focused)) { document.getElementById(focused).focus({ preventScroll: true }); }
+    if (window.htmx) { window.htmx.process(element); }
+    Berth.enhance(element);
+  };
+  Berth.enhance = function (root) {
+    printTimes(root, false);
+    document.dispatchEvent(new CustomEvent("berth:enhance", { detail: { root } }));
+  };
+
+  // ---- a short word to the reader ----------------------------------------------------------------------------
+  Berth.toast = function (text, level) {
+    const toast = document.createElement("div");
+    toast.className = "b-message";
+    toast.dataset.level = level || "info";
+    toast.textContent = text;
+    document.querySelector("[data-toasts]").append(toast);
+    setTimeout(() => toast.remove(), level === "error" ? 10000 : 4000);
+  };
+
+  // ---- actions by data attributes ----------------------------------------------------------------------------
+  function copy(button) {
+    const source = document.querySelector(button.dataset.copyFrom);
+    const done = () => Berth.toast("Copied.", "success");
+    const failed = () => Berth.toast("The browser does not allow copying here: select the text and copy it.", "error");
+    if (!navigator.clipboard) { failed(); return; }
+    navigator.clipboard.writeText(source.textContent).then(done, failed);
+  }
+  const ACTIONS = {
+    theme: () => window.BerthTheme.toggle(),
+    reload: () => window.location.reload(),
+    retry: () => document.dispatchEvent(new CustomEvent("berth:retry")),
+    dismiss: (button) => button.closest(".b-message").remove(),
+    copy,
+  };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-action]");
+    if (button && ACTIONS[button.dataset.action]) { ACTIONS[button.dataset.action](button); }
+    document.querySelectorAll("details[data-menu][open]").forEach((menu) => { if (!menu.contains(event.target)) { menu.open = false; } });
+  });
+  document.addEventListener("submit", (event) => {
+    const question = (event.submitter && event.submitter.dataset.confirm) || event.target.dataset.confirm;
+    if (question && !window.confirm(question)) { event.preventDefault(); }
+  });
+
+  // ---- tabs --------------------------------------------------------------------------------------------------
+  function chooseTab(tab) {
+    tab.closest("[role=tablist]").querySelectorAll("[role=tab]").forEach((other) => {
+      const chosen = other === tab;
+      other.setAttribute("aria-selected", String(chosen));
+      other.tabIndex = chosen ? 0 : -1;
+      document.getElementById(other.getAttribute("aria-controls")).hidden = !chosen;
+    });
+  }
+  document.addEventListener("click", (event) => {
+    const tab = event.target.closest("[role=tab]");
+    if (tab) { chooseTab(tab); Berth.tab = tab.id; }
+  });
+  document.addEventListener("berth:enhance", () => {
+    const tab = Berth.tab && document.getElementById(Berth.tab);
+    if (tab) { chooseTab(tab); }
+  });
+
+  // ---- keyboard ----------------------------------------------------------------------------------------------
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable;
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      const search = document.querySelector("[data-search]");
+      if (search) { event.preventDefault(); search.focus(); search.select(); }
+    }
+    if (event.key === "Escape") { document.querySelectorAll("details[data-menu][open]").forEach((menu) => { menu.open = false; }); }
+    if (event.target.getAttribute("role") === "tab" && (event.key === "ArrowLeft" || event.key === "ArrowRight")) {
+      const tabs = [...event.target.closest("[role=tablist]").querySelectorAll("[role=tab]")];
+      const next = tabs[(tabs.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : tabs.length - 1)) % tabs.length];
+      chooseTab(next); next.focus(); Berth.tab = next.id;
+    }
+  });
+
+  document.addEventListener("htmx:afterSettle", (event) => Berth.enhance(event.target));
+  document.addEventListener("htmx:responseError", (event) => Berth.toast(`The server answered ${event.detail.xhr.status}. Nothing was changed.`, "error"));
+  document.addEventListener("htmx:sendError", () => Berth.toast("The server cannot be reached. Try again.", "error"));
+  setInterval(() => printTimes(document, true), 1000);
+  Berth.enhance(document);
+})();

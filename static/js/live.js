@@ -1,0 +1,146 @@
+// One WebSocket for the page. An event refetches the fragments that its topic touches, at most once a second each; a gap in a
+// stream's numbers refetches them all; ten seconds without a heartbeat mark the page as stale until one comes again.
+(function () {
+  "use strict";
+  const Berth = window.Berth;
+  const root = document.documentElement;
+  const REFETCH_MS = 1000;
+  const STALE_MS = 10000;
+  const LONGEST_RETRY_S = 30;
+  const streams = document.body.dataset.liveStreams.split(" ");
+  const last = JSON.parse(document.body.dataset.liveNumbers || "{}");
+  let socket = null;
+  let heardAt = Date.now(); // of the last heartbeat or event, on this machine's clock
+  let figuresAt = new Date(); // when what is shown was true
+  let retryAt = 0;
+  let attempts = 0;
+
+  // ---- refetching --------------------------------------------------------------------------------------------
+  const pending = new Map(); // element -> timer
+  const fetchedAt = new WeakMap();
+
+  function fragmentUrl(element) {
+    const url = new URL(element.dataset.fragmentUrl, window.location.href);
+    if (element.dataset.fragmentName) { url.searchParams.set("fragment", element.dataset.fragmentName); }
+    return url;
+  }
+  function busy(element) { // a menu opened or a field typed in must not vanish under the reader
+    const active = document.activeElement;
+    return element.querySelector("details[data-menu][open]") !== null || (element.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName) && active.type !== "checkbox");
+  }
+  async function refetch(element) {
+    pending.delete(element);
+    if (!element.isConnected) { return; }
+    if (busy(element)) { schedule(element); return; }
+    fetchedAt.set(element, Date.now());
+    if (element.dataset.figureUrl) { document.dispatchEvent(new CustomEvent("berth:figure", { detail: { element } })); return; }
+    try {
+      const answer = await fetch(fragmentUrl(element), { headers: { "HX-Request": "true", "X-Requested-With": "fetch" }, credentials: "same-origin" });
+      if (answer.redirected || answer.status === 401 || answer.status === 403) { window.location.reload(); return; } // the sign-in ran out
+      if (answer.ok) { Berth.swap(element, await answer.text()); }
+    } catch (unreachable) {
+      // The socket notices the same fault and says so; its reconnection refetches everything.
+    }
+  }
+  function schedule(element) {
+    if (pending.has(element)) { return; }
+    const wait = Math.max(50, (fetchedAt.get(element) || 0) + REFETCH_MS - Date.now());
+    pending.set(element, setTimeout(refetch, wait, element));
+  }
+  function refetchFor(topic) {
+    document.querySelectorAll("[data-live-topics]").forEach((element) => {
+      if (topic === null || element.dataset.liveTopics.split(" ").includes(topic)) { schedule(element); }
+    });
+  }
+  function refetchAll() {
+    refetchFor(null);
+    document.dispatchEvent(new CustomEvent("berth:resync"));
+  }
+
+  // ---- messages ----------------------------------------------------------------------------------------------
+  function onEvent(message) {
+    const gap = message.stream in last && message.number > last[message.stream] + 1;
+    const old = message.stream in last && message.number <= last[message.stream];
+    if (old) { return; }
+    last[message.stream] = message.number;
+    figuresAt = new Date();
+    document.dispatchEvent(new CustomEvent("berth:event", { detail: message }));
+    if (gap) { refetchAll(); } else { refetchFor(message.topic); }
+  }
+  function onHeartbeat(message) {
+    let missed = false;
+    for (const [stream, number] of Object.entries(message.numbers || {})) {
+      if (stream in last && number !== last[stream]) { missed = true; } // also when the numbering began anew
+      last[stream] = number;
+    }
+    figuresAt = new Date(message.at || Date.now());
+    if (missed) { refetchAll(); }
+  }
+  function onMessage(raw) {
+    const message = JSON.parse(raw.data);
+    heardAt = Date.now();
+    if (message.type === "event") { onEvent(message); }
+    if (message.type === "heartbeat") { onHeartbeat(message); }
+    if (root.dataset.live === "stale") { becomeLive(); } else if (attempts > 0) { refetchAll(); }
+    attempts = 0; // only a message proves that the connection works: an open that closes at once must not retry in a hurry
+    showClock();
+  }
+
+  // ---- connection --------------------------------------------------------------------------------------------
+  function connect() {
+    retryAt = 0;
+    const scheme = window.location.protocol === "https:" ? "wss:" : "ws:";
+    const opened = new WebSocket(`${scheme}//${window.location.host}${document.body.dataset.liveUrl}`);
+    socket = opened;
+    opened.addEventListener("open", () => {
+      opened.send(JSON.stringify({ type: "follow", streams }));
+    });
+    opened.addEventListener("message", onMessage);
+    opened.addEventListener("close", () => { if (socket === opened) { retryLater(); } });
+  }
+  function retryLater() {
+    socket = null;
+    attempts += 1;
+    const wait = Math.min(LONGEST_RETRY_S, 2 ** Math.min(attempts - 1, 5)) * (0.75 + Math.random() / 2); // spread, so that pages do not return all at once
+    retryAt = Date.now() + wait * 1000;
+  }
+  function retryNow() {
+    if (socket) { const old = socket; socket = null; old.close(); }
+    attempts += 1;
+    connect();
+  }
+
+  // ---- what the reader sees ----------------------------------------------------------------------------------
+  const find = (selector) => document.querySelector(selector);
+  function showClock() {
+    document.querySelectorAll("[data-live-clock]").forEach((element) => { element.textContent = Berth.clockWithZone(figuresAt); });
+  }
+  function becomeStale() {
+    root.dataset.live = "stale";
+    find("[data-stale-bar]").hidden = false;
+    find("[data-stale-since]").textContent = Berth.clock(figuresAt);
+    document.dispatchEvent(new CustomEvent("berth:theme")); // plots fade with the rest
+  }
+  function becomeLive() {
+    root.dataset.live = "on";
+    find("[data-stale-bar]").hidden = true;
+    document.dispatchEvent(new CustomEvent("berth:theme"));
+    refetchAll();
+  }
+  function tick() {
+    if (retryAt && Date.now() >= retryAt) { connect(); }
+    if (Date.now() - heardAt > STALE_MS && root.dataset.live !== "stale") { becomeStale(); }
+    if (root.dataset.live !== "stale") { return; }
+    find("[data-live-age]").textContent = Berth.preciseDuration((Date.now() - figuresAt) / 1000);
+    const left = Math.ceil((retryAt - Date.now()) / 1000);
+    find("[data-stale-retry]").textContent = retryAt ? `Retry in ${Math.max(0, left)}\u00a0s.` : "Trying now.";
+    if (!retryAt && socket && socket.readyState === WebSocket.OPEN && Date.now() - heardAt > 2 * STALE_MS) { heardAt = Date.now() - STALE_MS - 1; retryNow(); } // open, but mute
+  }
+
+  document.addEventListener("berth:retry", retryNow);
+  window.addEventListener("pagehide", () => { if (socket) { const old = socket; socket = null; old.close(); } });
+  window.addEventListener("pageshow", (event) => { if (event.persisted) { retryNow(); } });
+  showClock();
+  connect();
+  setInterval(tick, 1000);
+})();

@@ -1,0 +1,71 @@
+"""The policy settings' page: every knob with its documentation; a change is audited, a bad value changes nothing."""
+
+import pytest
+from django.urls import reverse
+
+from portal.rounds.admin_policy import value_shown
+from portal.rounds.knobs import KNOBS, knobs_current
+from portal.rounds.services import settings_update
+from portal.tenants.models import AuditEvent
+
+URL = reverse("admin:rounds_operatorsetting_changelist")
+
+
+def form(**changes):
+    return {name: value_shown(value) for name, value in knobs_current().items()} | changes
+
+
+def test_each_knob_is_there_with_its_meaning(console):
+    page = console.get(URL).content.decode()
+    for knob in KNOBS:
+        assert f'name="{knob.name}"' in page
+        assert knob.meaning.split(";")[0].split("'")[0].split("=")[0] in page
+
+
+def test_saving_what_is_shown_changes_nothing(console):
+    assert console.post(URL, form()).status_code == 302
+    assert not AuditEvent.objects.filter(action="setting.change").exists()
+
+
+def test_changes_are_in_force_and_in_the_trail(console, operator):
+    console.post(URL, form(tick_s="5", gap="0.02", policy="fifo"))
+    assert (knobs_current()["tick_s"], knobs_current()["gap"], knobs_current()["policy"]) == (5.0, 0.02, "fifo")
+    events = AuditEvent.objects.filter(action="setting.change")
+    assert {event.target for event in events} == {"setting:tick_s", "setting:gap", "setting:policy"}
+    assert {event.actor for event in events} == {operator}
+    assert "by olga" in console.get(URL).content.decode()
+    console.post(URL, form(gap=""))
+    assert knobs_current()["gap"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tick_s", "0"),
+        ("tick_s", "nan"),
+        ("tick_s", ""),
+        ("lambda", "x"),
+        ("r_num", "2.5"),
+        ("policy", "luck"),
+        ("gap", "-1"),
+    ],
+)
+def test_a_bad_value_names_its_field_and_changes_nothing(name, value, console):
+    page = console.post(URL, form(raqlr_hours="3") | {name: value})
+    assert page.status_code == 400
+    assert list(page.context["form"].errors) == [name]
+    assert knobs_current()["raqlr_hours"] == 6
+    assert not AuditEvent.objects.filter(action="setting.change").exists()
+
+
+def test_reset_sets_one_back_only(console, operator):
+    settings_update(actor=operator, tick_s=5, raqlr_hours=3)
+    console.post(URL, {"reset": "tick_s"})
+    assert (knobs_current()["tick_s"], knobs_current()["raqlr_hours"]) == (30, 3)
+    assert console.post(URL, {"reset": "nonsense"}).status_code == 400
+
+
+def test_nobody_else_may(console, member):
+    console.force_login(member)
+    assert console.post(URL, form(tick_s="5")).status_code == 302
+    assert knobs_current()["tick_s"] == 30

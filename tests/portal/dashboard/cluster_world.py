@@ -1,0 +1,106 @@
+"""A cluster with jobs of two tenants, made through services as users, agents and beat would, and six readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.test import Client
+
+from portal.cluster.models import Node
+from portal.cluster.services import join_token_create, node_register
+from portal.jobs.models import Allocation, Job
+from portal.jobs.services import job_submit, report_apply
+from portal.rounds.services import planning_run
+from portal.tenants.services import membership_add, tenant_create, user_create
+
+PASSWORD = "correct horse battery"
+READERS = ("owner", "teammate", "outsider", "operator", "anonymous")
+PLAIN_STATIC = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+
+def inventory(name, *, gpus=8, gpu_type="A100", cores=64):
+    return {
+        "name": name, "address": "127.0.0.1", "boot_id": f"boot-{name}", "agent_version": "1", "virtual": True,
+        "single_account": True, "trusts_tenants": True, "gpu_type": gpu_type if gpus else None,
+        "gpus": [{"index": i, "uuid": f"GPU-{name}-{i}", "memory_mib": 81920} for i in range(gpus)],
+        "cores": cores, "memory_mib": 262144, "storage_domain": None,
+    }  # fmt: skip
+
+
+@dataclass
+class World:
+    users: dict = field(default_factory=dict)
+    tenants: dict = field(default_factory=dict)
+
+    def client(self, reader):
+        client = Client()
+        if reader != "anonymous":
+            client.force_login(self.users[reader], backend="django.contrib.auth.backends.ModelBackend")
+        return client
+
+    def get(self, reader, path, **query):
+        return self.client(reader).get(path, query)
+
+    def node(self, name, **more):
+        _, secret = join_token_create(actor=None)
+        return node_register(join_secret=secret, inventory=inventory(name, **more))[0]
+
+    def submit(self, reader, name, **description):
+        return job_submit(user=self.users[reader], description={"name": name, "command": "true", **description})
+
+    def run(self):
+        """Plan, and let every agent report its parts as running. Returns the planning."""
+        planning = planning_run()
+        for node in Node.objects.all():
+            parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
+            keys = [{"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
+            reports = [
+                {**key, "sequence": place, "state": state, "pid": 4711}
+                for part, key in zip(parts, keys, strict=True)
+                if part.state != "running"
+                for place, state in ((1, "prepared"), (2, "running"))
+            ]
+            report_apply(node=node, reports=reports, holding=keys)
+        return planning
+
+    def end(self, job):
+        """The agent reports that a running job of one node has ended well."""
+        part = Allocation.objects.select_related("attempt", "node").get(attempt__job=job, released_at=None)
+        key = {"attempt": part.attempt_id, "epoch": part.attempt.epoch, "rank": part.rank}
+        others = Allocation.objects.filter(node=part.node, released_at=None).exclude(pk=part.pk)
+        holding = [
+            {"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank}
+            for p in others.select_related("attempt")
+        ]
+        report = {**key, "sequence": 9, "state": "ended", "exit_code": 0, "reason": "exit"}
+        report_apply(node=part.node, reports=[report], holding=holding)
+
+    def job(self, name):
+        return Job.objects.get(name=name)
+
+    def array(self, name):
+        return Job.objects.get(name=name, array=None)
+
+
+def people(world):
+    """vision: owner and teammate; speech: outsider; an operator of neither."""
+    for tenant in ("vision", "speech"):
+        world.tenants[tenant] = tenant_create(name=tenant, actor=None)
+    for name, tenant in (("owner", "vision"), ("teammate", "vision"), ("outsider", "speech"), ("operator", None)):
+        world.users[name] = user_create(username=name, password=PASSWORD, is_operator=tenant is None)
+        if tenant:
+            membership_add(user=world.users[name], tenant=world.tenants[tenant], actor=None)
+    return world
+
+
+def grow(world, *, nodes, jobs):
+    """Add nodes of 8 GPUs and jobs of both tenants, some of which must wait."""
+    for _ in range(nodes):
+        world.node(f"n{Node.objects.count():03}")
+    for place in range(jobs):
+        world.submit(("owner", "outsider")[place % 2], f"job-{place:03}", gpus=[4], expected_duration_s=60)
+    world.run()
+    return world

@@ -1,0 +1,153 @@
+"""The `berth` script itself: verbs, stamps, and the sentence for each thing that is missing."""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from portal.launch.layout import SOURCE
+
+SCRIPT = SOURCE / "berth"
+
+
+@pytest.fixture
+def berth(tmp_path, monkeypatch):
+    """The script as a module, in an empty clone of its own."""
+    loader = importlib.machinery.SourceFileLoader("berth_script", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("berth_script", loader))
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "berth-stamp.json")
+    (tmp_path / "requirements.txt").write_text("one\n")
+    (tmp_path / "requirements-dev.txt").write_text("-r requirements.txt\ntwo\n")
+    return module
+
+
+@pytest.fixture
+def installs(berth, monkeypatch):
+    """Instead of the network: what would have been installed, in order."""
+    done = []
+
+    def make_venv():
+        berth.PYTHON.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy("/bin/true", berth.PYTHON)
+        done.append("venv")
+
+    monkeypatch.setattr(berth, "make_venv", make_venv)
+    monkeypatch.setattr(berth, "install", done.append)
+    return done
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_help():
+    done = run("help")
+    assert done.returncode == 0
+    assert "./berth COMMAND" in done.stdout
+
+
+def test_no_command_is_a_usage_error():
+    assert run().returncode == 2
+
+
+def test_a_command_that_is_none():
+    done = run("frobnicate", "--x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "berth: no such command: frobnicate (./berth help lists them)\n"
+
+
+def test_a_second_call_installs_nothing(berth, installs):
+    berth.venv_ensure("requirements.txt")
+    berth.venv_ensure("requirements.txt")
+    assert installs == ["venv", "requirements.txt"]
+
+
+def test_the_development_requirements_include_the_others(berth, installs):
+    berth.venv_ensure("requirements-dev.txt")
+    berth.venv_ensure("requirements.txt")
+    assert installs == ["venv", "requirements-dev.txt"]
+
+
+def test_a_changed_requirement_installs_again_in_the_same_venv(berth, installs):
+    berth.venv_ensure("requirements-dev.txt")
+    (berth.HERE / "requirements.txt").write_text("another\n")
+    berth.venv_ensure("requirements-dev.txt")
+    assert installs == ["venv", "requirements-dev.txt", "requirements-dev.txt"]
+
+
+@pytest.mark.parametrize("change", [{"python": [3, 10]}, {"directory": "/moved/.venv"}])
+def test_another_python_or_a_moved_clone_makes_the_venv_anew(berth, installs, change):
+    berth.venv_ensure("requirements.txt")
+    berth.STAMP.write_text(json.dumps(json.loads(berth.STAMP.read_text()) | change))
+    berth.venv_ensure("requirements.txt")
+    assert installs == ["venv", "requirements.txt"] * 2
+
+
+def test_an_install_that_was_cut_off_is_done_again(berth, installs, monkeypatch):
+    monkeypatch.setattr(berth, "install", lambda _name: (_ for _ in ()).throw(berth.Refusal("cut off")))
+    with pytest.raises(berth.Refusal):
+        berth.venv_ensure("requirements.txt")
+    monkeypatch.setattr(berth, "install", installs.append)
+    berth.venv_ensure("requirements.txt")
+    assert installs == ["venv", "venv", "requirements.txt"]
+
+
+def test_too_little_disk(berth, monkeypatch):
+    monkeypatch.setattr(berth.shutil, "disk_usage", lambda _path: SimpleNamespace(free=287 * 2**20))
+    with pytest.raises(berth.Refusal, match=r"Only 287 MiB are free.*1536 MiB"):
+        berth.venv_ensure("requirements.txt")
+
+
+def test_a_clone_that_cannot_be_written(berth, monkeypatch):
+    monkeypatch.setattr(berth.os, "access", lambda _path, mode: mode != os.W_OK)
+    with pytest.raises(berth.Refusal, match="cannot be written by this user"):
+        berth.venv_ensure("requirements.txt")
+
+
+def test_no_ensurepip(berth, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(berth.Refusal, match="apt install python3-venv"):
+        berth.make_venv()
+
+
+def test_pip_failing_gives_its_first_error(berth, tmp_path):
+    berth.PYTHON.parent.mkdir(parents=True)
+    berth.PYTHON.write_text("#!/bin/sh\necho Collecting x\necho 'ERROR: no network today'\nexit 1\n")
+    berth.PYTHON.chmod(0o755)
+    with pytest.raises(berth.Refusal, match=r"requirements\.txt failed: ERROR: no network today"):
+        berth.install("requirements.txt")
+    assert "no network today" in (tmp_path / ".venv" / "pip.log").read_text()
+
+
+def test_a_python_that_is_too_new_hands_over_to_one_that_does(berth, monkeypatch):
+    handed = []
+    monkeypatch.setattr(berth.sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(berth.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
+    monkeypatch.setattr(berth.os, "execv", lambda path, _argv: handed.append(path))
+    monkeypatch.delenv("BERTH_PYTHON_TRIED", raising=False)
+    with pytest.raises(berth.Refusal):
+        berth.find_python()
+    monkeypatch.delenv("BERTH_PYTHON_TRIED")
+    assert handed == ["/opt/python3.12"]
+
+
+def test_no_python_that_does(berth, monkeypatch):
+    monkeypatch.setattr(berth.sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(berth.shutil, "which", lambda _name: None)
+    with pytest.raises(berth.Refusal, match=r"needs Python 3\.11, 3\.12 or 3\.13, and this is 3\.9.*apt install"):
+        berth.find_python()
+
+
+def test_node_without_a_portal(berth):
+    with pytest.raises(berth.Refusal, match="--join URL"):
+        berth.node(["--token", "x"])

@@ -1,0 +1,106 @@
+"""Each thing that can be wrong before the start is one sentence with its remedy."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from portal.launch import preflight
+from portal.launch.broker import free_port
+from portal.launch.errors import LaunchError
+from portal.launch.layout import Layout
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+def test_pythons_that_do(version):
+    preflight.check_python(version)
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7)])
+def test_pythons_that_do_not(version):
+    with pytest.raises(LaunchError, match=rf"Python {version[0]}\.{version[1]}.*apt install"):
+        preflight.check_python(version)
+
+
+def test_a_taken_port_is_named_with_a_way_out():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(LaunchError, match=rf"Port {port} on 127\.0\.0\.1 is taken.*--port"):
+            preflight.check_port("127.0.0.1", port)
+
+
+def test_a_free_port_passes():
+    preflight.check_port("127.0.0.1", free_port())
+
+
+def test_a_port_that_served_a_moment_ago_passes():
+    """Connections in TIME_WAIT must not keep the second `up` from starting."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = server.getsockname()
+        with socket.create_connection(address):
+            connection, _ = server.accept()
+            connection.close()
+    preflight.check_port(*address)
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_no_port(port):
+    with pytest.raises(LaunchError, match="from 1 to 65535"):
+        preflight.check_port("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
+def test_a_host_that_is_not_this_machine(host):
+    with pytest.raises(LaunchError, match=host):
+        preflight.check_port(host, free_port())
+
+
+def test_too_little_disk(tmp_path):
+    with pytest.raises(LaunchError, match=r"MiB are free.*--data DIR"):
+        preflight.check_disk(tmp_path, needed_mib=10**9)
+    preflight.check_disk(tmp_path, needed_mib=1)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("0.0.0.0", False),
+     ("192.0.2.1", False), ("gpu.example", False), ("localhost.evil.example", False)],
+)  # fmt: skip
+def test_is_loopback(host, loopback):
+    assert preflight.is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tls_cert": Path("/c")}, "go together"),
+        ({"insecure": True}, "loopback"),
+        ({"host": "0.0.0.0", "insecure": True, "tls_cert": Path("/c"), "tls_key": Path("/k")}, "contradicts"),
+        ({"tls_cert": Path("/nonexistent"), "tls_key": Path("/nonexistent")}, "--tls-cert /nonexistent cannot be read"),
+    ],
+)
+def test_flags_that_contradict(changes, words):
+    values = {"host": "127.0.0.1", "insecure": False, "tls_cert": None, "tls_key": None}
+    with pytest.raises(LaunchError, match=words):
+        preflight.check_transport(**(values | changes))
+
+
+def test_plain_http_off_loopback_with_insecure_passes():
+    preflight.check_transport(host="0.0.0.0", insecure=True, tls_cert=None, tls_key=None)
+
+
+def test_a_data_directory_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LaunchError, match=r"cannot be written.*--data DIR"):
+        Layout.at(tmp_path / "file" / "data").prepare()
+
+
+def test_the_data_directory_is_its_owners_alone(tmp_path):
+    layout = Layout.at(tmp_path / "a" / "b")
+    layout.prepare()
+    assert {path.stat().st_mode & 0o777 for path in (layout.root, layout.run, layout.logs)} == {0o700}

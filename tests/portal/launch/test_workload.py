@@ -1,0 +1,47 @@
+"""The demo's jobs are valid, of every kind, and fit two cores for about ten minutes."""
+
+from collections import Counter
+
+import pytest
+
+from portal.jobs.description import description_parse
+from portal.launch.programs import DEMO_NODES
+from portal.launch.workload import TENANTS, TRAININGS, workload
+
+JOBS = list(workload())
+CORE_S_PER_STEP = 0.0016  # one process's step of the training, measured on one core of a server
+
+
+@pytest.mark.parametrize(("tenant", "user", "description"), JOBS)
+def test_each_is_valid(tenant, user, description):
+    assert user in TENANTS[tenant][1]
+    parsed = description_parse(description)
+    program = parsed.command.split()[1]
+    assert program in parsed.files
+
+
+def test_there_are_enough_of_every_kind():
+    assert len(JOBS) >= 24
+    assert set(Counter(tenant for tenant, _, _ in JOBS)) == set(TENANTS)
+    assert {job["category"] for _, _, job in JOBS} == {"cv", "nlp", "speech", "cpu"}
+    largest = max(node.gpus for node in DEMO_NODES)
+    sizes = [description_parse(job).gpus for _, _, job in JOBS]
+    assert any(min(each) > largest for each in sizes), "one needs several nodes"
+    assert any(len(each) > 1 for each in sizes), "some are elastic"
+    assert any("array" in job for _, _, job in JOBS)
+
+
+def test_each_fits_the_demo_cluster():
+    total = {
+        gpu_type: sum(n.gpus for n in DEMO_NODES if n.gpu_type == gpu_type) for gpu_type in ("A100 80 GB", "RTX 3090")
+    }
+    for _, _, job in JOBS:
+        parsed = description_parse(job)
+        assert min(parsed.gpus) <= max(total[name] for name in parsed.gpu_types or total), job["name"]
+
+
+def test_the_trainings_fit_two_cores_for_about_ten_minutes():
+    """Between the smallest and the largest sizes the planning may choose."""
+    least = len(TENANTS) * sum(min(gpus) * steps for gpus, steps in TRAININGS) * CORE_S_PER_STEP
+    most = len(TENANTS) * sum(max(gpus) * steps for gpus, steps in TRAININGS) * CORE_S_PER_STEP
+    assert 300 < least < most < 2 * 600

@@ -1,0 +1,135 @@
+"""Short spellings for clusters, queues and plans, and the invariants every plan must keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from scheduler.model import ClusterState, Job, Node, Piece, Plan, Running
+from scheduler.planning import plan
+from scheduler.policy import Parameters
+
+NOW_S = 1_000_000.0
+
+
+def node(number, gpus=8, *, gpu_type="a100", cores=32, memory_mib=256_000, idle=None, idle_cores=None, **more):
+    """A node named n<number>; `idle` and `idle_cores` count what is idle (default: everything)."""
+    idle = gpus if idle is None else idle
+    idle_cores = cores if idle_cores is None else idle_cores
+    return Node(
+        **{
+            "id": number,
+            "name": f"n{number}",
+            "gpu_type": gpu_type if gpus else None,
+            "gpus_total": gpus,
+            "idle_gpus": tuple(range(gpus - idle, gpus)) if gpus >= idle >= 0 else (),
+            "cores_total": cores,
+            "idle_cores": tuple(range(cores - idle_cores, cores)) if cores >= idle_cores >= 0 else (),
+            "memory_total_mib": memory_mib,
+            "idle_memory_mib": memory_mib,
+        }
+        | more
+    )
+
+
+def job(number, *requirement, tenant=1, wait_s=60.0, age_s=600.0, cores=1, **more):
+    """A job of `requirement` GPUs (none = a CPU job), submitted in the order of its number."""
+    return Job(
+        **{
+            "id": number,
+            "tenant": tenant,
+            "requirement": requirement or (0,),
+            "submitted_s": float(number),
+            "wait_s": wait_s,
+            "age_s": age_s,
+            "cores": cores,
+        }
+        | more
+    )
+
+
+def running(number, tenant, node, gpus=0, cores=0):
+    """A live attempt; the ids it holds do not matter for quotas and figures."""
+    return Running(number, tenant, (Piece(node, tuple(range(gpus)), tuple(range(cores)), 0),))
+
+
+def ticking(step_s=0.0):
+    """A clock that moves `step_s` at each reading."""
+    readings = count()
+    return lambda: next(readings) * step_s
+
+
+def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenants=(), gpu_speeds=None, **parameters):
+    """A plan with the given knobs (`lambda_` for lambda), its invariants checked."""
+    state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
+    if "history" in parameters:
+        state = replace(state, history=parameters.pop("history"))
+    knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
+    made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking())
+    check_invariants(made, state)
+    return made
+
+
+def check_invariants(made: Plan, state: ClusterState) -> None:
+    """Feasible node by node, distinct GPUs and cores, one accepted size a job, quotas, one decision a job, JSON."""
+    made.as_json()
+    assert Counter(decision.job for decision in made.decisions) == Counter(job.id for job in state.jobs)
+    jobs, nodes = {job.id: job for job in state.jobs}, {node.id: node for node in state.nodes}
+    gpus, cores, memory = Counter(), Counter(), Counter()
+    assert len({placement.job for placement in made.placements}) == len(made.placements)
+    for placement in made.placements:
+        asked = jobs[placement.job]
+        assert placement.gpus in asked.requirement
+        assert placement.cores >= asked.min_cores
+        assert sum(piece.memory_mib for piece in placement.pieces) >= asked.memory_mib
+        for piece in placement.pieces:
+            host = nodes[piece.node]
+            assert host.schedulable
+            assert not asked.gpu_types or asked.is_cpu or host.gpu_type in asked.gpu_types
+            assert asked.checkpoint_domain in {None, host.domain}
+            gpus.update((piece.node, index) for index in piece.gpus)
+            cores.update((piece.node, core) for core in piece.cores)
+            memory[piece.node] += piece.memory_mib
+            assert set(piece.gpus) <= set(host.idle_gpus)
+            assert set(piece.cores) <= set(host.idle_cores)
+    assert all(times == 1 for times in (gpus | cores).values())
+    assert all(used <= nodes[number].idle_memory_mib for number, used in memory.items())
+    _check_tenants(made, state, jobs)
+    for decision in made.decisions:
+        assert (decision.placement is None) == (decision.reason is not None)
+
+
+def _check_tenants(made, state, jobs):
+    held, there = Counter(), {node.id: set(node.tenants) for node in state.nodes}
+    for live in state.running:
+        held[live.tenant, "gpus"] += sum(len(piece.gpus) for piece in live.pieces)
+        held[live.tenant, "cores"] += sum(len(piece.cores) for piece in live.pieces)
+    before = held.copy()
+    for placement in made.placements:
+        tenant = jobs[placement.job].tenant
+        held[tenant, "gpus"] += placement.gpus
+        held[tenant, "cores"] += placement.cores
+        for piece in placement.pieces:
+            there[piece.node].add(tenant)
+    for tenant in state.tenants:
+        for what, quota in (("gpus", tenant.gpu_quota), ("cores", tenant.core_quota)):
+            assert quota is None or held[tenant.id, what] <= max(quota, before[tenant.id, what])
+    for host in state.nodes:
+        assert not host.exclusive_tenant or there[host.id] == set(host.tenants) or len(there[host.id]) == 1
+
+
+def decisions_of(made):
+    return {decision.job: decision for decision in made.decisions}
+
+
+def where(made):
+    """{job: {node: GPUs}} of what was placed."""
+    return {p.job: {piece.node: len(piece.gpus) for piece in p.pieces} for p in made.placements}
+
+
+def why(made):
+    """{job: reason} of what was not."""
+    return {decision.job: str(decision.reason) for decision in made.decisions if decision.reason}

@@ -1,0 +1,36 @@
+"""Throughput layers, asked top-down (algorithms.md section 2)."""
+
+import pytest
+
+from scheduler.errors import InvalidJob
+from scheduler.estimator.layers import AssumedLayer, Estimate, Estimator
+from tests.scheduler.builders import job, node
+
+
+class Knows:
+    def __init__(self, known):
+        self.known = known
+
+    def per_gpu(self, job, node, gpus, nodes):
+        return Estimate(self.known[node.id], "entity", in_samples=True) if node.id in self.known else None
+
+    def sensitivity(self, job):
+        return None
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_assumed_is_speed_times_r_to_the_minus_a_tenth(gpus):
+    estimate = AssumedLayer({"a100": 1.5}).per_gpu(job(1, gpus), node(1), gpus, 1)
+    assert estimate == Estimate(1.5 * gpus**-0.1, "assumed", in_samples=False)
+
+
+def test_the_first_layer_that_knows_answers():
+    estimator = Estimator((Knows({1: 42.0}), AssumedLayer({})))
+    assert estimator.per_gpu(job(1, 1), node(1), 1, 1).source == "entity"
+    assert estimator.per_gpu(job(1, 1), node(2), 1, 1).source == "assumed"
+    assert estimator.sensitivity(job(1, 1)) == float("inf")
+
+
+def test_no_layer_knows():
+    with pytest.raises(InvalidJob, match="job 3: no throughput known on n2"):
+        Estimator((Knows({}),)).per_gpu(job(3, 1), node(2), 1, 1)

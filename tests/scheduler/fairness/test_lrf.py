@@ -1,0 +1,68 @@
+"""Latency ratio and age (Hops eq. 6-9; algorithms.md section 3)."""
+
+import math
+
+import pytest
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness.lrf import age_from_samples, age_of, latency_ratio
+from scheduler.model import RunHistory
+from tests.scheduler.builders import job
+
+PAST = RunHistory(
+    declared_ratio={1: 1.5, 2: 0.01, 3: 40.0, 77: 2.0},
+    tenant_category_s={(1, "cv"): 500.0},
+    category_s={"cv": 700.0, "nlp": 900.0},
+    cluster_s=1100.0,
+)
+
+
+def test_the_papers_example_a_job_of_ten_minutes_that_waits_an_hour():
+    assert latency_ratio(3600, 600) == 6
+    assert latency_ratio(3600, 36_000) == 0.1
+
+
+def test_equation_9():
+    """6 of 8 GPUs are a, 2 are b: age = 0.75 * 1200 / (2 * 3) + 0.25 * 1200 / (1 * 3)."""
+    asked = job(1, 2, 4, total_samples=1200.0)
+    assert age_from_samples(asked, {"a": 2.0, "b": 1.0}, {"a": 6, "b": 2}) == pytest.approx(150 + 100)
+
+
+def test_equation_9_is_renormalised_over_the_types_the_job_may_use():
+    asked = job(1, 3, total_samples=1200.0, gpu_types=frozenset({"a"}))
+    assert age_from_samples(asked, {"a": 2.0, "b": 1.0}, {"a": 6, "b": 2}) == pytest.approx(200)
+    assert age_from_samples(asked, {"b": 1.0}, {"a": 6, "b": 2}) is None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -2.0])
+def test_equation_9_with_a_throughput_that_is_none(value):
+    with pytest.raises(InvalidJob, match="job 5: throughput on a is"):
+        age_from_samples(job(5, 1, total_samples=10.0), {"a": value}, {"a": 4})
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"age_s": 123.0, "total_samples": 9000.0}, (123, "fixed at first start")),
+        ({"total_samples": 9000.0, "expected_duration_s": 60.0}, (9000 / 10, "samples")),
+        ({"expected_duration_s": 100.0}, (150, "declared")),
+        ({"expected_duration_s": 100.0, "owner": 77}, (200, "declared")),
+        ({"expected_duration_s": 1000.0, "tenant": 2}, (200, "declared")),  # ratio clipped to 0.2
+        ({"expected_duration_s": 100.0, "tenant": 3}, (500, "declared")),  # and to 5: under-declaring does not pay
+        ({"expected_duration_s": 100.0, "tenant": 4}, (100, "declared")),  # no past: taken at its word
+        ({"category": "cv"}, (500, "tenant's jobs of the category")),
+        ({"category": "cv", "tenant": 2}, (700, "jobs of the category")),
+        ({"category": "speech"}, (1100, "jobs of the cluster")),
+        ({}, (1100, "jobs of the cluster")),
+    ],
+)
+def test_age_takes_the_first_rule_that_knows(more, expected):
+    asked = job(1, 1, **{"age_s": None, **more})
+    age = age_of(asked, PAST, tick_s=30, samples_per_s={"a": 10.0}, gpus_by_type={"a": 8})
+    assert (age.age_s, age.source) == (pytest.approx(expected[0]), expected[1])
+
+
+def test_age_with_no_past_is_an_hour_and_never_below_a_tick():
+    assert age_of(job(1, 1, age_s=None), RunHistory(), tick_s=30).age_s == 3600
+    assert age_of(job(1, 1, age_s=None, expected_duration_s=1.0), RunHistory(), tick_s=30).age_s == 30
+    assert age_of(job(1, 1, age_s=2.0), RunHistory(), tick_s=30).age_s == 30

@@ -1,0 +1,234 @@
+"""Each reason of the vocabulary (algorithms.md section 7), produced by a cluster, with its figures and its sentence."""
+
+import json
+
+import pytest
+
+from scheduler.explain import sentence
+from scheduler.model import Reason, Tenant
+from tests.scheduler.builders import decisions_of, job, make_plan, node, running, ticking, why
+
+MECHANISM_TO_COME = {Reason.PROFILING, Reason.RESERVED}
+
+
+def one(made, number=1):
+    decision = decisions_of(made)[number]
+    return decision, sentence(decision.reason, decision.figures)
+
+
+def outside_window():
+    return (
+        make_plan([node(1, 2)], [job(1, 2), job(2, 1), job(3, 1)]),
+        3,
+        "at place 3 of 3: this planning considered the first 1 job,",
+    )
+
+
+def strict_order():
+    nodes = [node(1, 4, idle=1)]
+    return make_plan(nodes, [job(1, 4, tenant=2), job(2, 1)], policy="fifo"), 2, "a job of another tenant at place 1"
+
+
+def tenant_quota():
+    made = make_plan(
+        [node(1, 8, idle=6)], [job(1, 3)], running=[running(9, 1, 1, 2, 2)], tenants=[Tenant(1, gpu_quota=4)]
+    )
+    return made, 1, "quota is 4 GPUs, of which 2 are in use; this job needs 3 and 2 are left."
+
+
+def core_quota():
+    return make_plan([node(1)], [job(1, cores=9)], tenants=[Tenant(1, core_quota=8)]), 1, "quota is 8 CPU cores"
+
+
+def quota_asked_ahead():
+    jobs = [job(1, 4), job(2, 1)]
+    made = make_plan([node(1, 2), node(2, 2), node(3, 4, idle=0)], jobs, tenants=[Tenant(1, gpu_quota=4)])
+    return made, 2, "its jobs ahead of this one ask for all of them."
+
+
+def no_node_with_type():
+    made = make_plan([node(1)], [job(1, 1, gpu_types=frozenset({"h100"}))], gpu_speeds={"h100": 2.0})
+    return made, 1, "It needs 1 GPU of type h100, and no node has such GPUs."
+
+
+def not_enough_idle_gpus():
+    return make_plan([node(1, 4, idle=1)], [job(1, 2)]), 1, "It needs 2 GPUs; 1 is idle."
+
+
+def larger_than_the_cluster():
+    return make_plan([node(1, 4), node(2, 4)], [job(1, 16)]), 1, "the whole cluster has 8 that it may use."
+
+
+def not_enough_memory():
+    made = make_plan([node(1, 4, idle_memory_mib=1000)], [job(1, 1, memory_mib=2000)])
+    return made, 1, "It needs 2000 MiB of memory; the most that a node with the GPUs for it has idle is 1000."
+
+
+def not_enough_memory_ever():
+    return make_plan([node(1, memory_mib=1000)], [job(1, 1, memory_mib=2000)]), 1, "has is 1000."
+
+
+def not_enough_cores():
+    return (
+        make_plan([node(1, 4, idle_cores=1)], [job(1, 2)]),
+        1,
+        "It needs 2 CPU cores; the most that a node with the GPUs",
+    )
+
+
+def not_enough_cores_for_cpu_job():
+    return make_plan([node(1, 0, cores=4)], [job(1, cores=8)]), 1, "the most that a node that could take it has is 4."
+
+
+def gpus_scattered():
+    nodes = [node(1, 4, idle=2), node(2, 4, idle=2)]
+    return make_plan(nodes, [job(1, 4)]), 1, "It needs 4 GPUs on one node; the largest free block is 2 (n1 and n2)."
+
+
+def lost_to_higher_priority():
+    nodes = [node(1, 4), node(2, 4, idle=0)]
+    made = make_plan(nodes, [job(1, 3, tenant=2, wait_s=900), job(2, 1, wait_s=800), job(3, 4, wait_s=9)])
+    return made, 3, "a job of another tenant"
+
+
+def lost_to_own_job():
+    made = make_plan([node(1, 4), node(2, 4, idle=0)], [job(1, 4, wait_s=900), job(2, 4, wait_s=9)])
+    return made, 2, "went to job 1, with more priority or more gain from it: 4 GPUs needed, 0 left on n1."
+
+
+def dependency():
+    figures = {"depends_on": [7, 8]}
+    waiting = job(1, 1, eligible=False, ineligible_reason=Reason.DEPENDENCY, ineligible_figures=figures)
+    return make_plan([node(1)], [waiting]), 1, "It waits for job 7 and job 8 to end."
+
+
+def held():
+    return make_plan([node(1)], [job(1, 1, eligible=False, ineligible_reason=Reason.HELD)]), 1, "It is held"
+
+
+def solver_limit():
+    # Every reading of the clock costs 3 s of 15: time is up while configurations are still being generated.
+    made = make_plan([node(1, 8)], [job(number, 1) for number in range(1, 9)], clock=ticking(3.0))
+    return made, 8, "ended at its limit of 15 s"
+
+
+def not_planned_yet():
+    return make_plan([node(1)], [job(1)], clock=ticking(30.0)), 1, "No planning has considered it yet"
+
+
+def invalid():
+    return make_plan([node(1)], [job(1, 2, 1)]), 1, "It cannot be planned: requirement [2, 1] must be ascending"
+
+
+def nodes_unavailable():
+    nodes = [node(1, 8, schedulable=False, unavailable_because="draining"), node(2, 2)]
+    return make_plan(nodes, [job(1, 4)]), 1, "take no jobs now: n1 (draining)."
+
+
+def no_nodes_at_all():
+    return make_plan([], [job(1)]), 1, "no node has joined the cluster."
+
+
+def tenant_not_trusted():
+    nodes = [node(1, 4, single_account=True, trusts_tenants=False, tenants=frozenset({2}))]
+    return make_plan(nodes, [job(1, 1)]), 1, "n1 would fit, but another tenant's job runs there under the same account."
+
+
+def checkpoint_elsewhere():
+    nodes = [node(1, 4, idle=0, storage_domain="nfs"), node(2, 4)]
+    return make_plan(nodes, [job(1, 1, checkpoint_domain="nfs")]), 1, "storage domain nfs (n1), which has no room"
+
+
+def checkpoint_on_a_node_that_is_away():
+    made = make_plan([node(1, schedulable=False), node(2)], [job(1, 1, checkpoint_domain="node:1")])
+    return made, 1, "storage domain node:1"
+
+
+CASES = {
+    outside_window: Reason.OUTSIDE_WINDOW,
+    strict_order: Reason.OUTSIDE_WINDOW,
+    tenant_quota: Reason.TENANT_QUOTA,
+    core_quota: Reason.TENANT_QUOTA,
+    quota_asked_ahead: Reason.TENANT_QUOTA,
+    no_node_with_type: Reason.NO_NODE_WITH_TYPE,
+    not_enough_idle_gpus: Reason.NOT_ENOUGH_IDLE_GPUS,
+    larger_than_the_cluster: Reason.NOT_ENOUGH_IDLE_GPUS,
+    not_enough_memory: Reason.NOT_ENOUGH_MEMORY,
+    not_enough_memory_ever: Reason.NOT_ENOUGH_MEMORY,
+    not_enough_cores: Reason.NOT_ENOUGH_CORES,
+    not_enough_cores_for_cpu_job: Reason.NOT_ENOUGH_CORES,
+    gpus_scattered: Reason.GPUS_SCATTERED,
+    lost_to_higher_priority: Reason.LOST_TO_HIGHER_PRIORITY,
+    lost_to_own_job: Reason.LOST_TO_HIGHER_PRIORITY,
+    dependency: Reason.DEPENDENCY,
+    held: Reason.HELD,
+    solver_limit: Reason.SOLVER_LIMIT,
+    not_planned_yet: Reason.NOT_PLANNED_YET,
+    invalid: Reason.INVALID,
+    nodes_unavailable: Reason.NODES_UNAVAILABLE,
+    no_nodes_at_all: Reason.NODES_UNAVAILABLE,
+    tenant_not_trusted: Reason.TENANT_NOT_TRUSTED,
+    checkpoint_elsewhere: Reason.CHECKPOINT_ELSEWHERE,
+    checkpoint_on_a_node_that_is_away: Reason.CHECKPOINT_ELSEWHERE,
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_reason(case):
+    made, number, words = case()
+    decision, text = one(made, number)
+    assert decision.reason is CASES[case]
+    assert words in text
+    assert text.endswith(".")
+
+
+def test_every_reason_is_produced_by_a_case():
+    assert set(CASES.values()) | MECHANISM_TO_COME == set(Reason)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_sentence_that_survives_storage(reason):
+    produced = next((case for case, its in CASES.items() if its is reason), None)
+    figures = {} if produced is None else one_figures(produced)
+    assert sentence(str(reason), json.loads(json.dumps(figures))).endswith(".")
+
+
+def one_figures(case):
+    made, number, _ = case()
+    return dict(decisions_of(made)[number].figures)
+
+
+def test_foreign_jobs_appear_as_a_number_only():
+    jobs = [job(4711, 4, tenant=2, wait_s=900), job(2, 4, wait_s=9), job(3, 1, wait_s=1)]
+    made = make_plan([node(1, 4), node(2, 4, idle=0)], jobs)
+    for number in (2, 3):
+        assert "4711" not in json.dumps(dict(decisions_of(made)[number].figures))
+    assert decisions_of(made)[2].figures["lost_to"]["other_tenants_jobs"] == 1
+
+
+def test_the_binding_constraint_is_the_first_resource_that_fails():
+    made = make_plan([node(1, 4, cores=8), node(2, 4, idle=0)], [job(1, 2, wait_s=900, cores=4), job(2, 3, wait_s=9)])
+    figures = decisions_of(made)[2].figures
+    assert figures["binding"] == {"resource": "gpus", "node": "n1", "needed": 3, "available": 2}
+    assert figures["best_rejected"]["nodes"] == {"n1": {"gpus": 3, "cores": 3, "memory_mib": 0}}
+
+
+def test_waiting_counts_as_waited_only_while_the_cluster_is_the_cause():
+    jobs = [
+        job(1, 8),
+        job(2, 1, eligible=False, ineligible_reason=Reason.HELD),
+        job(3, 5, tenant=2),
+        job(4, 1),
+    ]
+    made = make_plan([node(1, 8, idle=4)], jobs, tenants=[Tenant(2, gpu_quota=4)])
+    eligible = {decision.job for decision in made.decisions if decision.eligible}
+    assert why(made) == {1: "not-enough-idle-gpus", 2: "held", 3: "tenant-quota", 4: "outside-window"}
+    assert eligible == {1, 4}
+
+
+def test_a_placed_job_says_where_and_what_it_was_worth():
+    decision, text = one(make_plan([node(1, 4)], [job(1, 1, 2, cores=3)]))
+    assert text == "Placed on n1 (2 GPUs, 6 cores)."
+    assert decision.figures["gain"] == pytest.approx(2**0.9)
+    assert decision.figures["weight"] == 1.0
+    assert decision.figures["source"] == "assumed"

@@ -1,0 +1,71 @@
+"""Bad input: a typed error that names the node or job, the field and the remedy."""
+
+import pytest
+
+from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.validation import check_job, check_node
+from tests.scheduler.builders import job, node
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_sound_input_passes():
+    check_node(node(1, idle=3), {"a100": 2.0})
+    check_job(job(1, 1, 2, gpu_types=frozenset({"a100"})), {"a100"})
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (node(1, -1), "gpus_total is -1; it must be a whole number, 0 or more"),
+        (node(1, cores=-4), "cores_total is -4"),
+        (node(1, memory_mib=-4), "memory_total_mib is -4"),
+        (node(1, idle_memory_mib=2.5), "idle_memory_mib is 2.5"),
+        (node(1, gpus_total=True), "gpus_total is True"),
+        (node(1, 2, idle_gpus=(0, 1, 2)), "idle_gpus must hold at most 2 distinct ids"),
+        (node(1, 2, idle_gpus=(1, 1)), "idle_gpus must hold"),
+        (node(1, 2, idle_gpus=(-1,)), "idle_gpus must hold"),
+        (node(1, memory_mib=9, idle_memory_mib=10), "is above"),
+        (node(1, 2, gpu_type=None), "has 2 GPUs and no gpu_type"),
+        (node(1, gpu_type="nan"), "relative speed nan; it must be above 0"),
+        (node(1, gpu_type="zero"), "relative speed 0.0"),
+    ],
+)
+def test_bad_nodes(bad, words):
+    with pytest.raises(InvalidNode, match="node n1: ") as caught:
+        check_node(bad, {"nan": NAN, "zero": 0.0})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (job(1, requirement=()), "requirement is empty; give at least one GPU count, or 0 for a CPU job"),
+        (job(1, -1), "requirement [-1] must hold whole numbers"),
+        (job(1, 1.5), "requirement [1.5] must hold whole numbers"),
+        (job(1, True), "must hold whole numbers"),
+        (job(1, 2, 2), "ascending and without repeats"),
+        (job(1, 0, 2), "mixes 0 with GPU counts"),
+        (job(1, 1, cores=0), "cores is 0; at least 1 is needed"),
+        (job(1, 1, cores=-1), "cores is -1"),
+        (job(1, 1, memory_mib=-1), "memory_mib is -1"),
+        (job(1, 1, wait_s=NAN), "wait_s is nan; it must be a finite number"),
+        (job(1, 1, wait_s=-1.0), "wait_s is -1.0"),
+        (job(1, 1, age_s=INF), "age_s is inf"),
+        (job(1, 1, expected_duration_s=NAN), "expected_duration_s is nan"),
+        (job(1, 1, total_samples=INF), "total_samples is inf"),
+        (job(1, 1, submitted_s=NAN), "submitted_s is nan"),
+        (job(1, 1, gpu_types=frozenset({"x"})), "unknown GPU type x; known types: a100"),
+    ],
+)
+def test_bad_jobs(bad, words):
+    with pytest.raises(InvalidJob, match="job 1: ") as caught:
+        check_job(bad, {"a100"})
+    assert words in str(caught.value)
+
+
+def test_an_id_listed_twice():
+    with pytest.raises(InvalidNode, match="listed twice"):
+        check_node(node(1), {}, listed={1})
+    with pytest.raises(InvalidJob, match="listed twice"):
+        check_job(job(1, 1), {"a100"}, listed={1})

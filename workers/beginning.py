@@ -1,0 +1,135 @@
+"""How parts begin: claimed in the journal, made ready, leased, started; each step may be refused and says why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from workers import log
+from workers.files import read_json, write_json
+from workers.journal import Part
+from workers.procs import boottime
+from workers.wire import Spec, Wanted, part_key
+from workers.workspace import SpecError, Workplace, part_prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workers.ending import Ending
+    from workers.tools import Tools
+
+# Before a part that the portal did not let start is tried again.
+REFUSED_PAUSE_S = 1.0
+_LOOK_S = 0.05
+
+
+class Beginning:
+    """Steps from a wanted part to a started shim. `wanted` is the newest list, shared with `Parts`."""
+
+    def __init__(self, tools: Tools, ending: Ending, *, tenant_file: Path, trust_tenants: bool) -> None:
+        self._tools = tools
+        self._ending = ending
+        self._tenant_file = tenant_file
+        self._trust_tenants = trust_tenants
+        self.wanted: dict[str, Wanted] = {}
+
+    def _still_wanted(self, key: str) -> bool:
+        wanted = self.wanted.get(key)
+        return wanted is not None and wanted["action"] == "run"
+
+    def claim(self, wanted: Wanted, place: Workplace) -> Part:
+        """Write it into the journal, before anything else is done about it."""
+        part = Part(
+            attempt=wanted["attempt"],
+            epoch=wanted["epoch"],
+            rank=wanted["rank"],
+            job=wanted["job"],
+            boot_id=place.boot_id,
+            lease_s=wanted["lease_s"],
+        )
+        self._tools.journal.create(part)
+        return part
+
+    async def prepare(self, wanted: Wanted, place: Workplace) -> bool:
+        """True when it is ready to start. Raises PortalAwayError or PortalRefusedError."""
+        key = part_key(wanted)
+        part = self._tools.journal.parts.get(key)
+        if part is not None and part.phase != "claimed":
+            return part.live
+        await self._end_older(wanted)
+        spec = await self._tools.portal.spec(wanted["attempt"])
+        if spec is None or (spec["epoch"], spec["rank"]) != (wanted["epoch"], wanted["rank"]):
+            log.info("part no longer wanted", part=key)
+            return False
+        if not self._still_wanted(key):  # the portal thought otherwise while we asked
+            return False
+        part = part or self.claim(wanted, place)
+        return await self._make_ready(part, spec, wanted, place)
+
+    async def _make_ready(self, part: Part, spec: Spec, wanted: Wanted, place: Workplace) -> bool:
+        refusal = self._tenant_refusal(spec)
+        if refusal:
+            self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
+            return False
+        try:
+            await asyncio.to_thread(part_prepare, self._tools.journal.directory(part), spec, wanted, place)
+        except (SpecError, OSError) as error:
+            self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
+            return False
+        if not part.live:  # stopped while it was made ready
+            return False
+        part.gpus = spec["gpus"]
+        if wanted["go"]:
+            part.phase = "prepared"
+            self._tools.journal.save(part)
+        else:
+            self._tools.journal.report(part, {"state": "prepared"}, phase="prepared")
+            self._tools.reporter.wake()
+        log.info("part prepared", **part.name, job=part.job)
+        return True
+
+    async def _end_older(self, wanted: Wanted) -> None:
+        """No attempt begins while an older one of the same job still lives here."""
+        for part in list(self._tools.journal.parts.values()):
+            same_attempt = (part.attempt, part.epoch) == (wanted["attempt"], wanted["epoch"])
+            if part.job != wanted["job"] or same_attempt:
+                continue
+            if part.live:
+                log.warning("older attempt killed", **part.name, job=part.job, newer=wanted["attempt"])
+                self._ending.drop(part, grace_s=0.0)
+            while part.live:  # noqa: ASYNC110 - rare, and over in milliseconds
+                await asyncio.sleep(_LOOK_S)
+
+    def _tenant_refusal(self, spec: Spec) -> str | None:
+        """All jobs share one account, so the first tenant has the node to itself unless tenants trust each other."""
+        if self._trust_tenants:
+            return None
+        owner = read_json(self._tenant_file)
+        if owner is None:
+            write_json(self._tenant_file, {"tenant_id": spec["tenant_id"], "tenant": spec["tenant"]})
+            return None
+        if owner["tenant_id"] == spec["tenant_id"]:
+            return None
+        return (
+            f"this node runs all jobs under one account, which serves tenant {owner['tenant']}; "
+            "it runs another tenant's only when started with --trust-tenants"
+        )
+
+    async def start(self, part: Part) -> bool:
+        """True when its shim was started. Raises PortalAwayError or PortalRefusedError."""
+        if part.lease_s is not None and not self._leased(part):
+            # A lease is had from the portal now, for the list that named this part may be old.
+            await self._tools.reporter.exchange()
+            if not self._leased(part):
+                log.warning("part not started", **part.name, reason="the portal gave no lease")
+                await asyncio.sleep(REFUSED_PAUSE_S)
+                return False
+        if part.phase != "prepared" or not self._still_wanted(part.key):
+            return False
+        part.phase = "starting"
+        self._tools.journal.save(part)
+        self._tools.engine.start(self._tools.journal.directory(part))
+        return True
+
+    def _leased(self, part: Part) -> bool:
+        return self._tools.reporter.leased_until.get(part.key, 0.0) > boottime()

@@ -1,0 +1,122 @@
+"""How parts end: by themselves, told to, without having started, or lost with their shim."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from workers import log
+from workers.client import PortalAwayError, PortalRefusedError
+from workers.files import read_json
+
+if TYPE_CHECKING:
+    from workers.journal import Part
+    from workers.tools import Tools
+
+# How long an ended part's last log bytes may hold up the news of its end.
+LAST_LOG_S = 1.0
+
+
+class Ending:
+    """Stops parts and tells of their ends."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._stop_grace: dict[str, float] = {}
+        tools.reporter.on_stop = lambda part: self.drop(part, grace_s=0.0)
+        tools.reporter.on_settled = self.close_if_done
+        tools.shipper.on_done = self.close_if_done
+
+    def stop(self, part: Part, *, grace_s: float, detail: str) -> None:
+        """SIGTERM now and SIGKILL after the grace; asked again, only a shorter grace changes anything."""
+        engine, directory = self._tools.engine, self._tools.journal.directory(part)
+        if engine.life(directory) == "absent" and engine.void(directory):
+            self.end_unstarted(part, reason="stopped", detail=detail or "it never started")
+        elif grace_s < self._stop_grace.get(part.key, float("inf")):
+            self._stop_grace[part.key] = grace_s
+            log.info("part stopping", **part.name, grace_s=grace_s, why=detail)
+            engine.stop(directory, grace_s=grace_s, detail=detail)
+
+    def drop(self, part: Part, *, grace_s: float) -> None:
+        """End it without a report: the portal has closed it."""
+        if not part.dropped:
+            part.dropped = True
+            part.reports = []
+            self._tools.journal.save(part)
+            log.info("part dropped", **part.name, job=part.job)
+        self.stop(part, grace_s=grace_s, detail="no longer wanted")
+
+    def end_unstarted(self, part: Part, *, reason: str, detail: str) -> None:
+        """End a part whose command never ran and, from now on, never will."""
+        self._tools.engine.void(self._tools.journal.directory(part))
+        part.logs_done = True
+        self._tools.journal.report(part, {"state": "ended", "reason": reason, "detail": detail}, phase="ended")
+        self._forget(part)
+        log.info("part ended unstarted", **part.name, job=part.job, reason=reason, detail=detail)
+
+    async def end_started(self, part: Part) -> None:
+        """The shim is gone: read the result, or clean up after it when there is none, and report."""
+        self._tools.engine.reap()
+        result = self._tools.engine.result(self._tools.journal.directory(part))
+        if result is None:
+            result = await self._lost(part)
+        if result["pid"] is not None:
+            self.report_running(part)
+        with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
+            # The end is told after the last words, if the portal takes them quickly.
+            await asyncio.wait_for(self._ship_rest(part), LAST_LOG_S)
+        report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
+        self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
+        self._forget(part)
+        log.info("part ended", **part.name, job=part.job, **report)
+
+    def report_running(self, part: Part) -> None:
+        """Tell once that the command runs, or that it did, when it was over before anyone could look."""
+        job = read_json(self._tools.journal.directory(part) / "job.json")
+        if part.phase == "running" or job is None:
+            return
+        report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
+        self._tools.journal.report(part, report, phase="running")
+        self._tools.reporter.wake()
+        log.info("part running", **part.name, job=part.job, pid=job["pid"])
+
+    async def _ship_rest(self, part: Part) -> None:
+        while await self._tools.shipper.ship(part):
+            pass
+
+    async def _lost(self, part: Part) -> dict[str, Any]:
+        """Kill what the shim left, until nothing lives: only then is the part ended."""
+        directory = self._tools.journal.directory(part)
+        while True:
+            try:
+                killed = await asyncio.to_thread(self._tools.engine.purge, directory)
+                break
+            except TimeoutError as error:  # it tried for seconds; the next try does too
+                log.error("part does not die", **part.name, reason=str(error))
+        return {
+            "pid": self._tools.engine.pid(directory),
+            "exit_code": None,
+            "signal": None,
+            "reason": "lost",
+            "detail": f"its shim is gone without a result; {killed} processes were left and killed",
+            "ended_at": time.time(),
+        }
+
+    def _forget(self, part: Part) -> None:
+        self._stop_grace.pop(part.key, None)
+        self._tools.reporter.leased_until.pop(part.key, None)
+        self.close_if_done(part)
+        self._tools.reporter.wake()
+
+    def close_if_done(self, part: Part) -> None:
+        if part.phase == "ended" and not part.reports and part.logs_done:
+            self._tools.journal.close(part)
+
+    def tidy(self, *, keep_ended_s: float, wanted: set[str]) -> None:
+        """Remove what has been closed for long enough."""
+        for part in list(self._tools.journal.parts.values()):
+            old = part.closed_at is not None and time.time() - part.closed_at > keep_ended_s
+            if old and part.phase == "closed" and part.key not in wanted:
+                self._tools.journal.remove(part)
