@@ -36,7 +36,7 @@ class TestOutbox:
         class Stop(Exception):
             pass
 
-        with pytest.raises(Stop), transaction.atomic():
+        with pytest.raises(Stop), transaction.atomic():  # noqa: PT012 - the look is inside the transaction
             cluster.submit()
             assert topics() == {"plan", "event"}
             raise Stop
@@ -131,6 +131,7 @@ class TestNumbers:
             publisher = relay.Publisher()
             for _ in range(count):
                 publisher.event("cluster", {"topic": "job"})
+            publisher.close()
 
         await asyncio.to_thread(send)
 
