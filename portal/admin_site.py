@@ -85,6 +85,7 @@ CONFIGURATION: dict[str, Any] = {
     "SITE_SUBHEADER": "Operator's console",
     "SITE_SYMBOL": "anchor",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("img/favicon.svg")}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",

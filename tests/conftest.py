@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.house import running_checks
 from tests.servers import berth_up, broker_server, postgres_url  # noqa: F401 - fixtures
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -19,8 +20,19 @@ def chromium_path():
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def house_checks(request):
+    """{rule: process} of the linters, started first when the house's rules are among the tests, which come last."""
+    if not any(item.path.name == "test_house.py" for item in request.session.items):
+        yield {}
+        return
+    with running_checks() as started:
+        yield started
+
+
 def pytest_collection_modifyitems(config, items):
-    """Without a browser, browser tests are skipped; the house's rules come last, so that their processes ran meanwhile."""
+    """Without a browser, browser tests are skipped; the house's rules come last: their processes run meanwhile."""
+    items.sort(key=lambda item: item.path.name == "test_house.py")
     if chromium_path() is None:
         for item in items:
             if item.get_closest_marker("browser"):

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -115,7 +116,7 @@ def postgres_url():
         try:
             psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
             _run_as([*psql, "CREATE DATABASE berth"], user=user)
-            yield f"postgres://berth@/berth?host={directory}"
+            yield f"postgres://berth@{quote(str(directory), safe='')}/berth"
         finally:
             _run_as([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user=user)
 

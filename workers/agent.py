@@ -89,6 +89,8 @@ class Agent:
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
+                if refusal.code == "boot_changed" and not once:  # the portal lost our hello, to an older backup perhaps
+                    await self._lasting(self._say_hello, once=True)
             else:
                 backoff.reset()
                 if once:

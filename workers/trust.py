@@ -76,5 +76,7 @@ def trust_for(url: str, *, ca_sha256: str | None, insecure: bool, directory: Pat
         return True
     if ca_sha256:
         pin = ca_sha256.replace(":", "").lower()
+        if len(pin) != 64 or set(pin) - set("0123456789abcdef"):
+            raise SettingError(f"--ca-sha256: {ca_sha256!r} is not 64 hexadecimal digits")
         return ssl.create_default_context(cafile=_pinned_authority(host, parts.port or 443, pin, directory))
     return not insecure

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.core.exceptions import RequestDataTooBig
+from django.http.request import RawPostDataException
 from rest_framework.parsers import BaseParser
 
 from portal.errors import BerthError
@@ -41,13 +42,15 @@ def request_object(request: HttpRequest, *, optional: bool = False) -> dict[str,
     Reads the body itself, since the framework takes one sent in chunks, without a length, for empty.
     Codes: unsupported_media_type (415), too_large (413), parse_error and its kin, not_an_object (400).
     """
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     try:
         body = request.body
     except RequestDataTooBig:
         raise _too_large() from None
+    except RawPostDataException:  # a form with files, which the search for its CSRF token has used up
+        body = b"a form"
     if optional and not body:
         return {}
-    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise BerthError("unsupported_media_type", "Send JSON with `Content-Type: application/json`.", status=415)
     data = json_strict(body)

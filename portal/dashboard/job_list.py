@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.db.models import Case, Count, F, IntegerField, Prefetch, Q, Value, When
+from django.db.models import Case, Count, F, IntegerField, Q, Value, When
 from django.urls import reverse
 
+from portal.dashboard.job_rows import rows_of
 from portal.errors import BerthError
-from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.selectors import jobs_visible_to
-from portal.jobs.states import FINAL, LIVE, JobState
-from portal.rounds.selectors import latency_ratio, waited_s
+from portal.jobs.states import JobState
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -25,13 +24,12 @@ if TYPE_CHECKING:
 
     from portal.dashboard.context import Choice, PageLinks, Rich
     from portal.dashboard.job_context import (
-        ArraySummary,
         FilterMenu,
         JobListContext,
-        JobRow,
         SortHead,
         StatusChip,
     )
+    from portal.jobs.models import Job
     from portal.tenants.models import User
 
 PAGE_ROWS = 50
@@ -71,14 +69,6 @@ LABELS = {
     "start": "Start",
     "end": "End",
 }
-SEGMENTS = {
-    "run": (S.RUNNING, S.STARTING),
-    "done": (S.COMPLETED,),
-    "wait": (S.PENDING, S.PREEMPTED),
-    "fail": (S.FAILED, S.OUT_OF_MEMORY, S.TIMEOUT, S.NODE_FAIL),
-    "stop": (S.HELD, S.CANCELLED),
-}
-WORDS = {"done": "done", "run": "run", "wait": "wait", "fail": "failed", "stop": "stopped"}
 
 
 @dataclass(frozen=True)
@@ -173,95 +163,6 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "empty": _empty(query),
         "csv_url": reverse("job-csv") + query.query(page=""),
         "query": query.query(page=query.page if query.page > 1 else ""),
-    }
-
-
-def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
-    """Turn jobs into rows; their last attempts and nodes come in two more queries."""
-    allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
-    attempts = Attempt.objects.filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
-    last = {attempt.job_id: attempt for attempt in attempts}
-    return [_row(job, last.get(job.pk), task=task) for job in jobs]
-
-
-def _row(job: Job, attempt: Attempt | None, *, task: bool) -> JobRow:
-    live = job.state in LIVE
-    where = ", ".join(part.node.name for part in attempt.allocations.all()) if attempt and live else None
-    row: JobRow = {
-        "id": job.number,
-        "url": reverse("job-detail", args=[job.number]),
-        "name": job.name,
-        "state": job.state,
-        "tenant": job.tenant.name,
-        "owner": job.owner.username,
-        "gpus": gpus_words(job, attempt),
-        "cores": attempt.cores if attempt and live else cores_asked(job),
-        "where": where,
-        "reason": job.reason or None if job.state in {S.PENDING, S.HELD} and not job.array_size else None,
-        "detail": _detail(job),
-        "waited_s": waited_s(job) if not job.array_size else None,
-        "lr": latency_ratio(job),
-        "progress_percent": None,
-        "started_at": job.started_at.isoformat() if job.started_at else None,
-        "ended_at": job.ended_at.isoformat() if job.ended_at else None,
-        "array": _array(job) if job.array_size else None,
-        "actions": actions_of(job),
-    }
-    if task:
-        row["task"] = True
-    return row
-
-
-def _detail(job: Job) -> str | None:
-    if job.state == S.HELD and job.held_by:
-        return f"by {job.held_by}"
-    if job.state in FINAL and job.state != S.COMPLETED:
-        return job.end_detail or None
-    return None
-
-
-def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
-    sizes = "{" + ", ".join(map(str, job.gpus)) + "}"
-    if job.gpus == [0]:
-        return "CPU"
-    if job.state in LIVE and attempt is not None:
-        held = [{"text": str(attempt.gpus), "bold": True}]
-        return [*held, {"text": f" of {sizes}", "note": True}] if len(job.gpus) > 1 else held
-    if job.state in FINAL:
-        return str(attempt.gpus) if attempt else sizes
-    return [{"text": "needs ", "note": True}, {"text": sizes}]
-
-
-def cores_asked(job: Job) -> int | None:
-    if job.gpus == [0]:
-        return job.cores or 1
-    return job.cores_per_gpu * job.gpus[0] if job.cores_per_gpu else None
-
-
-def actions_of(job: Job) -> list[str]:
-    """Return what can be done to a job now."""
-    if job.state in FINAL:
-        return []
-    verbs = ["cancel"]
-    if job.state == S.PENDING or (job.array_size and job.state == S.RUNNING):
-        verbs.append("hold")
-    if job.state == S.HELD:
-        verbs.append("release")
-    if job.state in LIVE and job.is_requeueable and not job.array_size:
-        verbs.append("requeue")
-    return verbs
-
-
-def _array(job: Job) -> ArraySummary:
-    counts: Mapping[str, int] = job.array_counts
-    sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
-    sums["wait"] += job.array_size - job.array_made
-    order = ("done", "run", "wait", "fail", "stop")
-    return {
-        "range": f"[0-{job.array_size - 1}]",
-        "words": ", ".join(f"{sums[token]} {WORDS[token]}" for token in order if sums[token]),
-        "segments": [{"token": token, "count": sums[token]} for token in order if sums[token]],
-        "tasks_url": reverse("job-tasks", args=[job.number]),
     }
 
 

@@ -15,9 +15,10 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from portal.dashboard.job_figures import job_figure_make
-from portal.dashboard.job_list import ListQuery, list_context, rows_of
+from portal.dashboard.job_list import ListQuery, list_context
 from portal.dashboard.job_log import log_page, log_parts
 from portal.dashboard.job_page import page_context
+from portal.dashboard.job_rows import rows_of
 from portal.dashboard.shell import page_follow
 from portal.errors import BerthError, NotFound
 from portal.jobs import services

@@ -77,9 +77,14 @@ def _run() -> None:
 
 def drain(publisher: Publisher | None = None) -> int:
     """Publish and delete what the outbox holds; return how many rows. Raises what the broker or database raises."""
+    if publisher is None:
+        publisher = Publisher()
+        try:
+            return drain(publisher)
+        finally:
+            publisher.close()
     from portal.events.models import OutboxMessage
 
-    publisher = publisher or Publisher()
     done = 0
     while rows := list(OutboxMessage.objects.all()[:BATCH]):
         publisher.publish(rows)
@@ -96,10 +101,23 @@ def drain(publisher: Publisher | None = None) -> int:
 class Publisher:
     """The connections of one thread: a plain Redis client for numbers, the channel layer on a loop of its own."""
 
+    _loop: asyncio.AbstractEventLoop | None = None
+
     def __init__(self) -> None:
         self.reset()
 
+    def close(self) -> None:
+        """Close the connections; left to the garbage collector, each publisher would keep its sockets for long."""
+        if self._loop is not None:
+            self._redis.close()
+            try:
+                self._loop.close()  # the channel layer closes its own connections with it
+            except (redis.exceptions.RedisError, OSError) as error:
+                log.debug("outbox: the broker went before its connections: %s", error)
+            self._loop = None
+
     def reset(self) -> None:
+        self.close()
         self._redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2)
         self._loop = asyncio.new_event_loop()
 

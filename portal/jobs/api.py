@@ -20,6 +20,7 @@ from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import JobState
 from portal.rounds.knobs import knobs_current
 from portal.rounds.selectors import explanation
+from portal.rounds.serializers import finite
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -235,4 +236,4 @@ class JobExplainView(ApiView):
         operation_id="jobs_explain",
     )
     def get(self, request: Request, number: str) -> Response:
-        return Response(explanation(job_of(request, number), request.user))
+        return Response(finite(explanation(job_of(request, number), request.user)))

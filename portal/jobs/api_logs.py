@@ -131,9 +131,8 @@ def _is_over(job: Job, part: LogPart | None) -> bool:
 
 def _answer(*, job: Job, part: LogPart | None, start: int, data: bytes, rank: int, stream: str) -> dict[str, Any]:
     ended = _is_over(job, part)
-    whole = utf8_whole(data)
-    if ended and not whole:
-        whole = data  # no more will come: what is left of a character is shown as it is
+    # At the end no more will come: what is left of a character is shown as it is.
+    whole = data if ended and len(data) < MAX_ANSWER_BYTES else utf8_whole(data)
     end = start + len(whole)
     return {
         "attempt": part.attempt.epoch if part else None,

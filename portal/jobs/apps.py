@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class JobsConfig(AppConfig):
@@ -8,7 +8,8 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.jobs.triggers import triggers_make
+        from portal.jobs.triggers import triggers_drop, triggers_make
 
+        pre_migrate.connect(triggers_drop, sender=self, dispatch_uid="jobs.triggers_drop")
         # jobs comes after cluster in INSTALLED_APPS, so both tables exist when this is called.
         post_migrate.connect(triggers_make, sender=self, dispatch_uid="jobs.triggers")

@@ -1,7 +1,8 @@
 """Database triggers for what no constraint can say: an attempt ends once, and an allocation's mode is its GPU's.
 
-SQLite rebuilds a table when a later migration changes it, and loses its triggers; so they are not in a migration but
-made again after every `migrate` (post_migrate), and a test asks the database for them.
+SQLite rebuilds a table when a later migration changes it, which loses its triggers and fails on those of other tables
+that refer to it; so they are not in a migration but dropped before and made again after every `migrate` (pre_migrate,
+post_migrate), and a test asks the database for them.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ def triggers_make(using: str = "default", **_: Any) -> None:
         elif connection.vendor == "postgresql":
             for statement in POSTGRES.values():
                 cursor.execute(statement)
+
+
+def triggers_drop(using: str = "default", **_: Any) -> None:
+    """Take the triggers away before a `migrate`: SQLite renames no table that another table's trigger refers to."""
+    connection = connections[using]
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            for name in SQLITE:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def triggers_present(using: str = "default") -> set[str]:

@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 
 from portal.admin_site_base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
+from portal.reference import range_shown, shown
 from portal.rounds.knobs import KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
@@ -21,19 +22,9 @@ if TYPE_CHECKING:
     from scheduler.policy import Parameter
 
 
-def shown(value: Any) -> str:
-    """A knob's value as people write it: 30, not 30.0; None is empty."""
-    if value is None:
-        return ""
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def range_shown(knob: Parameter) -> str:
-    if knob.choices:
-        return ", ".join(knob.choices)
-    low = "" if knob.low is None else f"{shown(float(knob.low))} to"
-    high = "" if knob.high is None else shown(float(knob.high))
-    return f"{low} {high}".strip() + (", or empty" if knob.optional else "")
+def value_shown(value: Any) -> str:
+    """A knob's value in its field: 30, not 30.0; None is empty."""
+    return "" if value is None else shown(value)
 
 
 def _field(knob: Parameter) -> forms.Field:
@@ -61,7 +52,7 @@ class PolicyAdmin(ConsoleAdmin):
         if not is_operator(request):
             raise Forbidden("Only an operator may do this.", code="operator_only")
         values = knobs_current()
-        form = PolicyForm(initial={name: shown(value) for name, value in values.items()})
+        form = PolicyForm(initial={name: value_shown(value) for name, value in values.items()})
         if request.method == "POST":
             form = PolicyForm(request.POST)
             if self._save(request, form):
@@ -89,7 +80,7 @@ class PolicyAdmin(ConsoleAdmin):
         except BerthError as error:
             form.add_error(error.field if error.field in form.fields else None, error.detail)
             return False
-        changed = [f"{name} {shown(before[name]) or 'empty'} to {shown(after[name]) or 'empty'}" for name in after
+        changed = [f"{name} {shown(before[name])} to {shown(after[name])}" for name in after
                    if before[name] != after[name]]  # fmt: skip
         messages.success(request, f"Changed: {'; '.join(changed)}." if changed else "Nothing was changed.")
         return True
@@ -101,8 +92,8 @@ def _rows(form: PolicyForm, values: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "knob": knob,
             "field": form[knob.name],
-            "range": range_shown(knob),
-            "default": shown(knob.default) or "empty",
+            "range": range_shown(knob.low, knob.high, knob.choices, optional=knob.optional),
+            "default": shown(knob.default),
             "is_default": values[knob.name] == knob.default,
             "change": changes.get(knob.name),
         }

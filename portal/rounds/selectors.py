@@ -9,12 +9,15 @@ from django.utils import timezone
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
 from portal.rounds.decisions import decisions_unpack
-from portal.rounds.knobs import knobs_current
+from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import Planning
+from portal.rounds.snapshot import cores_wanted
 from scheduler.estimator.cores import start_cores
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from portal.tenants.models import User
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
@@ -146,3 +149,9 @@ def cores_effects() -> dict[str, str]:
     limit = knobs_current()["large_model_parameters"]
     effects["parameters"] = f"Above {limit / 1e6:g} M it starts with one core a GPU fewer."
     return effects | {"cores": f"Empty: by the hints, {base} without any. CPU only: in all."}
+
+
+def cores_wanted_of(jobs: Iterable[Job]) -> dict[int, int]:
+    """Return how many cores each job would get at its smallest size: what it asked, else the start rule."""
+    parameters = scheduler_parameters(knobs_current())
+    return {job.pk: cores_wanted(job=job, parameters=parameters) * max(1, job.gpus[0]) for job in jobs}

@@ -56,7 +56,8 @@ class BrowserSession(SessionAuthentication):
 
     def enforce_csrf(self, request: Any) -> None:
         try:
-            super().enforce_csrf(request)
+            # The raw request: the framework's own would parse, and so use up, the body to look for a form's token.
+            super().enforce_csrf(getattr(request, "_request", request))
         except PermissionDenied as error:
             detail = "A browser's request needs its CSRF token; programs send `Authorization: Bearer TOKEN`."
             raise Forbidden(detail, code="csrf_failed") from error

@@ -1,8 +1,10 @@
 """What the portal's tests share: a database in a file (threads share it as processes do), and given situations."""
 
 import pytest
+import redis
 from django.db import connection
 
+from portal.launch.broker import channels_host, kombu_url
 from tests.portal import given
 
 
@@ -11,6 +13,13 @@ def django_db_modify_db_settings(tmp_path_factory):
     """SQLite in a file: Django's default, in memory, knows neither WAL nor waiting for another writer."""
     if connection.vendor == "sqlite":
         connection.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+
+
+@pytest.fixture(autouse=True)
+def plain_static(settings):
+    """Serve static files by their plain names: no collectstatic has run for a test."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture
@@ -23,3 +32,27 @@ def cluster(db):
 def shared_cluster(transactional_db):
     """The same, committed, for tests with threads."""
     return given.Cluster.make()
+
+
+@pytest.fixture
+def broker_settings(settings, broker_server):
+    """Settings that point at a real Redis-compatible server, emptied first."""
+    if broker_server.process.poll() is not None:
+        broker_server.start()
+    redis.Redis.from_url(broker_server.url).flushall()
+    settings.REDIS_URL = broker_server.url
+    settings.CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [channels_host(broker_server.url)]},
+        }
+    }
+    from portal.celery import app
+
+    before = app.conf.broker_url, app.conf.broker_read_url, app.conf.broker_write_url
+    url = kombu_url(broker_server.url)
+    app.conf.update(broker_url=url, broker_read_url=url, broker_write_url=url)
+    app._after_fork()  # forgets its connection pools
+    yield broker_server
+    app.conf.broker_url, app.conf.broker_read_url, app.conf.broker_write_url = before
+    app._after_fork()

@@ -118,7 +118,9 @@ def free_part(node, *, gpus=1, cores=1, memory_mib=0):
     live = Allocation.objects.filter(node=node, released_at=None)
     used = {core for ids in live.values_list("core_ids", flat=True) for core in ids}
     held = set(
-        GpuAllocation.objects.filter(gpu__node=node, released_at=None, mode="exclusive").values_list("gpu__index", flat=True)
+        GpuAllocation.objects.filter(gpu__node=node, released_at=None, mode="exclusive").values_list(
+            "gpu__index", flat=True
+        )
     )
     free_gpus = [i for i in range(64) if i not in held][:gpus]
     free_cores = [i for i in range(1024) if i not in used][:cores]
@@ -208,7 +210,9 @@ def violations():
             found.append(f"job {job.pk} ended without an end, or still counts its waiting")
         if job.waiting_since and job.state != JobState.PENDING:
             found.append(f"job {job.pk} waits though it is {job.state}")
-    ended_but_held = Allocation.objects.filter(Q(state="ended", released_at=None) | Q(released_at__isnull=False) & ~Q(state="ended"))
+    ended_but_held = Allocation.objects.filter(
+        Q(state="ended", released_at=None) | Q(released_at__isnull=False) & ~Q(state="ended")
+    )
     found += [f"allocation {a.pk}: {a.state}, released {a.released_at}" for a in ended_but_held]
     leaked = Allocation.objects.filter(released_at=None, attempt__ended_at__isnull=False)
     found += [f"allocation {a.pk} outlived its attempt" for a in leaked]

@@ -61,15 +61,17 @@ class AgentRunner:
 
 
 def processes_of(directory: Path) -> list[tuple[int, str]]:
-    """(pid, command line) of every process whose environment or arguments name this directory."""
+    """(pid, command line) of every process that names this directory, was marked with it or writes into it."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 environment, arguments = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
-            except OSError:
+                output = (entry / "fd/1").readlink()
+            except OSError:  # gone, or a kernel thread
                 continue
-            if f"{MARKER}={directory}".encode() in environment or str(directory).encode() in arguments:
+            marked = f"{MARKER}={directory}".encode() in environment or str(directory).encode() in arguments
+            if marked or output.is_relative_to(directory):
                 found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
     return found
 

@@ -13,7 +13,7 @@ JOIN_TOKEN = "join-1"
 NODE_TOKEN = "node-1"
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     def __init__(self, status: int, code: str, **more: Any) -> None:
         self.status, self.body = status, {"error": {"code": code, "field": None, "detail": code}, **more}
 
@@ -173,12 +173,12 @@ class SmallPortal:
         self.spec_calls.append(str(attempt))
         live = [k for k in self.wanted if k[0] == attempt]
         if not live:
-            raise Refusal(404, "not_found")
+            raise RefusalError(404, "not_found")
         return self.specs[max(live)]
 
     def report(self, body: dict) -> dict:
         if self.swallow_reports:
-            raise Refusal(503, "away")
+            raise RefusalError(503, "away")
         answer: dict = {"accepted": [], "refused": [], "leases": [], "stop": []}
         for report in body["reports"]:
             key = (report["attempt"], report["epoch"], report["rank"])
@@ -211,14 +211,14 @@ class SmallPortal:
         taken = int(query["offset"]) == len(stored)
         self.log_offsets.append((int(query["offset"]), taken))
         if not taken:
-            raise Refusal(409, "offset_mismatch", next_offset=len(stored))
+            raise RefusalError(409, "offset_mismatch", next_offset=len(stored))
         limit = self.specs[key[:3]]["log_limit_bytes"]
         self.logs[key] = (stored + data)[:limit]
         return {"next_offset": len(self.logs[key]), "full": len(self.logs[key]) >= limit}
 
     def answer(self, method: str, path: str, query: dict, body: bytes, token: str) -> Any:
         if self.revoked or token != (JOIN_TOKEN if path == "register" else NODE_TOKEN):
-            raise Refusal(401, "bad_token")
+            raise RefusalError(401, "bad_token")
         value = json.loads(body) if body and path != "logs" else None
         with self.lock:
             self.lock.notify_all()
@@ -252,7 +252,7 @@ def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:
                     200,
                     portal.answer(self.command, parts.path.removeprefix("/api/agent/v1/"), query, body, token),
                 )
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 status, value = refusal.status, refusal.body
             data = b"" if value is None else json.dumps(value).encode()
             if portal.away:  # went away while this one waited
@@ -263,7 +263,7 @@ def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = _do
+        do_GET = do_POST = _do  # noqa: N815 - names that http.server looks for
 
         def log_message(self, *_: Any) -> None:
             return

@@ -1,6 +1,7 @@
 """An operator at the console, a tenant with a member, a node and jobs."""
 
 import pytest
+
 from portal.cluster import services as cluster
 from portal.jobs.services import job_submit
 from portal.tenants import services as tenants

@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from portal.rounds.admin_policy import shown
+from portal.rounds.admin_policy import value_shown
 from portal.rounds.knobs import KNOBS, knobs_current
 from portal.rounds.services import settings_update
 from portal.tenants.models import AuditEvent
@@ -12,7 +12,7 @@ URL = reverse("admin:rounds_operatorsetting_changelist")
 
 
 def form(**changes):
-    return {name: shown(value) for name, value in knobs_current().items()} | changes
+    return {name: value_shown(value) for name, value in knobs_current().items()} | changes
 
 
 def test_each_knob_is_there_with_its_meaning(console):

@@ -53,7 +53,9 @@ def job_of(attempt):
     return Job.objects.get(pk=attempt.job_id)
 
 
-@pytest.mark.parametrize("reason", ["exit", "time_limit", "out_of_memory", "start_failed", "lost", "tenant_not_trusted"])
+@pytest.mark.parametrize(
+    "reason", ["exit", "time_limit", "out_of_memory", "start_failed", "lost", "tenant_not_trusted"]
+)
 @pytest.mark.parametrize("exit_code", [0, 1])
 def test_an_end_without_a_start_ends_the_job_too(cluster, reason, exit_code):
     """The running report was never accepted: the agent was away, or the job was too short."""
@@ -157,7 +159,9 @@ class TestDependencies:
     def after(self, cluster, job, kind="ok", **more):
         return cluster.submit(depends_on=[{"job": job.pk, "kind": kind}], **more)
 
-    @pytest.mark.parametrize(("exit_code", "kind", "expected"), [(0, "ok", "PENDING"), (1, "ok", "CANCELLED"), (1, "any", "PENDING")])
+    @pytest.mark.parametrize(
+        ("exit_code", "kind", "expected"), [(0, "ok", "PENDING"), (1, "ok", "CANCELLED"), (1, "any", "PENDING")]
+    )
     def test_what_waits_follows(self, cluster, exit_code, kind, expected):
         attempt = cluster.running()
         waiting = self.after(cluster, attempt.job, kind)

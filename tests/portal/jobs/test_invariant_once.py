@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_declare_dead, node_hello, node_register, join_token_create, node_token_revoke
+from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
 from portal.errors import Conflict
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services import parts, report_apply
@@ -196,8 +196,7 @@ class TestOneEnd:
             lambda n=n: report_apply(
                 node=cluster.node,
                 reports=[
-                    given.key_of(attempt)
-                    | {"sequence": 10 + n, "state": "ended", "reason": "exit", "exit_code": n % 2}
+                    given.key_of(attempt) | {"sequence": 10 + n, "state": "ended", "reason": "exit", "exit_code": n % 2}
                 ],
                 holding=[],
             )

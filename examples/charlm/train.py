@@ -1,0 +1,121 @@
+"""A character-level language model on Python's own library sources: real training in numpy, data-parallel.
+
+One process a GPU given (BERTH_GPUS); their gradients are averaged each step. The model (the last CONTEXT characters,
+embedded, one hidden layer, a softmax) is saved every few seconds and when SIGTERM comes, and the next attempt goes on
+from there, whatever its number of GPUs.
+
+    $BERTH_PYTHON train.py --steps 2000
+"""
+
+import argparse
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # one core a process; must be set before numpy is loaded
+
+import multiprocessing
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+CONTEXT, EMBED, HIDDEN, ALPHABET = 16, 16, 128, 128
+CHECKPOINT = Path(os.environ.get("BERTH_CHECKPOINT_DIR", ".")) / "charlm.npz"
+
+
+def read_text(limit=4_000_000):
+    """Python's library as characters 0-127."""
+    data = b"".join(path.read_bytes() for path in sorted(Path(os.__file__).parent.glob("*.py")))
+    return np.frombuffer(data[:limit], dtype=np.uint8) & 127
+
+
+def new_model(rng):
+    shapes = {"embed": (ALPHABET, EMBED), "w1": (CONTEXT * EMBED, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, ALPHABET)}
+    return {name: rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def gradients(model, context, target):
+    """Forward and backward for one batch; (mean cross-entropy in nats, gradient of each parameter)."""
+    rows = np.arange(len(target))
+    x = model["embed"][context].reshape(len(target), -1)
+    h = np.tanh(x @ model["w1"] + model["b1"])
+    logits = h @ model["w2"]
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    loss = -np.log(p[rows, target] + 1e-9).mean()
+    p[rows, target] -= 1
+    p /= len(target)
+    dh = (p @ model["w2"].T) * (1 - h * h)
+    grad = {"w2": h.T @ p, "w1": x.T @ dh, "b1": dh.sum(0), "embed": np.zeros_like(model["embed"])}
+    np.add.at(grad["embed"], context, (dh @ model["w1"].T).reshape(*context.shape, EMBED))
+    return loss, grad
+
+
+def worker(pipe, seed, batch):
+    """One GPU's process: gets the model, answers with the loss and gradients of its own batch."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process decides when to end
+    text, rng = read_text(), np.random.default_rng(seed)
+    while (model := pipe.recv()) is not None:
+        at = rng.integers(CONTEXT, len(text), batch)
+        pipe.send(gradients(model, text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]))
+
+
+def load():
+    if CHECKPOINT.exists():
+        with np.load(CHECKPOINT) as saved:
+            return int(saved["step"]), {name: saved[name] for name in saved.files if name != "step"}
+    return 0, new_model(np.random.default_rng(1))
+
+
+def save(step, model):
+    partial = CHECKPOINT.with_suffix(".tmp.npz")
+    np.savez(partial, step=step, **model)
+    partial.replace(CHECKPOINT)  # whole or not at all
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=int(os.environ.get("BERTH_BATCH_PER_GPU") or 64), help="a GPU")
+    parser.add_argument("--rate", type=float, default=float(os.environ.get("BERTH_LEARNING_RATE") or 0.5))
+    args = parser.parse_args()
+    gpus = max(1, int(os.environ.get("BERTH_GPUS") or 1))
+    stopping = []
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+
+    first, model = load()
+    print(f"{gpus} processes, from step {first} to {args.steps}", flush=True)
+    pipes = []
+    for rank in range(gpus):
+        here, there = multiprocessing.Pipe()
+        multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch), daemon=True).start()
+        pipes.append(here)
+
+    said = saved = time.monotonic()
+    said_step = first
+    for step in range(first + 1, args.steps + 1):
+        for pipe in pipes:
+            pipe.send(model)
+        answers = [pipe.recv() for pipe in pipes]
+        for name in model:
+            model[name] -= args.rate * np.mean([grad[name] for _, grad in answers], axis=0)
+        now = time.monotonic()
+        if now - said >= 1 or step == args.steps or stopping:
+            chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
+            loss = np.mean([loss for loss, _ in answers])
+            print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
+            said, said_step = now, step
+        if now - saved >= 5 or step == args.steps or stopping:
+            save(step, model)
+            saved = now
+        if stopping:
+            print(f"asked to stop: saved at step {step}", flush=True)
+            break
+    for pipe in pipes:
+        pipe.send(None)
+    sys.exit(143 if stopping else 0)  # 128 + SIGTERM: not done yet
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Nodes, rounds, plannings and figures, from a real planning of real jobs."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.cluster.models import Node
+from portal.jobs.models import LogChunk
+from portal.rounds.models import Planning
+from portal.rounds.services import planning_run
+from tests.portal.api.conftest import refusal
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def planned(world):
+    """One job of each tenant placed, one too large for what is left."""
+    ids = [caller.submit(gpus=4)["id"] for caller in (world.owner, world.outsider, world.owner)]
+    planning_run()
+    return ids
+
+
+def test_a_placed_job_says_where(world, planned):
+    job = world.owner("GET", f"/jobs/{planned[0]}").json()
+    assert job["state"] == "STARTING"
+    (attempt,) = job["attempts"]
+    (part,) = attempt["parts"]
+    assert part["gpus"] == [0, 1, 2, 3]
+    assert job["nodes"] == [part["node"]]
+    assert world.owner("GET", f"/jobs/{planned[0]}/explain").json()["placement"]
+
+
+def test_nodes_show_own_jobs_and_hide_others(world, planned):
+    rows = {row["name"]: row for row in world.owner.get("/nodes").json()["results"]}
+    assert list(rows) == ["cpu-01", "rtx-01", "rtx-02"]
+    assert [rows[name]["gpus_allocated"] for name in rows] == [0, 4, 4]
+    assert {row["health"] for row in rows.values()} == {"up"}
+    jobs = set()
+    for name in ("rtx-01", "rtx-02"):
+        node = world.owner("GET", f"/nodes/{name}").json()
+        assert all(gpu["allocated"] for gpu in node["gpu_list"])
+        jobs |= {gpu["job"] for gpu in node["gpu_list"]} | {part["job"] for part in node["running"]}
+    assert jobs == {planned[0], None}
+    seen = {part["job"] for name in rows for part in world.operator("GET", f"/nodes/{name}").json()["running"]}
+    assert seen == set(planned[:2])
+    restricted = world.caller("root", scopes=["cluster:read"], tenant=world.tenants["speech-lab"])
+    seen = {part["job"] for name in rows for part in restricted("GET", f"/nodes/{name}").json()["running"]}
+    assert seen == {planned[1], None}
+
+
+def test_rounds_plannings_and_their_decisions(world, planned):
+    (last,) = world.owner.get("/rounds").json()["results"]
+    assert last["placed"] == 2
+    shown = world.owner("GET", f"/rounds/{last['number']}").json()
+    number = shown["plannings"][0]["number"]
+    planning = world.owner("GET", f"/plannings/{number}").json()
+    assert (planning["status"], planning["placed"]) == ("applied", 2)
+    assert {d["job"] for d in planning["decisions"]} == {planned[0], planned[2], None}
+    assert str(planned[1]) not in {d["number"] for d in planning["decisions"]}
+    everything = world.operator("GET", f"/plannings/{number}").json()
+    assert {d["job"] for d in everything["decisions"]} == set(planned)
+    restricted = world.caller("root", scopes=["cluster:read"], tenant=world.tenants["speech-lab"])
+    some = restricted("GET", f"/plannings/{number}").json()
+    assert {d["job"] for d in some["decisions"]} == {planned[1], None}
+
+
+def test_figures_now_and_over_time(world, planned):
+    figures = world.owner.get("/metrics").json()
+    assert figures["now"]["gpus_allocated"] == 8
+    (point,) = figures["series"]
+    assert point["metrics"]["gpu_active_rate"] == 1.0
+    later = (timezone.now() + timedelta(hours=1)).isoformat()
+    assert world.owner.get("/metrics", since=later).json()["series"] == []
+
+
+def test_many_plannings_are_thinned(world, planned):
+    first = Planning.objects.get()
+    Planning.objects.bulk_create(
+        Planning(
+            number=first.number + i, round=first.round, started_at=timezone.now(), status="applied", metrics={"x": i}
+        )
+        for i in range(1, 1201)
+    )
+    series = world.owner.get("/metrics").json()["series"]
+    assert 400 <= len(series) <= 500
+    assert series[-1]["planning"] == first.number + 1200
+
+
+def test_drain_resume_dead(world):
+    node = world.operator("POST", "/nodes/rtx-01/drain", {"reason": "new disks"}).json()
+    assert (node["health"], node["drain_reason"], node["events"][0]["kind"]) == ("drained", "new disks", "drained")
+    assert world.operator("POST", "/nodes/rtx-01/resume").json()["health"] == "up"
+    refusal(world.operator("POST", "/nodes/rtx-01/dead", {"reason": "x"}), 409, "node_reachable")
+    Node.objects.filter(name="rtx-01").update(last_contact_at=timezone.now() - timedelta(minutes=5))
+    assert world.operator("POST", "/nodes/rtx-01/dead", {"reason": "burnt"}).json()["health"] == "dead"
+    refusal(world.operator("POST", "/nodes/none/drain", {"reason": "x"}), 404, "not_found")
+
+
+class TestLogs:
+    @pytest.fixture
+    def log(self, world, planned):
+        from portal.jobs.models import Job
+
+        self.path = f"/jobs/{planned[0]}/logs"
+        attempt = Job.objects.get(pk=planned[0]).attempts.get()
+        self.at = timezone.now()
+        self.end = 0
+
+        def write(data, minutes=0):
+            LogChunk.objects.create(
+                attempt=attempt, rank=0, stream="stdout", offset=self.end, length=len(data), data=data,
+                at=self.at + timedelta(minutes=minutes),
+            )  # fmt: skip
+            self.end += len(data)
+
+        self.attempt = attempt
+        return write
+
+    def test_read_on_from_where_one_stopped(self, world, log):
+        text = "one\ntwo\nthr\u00e9\u00e9\n".encode()
+        log(text[:-3])  # in the middle of a character
+        first = world.owner.get(self.path).json()
+        assert (first["text"], first["offset"], first["complete"]) == ("one\ntwo\nthr\u00e9", 0, False)
+        log(text[-3:])
+        rest = world.owner.get(self.path, offset=first["next_offset"]).json()
+        assert rest["text"] == "\u00e9\n"
+        assert rest["next_offset"] == len(text)
+        assert rest["available"] == [{"attempt": 1, "rank": 0, "stream": "stdout", "bytes": len(text)}]
+        refusal(world.outsider.get(self.path), 404, "not_found")
+
+    def test_tail_and_since(self, world, log):
+        log(b"one\ntwo\n")
+        log(b"three\n", minutes=5)
+        assert world.owner.get(self.path, tail=2).json()["text"] == "two\nthree\n"
+        assert world.owner.get(self.path, tail=99).json()["text"] == "one\ntwo\nthree\n"
+        since = (self.at + timedelta(minutes=1)).isoformat()
+        assert world.owner.get(self.path, since=since).json()["text"] == "three\n"
+
+    def test_follow_ends_by_itself_and_sees_what_comes(self, world, log, monkeypatch):
+        from portal.jobs import api_logs
+
+        naps = []
+        monkeypatch.setattr(api_logs.time, "sleep", lambda _: (naps.append(1), log(b"late\n")))
+        assert world.owner.get(self.path, follow="1", wait=5).json()["text"] == "late\n"
+        assert naps == [1]
+
+    def test_a_large_log_comes_in_pieces(self, world, log):
+        for _ in range(3):
+            log(b"x" * 200_000)
+        sizes, offset = [], 0
+        while len(piece := world.owner.get(self.path, offset=offset).json()["text"]):
+            sizes.append(len(piece))
+            offset += len(piece)
+        assert sizes == [262_144, 262_144, 75_712]
+
+    def test_bytes_that_are_no_text(self, world, log):
+        log(b"\xff\xfe\x00\n\xe2")
+        assert world.owner.get(self.path).json()["text"] == "\ufffd\ufffd\x00\n"
+        self.attempt.ended_at, self.attempt.state = timezone.now(), "FAILED"
+        self.attempt.save()
+        answer = world.owner.get(self.path).json()
+        assert answer["text"].endswith("\ufffd")
+        assert answer["complete"]
+
+    def test_wrong_parts(self, world, log):
+        refusal(world.owner.get(self.path, attempt=2), 404)
+        refusal(world.owner.get(self.path, rank=1), 404)
+        refusal(world.owner.get(self.path, stream="stdin"), 400, "invalid_choice", "stream")
+        assert world.owner.get(f"/jobs/{world.owner.submit()['id']}/logs").json()["attempt"] is None

@@ -1,0 +1,115 @@
+"""/healthz and /metrics: against a real Redis-compatible server, and with each part missing in turn."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask
+from prometheus_client.parser import text_string_to_metric_families
+
+from portal.api import health
+from portal.rounds.models import Planning, Round
+from portal.rounds.schedule import schedule_make
+from tests.portal.api.conftest import refusal
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def well(world, broker_server, settings):
+    """Everything runs: a server that answers, a beat and a planning of a moment ago."""
+    settings.REDIS_URL = broker_server.url
+    schedule_make()
+    PeriodicTask.objects.filter(name="rounds.plan").update(last_run_at=timezone.now())
+    Planning.objects.create(
+        number=1,
+        round=Round.objects.create(number=1, started_at=timezone.now()),
+        started_at=timezone.now(),
+        status="applied",
+        plan_s=0.25,
+    )
+
+
+def ask():
+    answer = Client().get("/healthz")
+    return answer.status_code, answer.json()
+
+
+def test_all_is_well(well):
+    status, answer = ask()
+    assert (status, answer["problems"]) == (200, [])
+    assert (answer["database"], answer["broker"], answer["nodes"]) == ("ok", "ok", 3)
+    assert answer["beat_age_s"] < 10
+    assert answer["last_planning_age_s"] < 10
+
+
+def test_no_broker(well, settings, tmp_path):
+    settings.REDIS_URL = f"unix://{tmp_path}/nothing.sock"
+    status, answer = ask()
+    assert (status, answer["broker"]) == (503, "unreachable")
+    assert answer["problems"][0].startswith("broker")
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "name"),
+    [(PeriodicTask, "last_run_at", "beat_age_s"), (Planning, "started_at", "last_planning_age_s")],
+)
+def test_what_is_overdue_is_named(well, model, column, name):
+    model.objects.update(**{column: timezone.now() - timedelta(minutes=10)})
+    status, answer = ask()
+    assert status == 503
+    (problem,) = answer["problems"]
+    assert problem.startswith(name)
+
+
+def test_what_never_happened_is_overdue_only_after_a_while(well, monkeypatch):
+    Planning.objects.all().delete()
+    monkeypatch.setattr(health, "_started_s", health.time.monotonic())
+    assert ask()[0] == 200
+    monkeypatch.setattr(health, "_started_s", health.time.monotonic() - 3600)
+    assert ask()[0] == 503
+
+
+def test_no_database(well, monkeypatch):
+    def fail():
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(health, "_figures", fail)
+    status, answer = ask()
+    assert (status, answer["database"], answer["broker"]) == (503, "unreachable", "ok")
+
+
+def samples(answer):
+    assert answer.status_code == 200
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.content.decode())
+        for sample in family.samples
+    }
+
+
+def test_figures_for_prometheus(well, world):
+    world.owner.submit()
+    world.owner("POST", f"/jobs/{world.owner.submit()['id']}/hold")
+    found = samples(Client().get("/metrics"))
+    assert found["berth_jobs", "PENDING"] == found["berth_jobs", "HELD"] == 1
+    assert found["berth_jobs", "RUNNING"] == 0
+    assert found["berth_jobs_pending", "not-planned-yet"] == 1
+    assert found["berth_nodes", "up"] == 3
+    assert found["berth_gpus_total",] == 8
+    assert found["berth_gpus_allocated",] == 0
+    assert found["berth_planning_seconds", "plan"] == 0.25
+    assert found["berth_refused_messages_total",] == 0
+
+
+def test_who_may_scrape(well, world):
+    far = Client(REMOTE_ADDR="203.0.113.9", headers={"accept": "application/json"})
+    refusal(far.get("/metrics"), 403, "forbidden")
+    proxied = Client(headers={"accept": "application/json", "x-forwarded-for": "203.0.113.9"})
+    refusal(proxied.get("/metrics"), 403, "forbidden")
+    operator = Client(REMOTE_ADDR="203.0.113.9", headers=world.operator.headers)
+    assert samples(operator.get("/metrics"))
+    tenant = Client(headers=world.owner.headers | {"Accept": "application/json"})
+    refusal(tenant.get("/metrics"), 403, "operator_only")

@@ -1,0 +1,119 @@
+"""The OpenAPI document: tidy, true to the parser, and no request made from it is answered by a 5xx."""
+
+import json
+
+import pytest
+import schemathesis
+from django.core.wsgi import get_wsgi_application
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.validation import validate_schema
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from portal.jobs.description import FIELDS, description_parse
+from portal.jobs.description_schema import EXAMPLES, PROPERTIES
+from portal.rounds.services import planning_run
+
+pytestmark = pytest.mark.django_db
+EXAMPLES_EACH = 12
+
+
+@pytest.fixture(scope="module")
+def document():
+    GENERATOR_STATS.reset()
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    assert not GENERATOR_STATS._warn_cache, GENERATOR_STATS._warn_cache
+    assert not GENERATOR_STATS._error_cache, GENERATOR_STATS._error_cache
+    return json.loads(json.dumps(document, default=str))
+
+
+def test_the_document_is_valid_and_complete(document):
+    validate_schema(document)
+    ours = {path: item for path, item in document["paths"].items() if path.startswith("/api/v1")}
+    assert {"/api/v1/jobs", "/api/v1/jobs/{number}/logs", "/api/v1/nodes/{name}/drain", "/api/v1/me"} <= set(ours)
+    for item in ours.values():
+        for operation in item.values():
+            assert operation["summary"]
+            assert operation["security"] == [{"token": []}, {"session": []}]
+            assert {"400", "401", "403"} <= set(operation["responses"])
+
+
+def test_it_names_the_fields_that_the_parser_knows():
+    assert set(PROPERTIES) == set(FIELDS)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_its_examples_parse(example):
+    assert description_parse(example.value)
+
+
+def test_it_is_served_with_its_page_from_here(client):
+    assert client.get("/api/v1/schema").json()["info"]["title"] == "Berth"
+    page = client.get("/api/v1/docs").content.decode()
+    assert "swagger-ui" in page
+    assert "https://" not in page.replace("https://www.w3.org", "")
+
+
+@pytest.fixture
+def operations(world, document):
+    """The REST API's operations by label, on a cluster where something ran, and a way to call them."""
+    ids = [world.owner.submit(gpus=2)["id"], world.outsider.submit()["id"], world.owner.submit(array={"size": 2})["id"]]
+    planning_run()
+    document = document | {"paths": {p: v for p, v in document["paths"].items() if p.startswith("/api/v1")}}
+    schema = schemathesis.openapi.from_dict(document)
+    schema.app = get_wsgi_application()
+    schema.config.base_url = None
+    return {o.ok().label: o.ok() for o in schema.get_all_operations()}, ids
+
+
+LABELS = [
+    "GET /api/v1/me", "GET /api/v1/jobs", "POST /api/v1/jobs", "GET /api/v1/jobs/{number}",
+    "PATCH /api/v1/jobs/{number}", "GET /api/v1/jobs/{number}/logs", "GET /api/v1/jobs/{number}/explain",
+    "POST /api/v1/jobs/{number}/cancel", "POST /api/v1/jobs/{number}/hold", "POST /api/v1/jobs/{number}/release",
+    "POST /api/v1/jobs/{number}/requeue", "GET /api/v1/nodes", "GET /api/v1/nodes/{name}",
+    "POST /api/v1/nodes/{name}/drain", "POST /api/v1/nodes/{name}/resume", "POST /api/v1/nodes/{name}/dead",
+    "GET /api/v1/rounds", "GET /api/v1/rounds/{number}", "GET /api/v1/plannings/{number}", "GET /api/v1/metrics",
+]  # fmt: skip
+
+
+def test_every_operation_is_tried(operations):
+    assert set(operations[0]) == set(LABELS)
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.name.lower())
+@pytest.mark.parametrize("label", LABELS)
+def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, monkeypatch, label, mode):
+    from portal.jobs import api_logs
+
+    monkeypatch.setattr(api_logs, "FOLLOW_PERIOD_S", 0.01)
+    monkeypatch.setattr(api_logs, "MAX_FOLLOWERS", 0)
+    monkeypatch.setattr(api_logs, "_followers", api_logs.threading.BoundedSemaphore(1))
+    api_logs._followers.acquire()  # a follower more than there may be is answered at once
+    found, ids = operations
+    operation = found[label]
+    try:
+        cases = operation.as_strategy(generation_mode=mode)
+    except Exception as error:  # noqa: BLE001 - nothing can be wrong about an operation without input
+        pytest.skip(f"no such case: {error}")
+
+    @settings(
+        max_examples=EXAMPLES_EACH,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases, st.sampled_from([*map(str, ids), "rtx-01", "1", None]))
+    def attempt(case, known):
+        if known and case.path_parameters and mode == schemathesis.GenerationMode.POSITIVE:
+            case.path_parameters = dict.fromkeys(case.path_parameters, known)
+        response = case.call(headers=world.operator.headers)
+        case.validate_response(
+            response, checks=[not_a_server_error, status_code_conformance, response_schema_conformance]
+        )
+
+    attempt()

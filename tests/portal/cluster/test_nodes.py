@@ -1,0 +1,120 @@
+"""Nodes join, say hello, drain, resume and lose their token."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.cluster.models import Gpu, JoinToken, Node, NodeEvent
+from portal.cluster.services import (
+    join_token_create,
+    node_drain,
+    node_hello,
+    node_register,
+    node_resume,
+    node_seen,
+    node_token_revoke,
+)
+from portal.errors import BerthError
+from portal.events.models import OutboxMessage
+from portal.tenants.models import AuditEvent
+from portal.tenants.services import secret_digest
+from tests.portal import given
+
+
+def join(cluster, *, token=None, **changes):
+    secret = token or join_token_create(actor=None)[1]
+    return node_register(join_secret=secret, inventory=given.inventory(cluster.node, **changes))
+
+
+class TestRegister:
+    def test_a_new_node(self, cluster):
+        node, secret = join(cluster, name="n9", gpu_type="H100")
+        assert (node.token_digest, node.health) == (secret_digest(secret), "up")
+        assert list(node.gpus.values_list("index", flat=True)) == [0, 1, 2, 3]
+        assert node.gpu_type.name == "H100"
+        assert AuditEvent.objects.filter(action="node.register").exists()
+        assert OutboxMessage.objects.filter(topic="plan").exists()
+
+    @pytest.mark.parametrize("change", [{"uses_left": 0}, {"expires_at": timezone.now()}, {"node_name": "other"}])
+    def test_a_token_that_is_not_good(self, cluster, change):
+        row, secret = join_token_create(actor=None)
+        JoinToken.objects.filter(pk=row.pk).update(**change)
+        self.refused(cluster, secret, "bad_token")
+
+    def test_an_unknown_token(self, cluster):
+        self.refused(cluster, "berthjoin_x", "bad_token")
+
+    def test_a_taken_name_uses_up_nothing(self, cluster):
+        row, secret = join_token_create(actor=None)
+        self.refused(cluster, secret, "name_taken", name="n1")
+        row.refresh_from_db()
+        assert row.uses_left == 1
+
+    def refused(self, cluster, secret, code, name="n9"):
+        with pytest.raises(BerthError) as error:
+            join(cluster, token=secret, name=name)
+        assert error.value.code == code
+        assert Node.objects.count() == 1
+
+    def test_one_use_is_one_node_under_a_race(self, shared_cluster):
+        _, secret = join_token_create(actor=None)
+        calls = [lambda n=n: join(shared_cluster, token=secret, name=f"r{n}") for n in range(6)]
+        results = given.race(*calls)
+        assert sum(isinstance(each, tuple) for each in results) == 1, results
+        assert {each.code for each in results if isinstance(each, BerthError)} == {"bad_token"}
+
+    def test_a_revoked_node_joins_again_under_its_name(self, cluster):
+        node_token_revoke(node=cluster.node, actor=None)
+        node, secret = join(cluster)
+        assert (node.pk, node.token_revoked_at, node.token_digest) == (cluster.node.pk, None, secret_digest(secret))
+
+
+class TestHello:
+    def test_gpus_that_are_gone_are_marked_and_come_back(self, cluster):
+        full = given.inventory(cluster.node)
+        node_hello(node=cluster.node, inventory=full | {"gpus": full["gpus"][:2]})
+        assert set(Gpu.objects.exclude(missing_since=None).values_list("index", flat=True)) == {2, 3}
+        node_hello(node=cluster.node, inventory=full)
+        assert not Gpu.objects.exclude(missing_since=None).exists()
+
+    def test_the_inventory_is_refreshed(self, cluster):
+        node = node_hello(node=cluster.node, inventory=given.inventory(cluster.node, cores=99, address="new"))
+        assert (node.cores, node.address) == (99, "new")
+
+
+class TestDrain:
+    def test_drain_needs_a_reason_and_resume_undoes_it(self, cluster):
+        operator = given.operator()
+        with pytest.raises(BerthError) as error:
+            node_drain(node=cluster.node, actor=operator, reason="  ")
+        assert error.value.field == "reason"
+        revision = cluster.node.revision
+        node = node_drain(node=cluster.node, actor=operator, reason="new disk")
+        assert (node.health, node.drain_reason, node.revision) == ("drained", "new disk", revision + 1)
+        node = node_resume(node=node, actor=operator)
+        assert (node.health, node.drain_reason) == ("up", "")
+        assert [e.kind for e in NodeEvent.objects.order_by("pk")] == ["drained", "resumed"]
+        assert AuditEvent.objects.filter(action="node.drained", detail={"reason": "new disk"}).exists()
+
+    def test_twice_is_once(self, cluster):
+        for _ in range(2):
+            node_drain(node=cluster.node, actor=None, reason="new disk")
+            node_token_revoke(node=cluster.node, actor=None)
+        assert NodeEvent.objects.count() == 2
+
+    def test_what_runs_stays(self, cluster):
+        attempt = cluster.running()
+        node_drain(node=cluster.node, actor=None, reason="new disk")
+        attempt.refresh_from_db()
+        assert attempt.ended_at is None
+
+
+def test_silence_makes_a_node_unreachable_and_a_word_brings_it_back(cluster):
+    Node.objects.update(last_contact_at=timezone.now() - timedelta(seconds=31))
+    node = Node.objects.get()
+    assert node.health == "unreachable"
+    node_seen(node=node)
+    assert Node.objects.get().health == "up"
+    assert NodeEvent.objects.get().kind == "back"
+    assert OutboxMessage.objects.filter(topic="plan").exists()

@@ -1,0 +1,265 @@
+"""The jobs' pages over the real views, services and SQLite: what each cast sees, and that bad input says what is wrong."""
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from portal.jobs.models import Job
+from portal.jobs.services import job_cancel, log_append
+from portal.jobs.states import JobState
+from portal.rounds.services import planning_run
+from portal.tenants.models import Tenant
+from tests.portal.given import Cluster, member, operator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def world():
+    return Cluster.make()
+
+
+@pytest.fixture
+def owner(client, world):
+    client.force_login(world.owner)
+    return client
+
+
+def outsider_of(client):
+    client.force_login(member("otto", Tenant.objects.create(name="others")))
+    return client
+
+
+PAGES = ("job-detail", "job-tasks", "job-log", "job-log-download", "job-explain")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_foreign_job_answers_as_a_missing_one(client, world, name):
+    job = world.submit()
+    outsider_of(client)
+    foreign = client.get(reverse(name, args=[job.number]))
+    missing = client.get(reverse(name, args=["987654"]))
+    assert foreign.status_code == missing.status_code == 404
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "requeue"])
+def test_an_outsider_changes_nothing(client, world, verb):
+    job = world.submit()
+    assert outsider_of(client).post(reverse("job-action", args=[job.number, verb])).status_code == 404
+    assert Job.objects.get(pk=job.pk).state == JobState.PENDING
+
+
+def test_a_teammate_sees_and_cancels(client, world):
+    job = world.submit(name="ours")
+    client.force_login(member("tom", world.tenant))
+    assert b"ours" in client.get(reverse("job-list")).content
+    client.post(reverse("job-action", args=[job.number, "cancel"]))
+    assert Job.objects.get(pk=job.pk).state == JobState.CANCELLED
+
+
+def test_the_list_costs_the_same_queries_for_two_jobs_and_forty(owner, world, django_assert_max_num_queries):
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    def count():
+        with CaptureQueriesContext(connection) as found:
+            assert owner.get(reverse("job-list")).status_code == 200
+        return len(found)
+
+    world.running()
+    world.submit()
+    owner.get(reverse("job-list"))
+    few = count()
+    for _ in range(38):
+        world.submit()
+    assert count() == few
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("sort=nonsense", "sort"), ("page=0", "page"), ("page=x", "page"), ("state=ODD", "state")]
+)
+def test_the_list_refuses_an_address_that_means_nothing(owner, query, field):
+    answer = owner.get(reverse("job-list") + "?" + query, headers={"Accept": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["field"] == field
+
+
+def test_filters_narrow_the_list(owner, world):
+    world.submit(name="alpha")
+    job_cancel(job=world.submit(name="beta"), actor=world.owner)
+    text = owner.get(reverse("job-list") + "?state=CANCELLED").content.decode()
+    assert "beta" in text
+    assert "alpha" not in text
+    assert "alpha" in owner.get(reverse("job-list") + "?q=alph").content.decode()
+
+
+def test_the_page_of_a_waiting_job_says_why(owner, world):
+    job = world.submit(gpus=4)
+    world.running(gpus=2)
+    planning_run()
+    text = owner.get(reverse("job-detail", args=[job.number])).content.decode()
+    assert "Why it waits" in text
+    assert Job.objects.get(pk=job.pk).reason in text
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ({"reason": "exit", "exit_code": 0}, "Completed"),
+        ({"reason": "exit", "exit_code": 127}, "not found on the node"),
+        ({"reason": "out_of_memory", "exit_code": None, "detail": "2100 of 2048 MiB"}, "more memory_mib"),
+        ({"reason": "time_limit", "exit_code": None}, "time_limit_s"),
+        ({"reason": "lost", "exit_code": None}, "checkpointable or restartable"),
+    ],
+)
+def test_the_page_of_an_ended_job_gives_cause_and_remedy(owner, world, end, says):
+    attempt = world.running()
+    world.end(attempt, **end)
+    assert says in owner.get(reverse("job-detail", args=[str(attempt.job_id)])).content.decode()
+
+
+def lines(client, job, **query):
+    return client.get(reverse("job-log", args=[job]), query).json()
+
+
+def written(world, attempt, text, *, stream="stdout", offset=0):
+    data = text.encode()
+    log_append(
+        node=world.node, attempt_id=attempt.pk, epoch=attempt.epoch, rank=0, stream=stream, offset=offset, data=data
+    )
+    return offset + len(data)
+
+
+def test_the_log_is_read_on_from_its_cursor_in_whole_lines(owner, world):
+    attempt = world.running()
+    job = str(attempt.job_id)
+    end = written(world, attempt, "one\ntwo\nthr")
+    first = lines(owner, job)
+    assert [line["text"] for line in first["lines"]] == ["one", "two"]
+    assert lines(owner, job, offset=first["next"])["lines"] == []
+    written(world, attempt, "WARNING: late\n", stream="stderr")
+    end = written(world, attempt, "ee\nrest", offset=end)
+    second = lines(owner, job, offset=first["next"])
+    assert sorted(line["text"] for line in second["lines"]) == ["WARNING: late", "three"]
+    assert [line["n"] for line in second["lines"]] == [3, 4]
+    assert {line["level"] for line in second["lines"]} == {"WARN", None}
+    world.end(attempt)
+    last = lines(owner, job, offset=second["next"])
+    assert [line["text"] for line in last["lines"]] == ["rest"]
+    assert last["ended"]
+    assert lines(owner, job, offset=last["next"])["lines"] == []
+
+
+def test_the_log_of_one_stream_and_a_bad_cursor(owner, world):
+    attempt = world.running()
+    job = str(attempt.job_id)
+    written(world, attempt, "out\n")
+    written(world, attempt, "err\n", stream="stderr")
+    assert [line["text"] for line in lines(owner, job, stream="stderr")["lines"]] == ["err"]
+    bad = owner.get(reverse("job-log", args=[job]), {"offset": "1.2"}, headers={"Accept": "application/json"})
+    assert (bad.status_code, bad.json()["error"]["field"]) == (400, "offset")
+
+
+def test_a_download_is_the_whole_output(owner, world):
+    attempt = world.running()
+    written(world, attempt, "a\nb\n")
+    answer = owner.get(reverse("job-log-download", args=[str(attempt.job_id)]))
+    assert answer.getvalue() == b"a\nb\n"
+
+
+def test_csv_defuses_formulas(owner, world):
+    world.submit(name="=HYPERLINK(1)")
+    assert "'=HYPERLINK(1)" in owner.get(reverse("job-csv")).content.decode()
+
+
+FORM = {"command": "python train.py", "gpu_mode": "set", "gpus": ["1", "2"]}
+
+
+def test_the_form_submits_what_rest_would(owner, world):
+    more = {
+        "memory": "2 GiB",
+        "time_limit": "30 min",
+        "env": "A=1\nB=x=y",
+        "labels": "team=cv",
+        "checkpointable": "true",
+    }
+    answer = owner.post(reverse("job-submit"), FORM | more)
+    job = Job.objects.latest("pk")
+    assert answer.url == reverse("job-detail", args=[job.number])
+    assert (job.gpus, job.memory_mib, job.time_limit_s, job.checkpointable) == ([1, 2], 2048, 1800, True)
+    assert job.payload.environment == {"A": "1", "B": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"command": ""}, "say what to run"),
+        ({"gpus": []}, "Tick at least one"),
+        ({"memory": "much"}, "24 GiB or 512 MiB"),
+        ({"priority": "5"}, "priority ceiling"),
+        ({"env": "no equals sign"}, "NAME=value"),
+        ({"gpus": ["64"]}, "64 GPUs of one type"),
+    ],
+)
+def test_a_refused_form_says_what_is_wrong_keeps_its_values_and_changes_nothing(owner, change, says):
+    answer = owner.post(reverse("job-submit"), FORM | {"name": "kept-name"} | change)
+    text = answer.content.decode()
+    assert 400 <= answer.status_code < 500
+    assert says in text
+    assert "kept-name" in text
+    assert not Job.objects.exists()
+
+
+def test_relaunch_fills_the_form(owner, world):
+    job = world.submit(name="again", gpus=[1, 4], memory_mib=1024, command="echo relaunched")
+    text = owner.get(reverse("job-submit") + f"?from={job.pk}").content.decode()
+    assert "echo relaunched" in text
+    assert "1 GiB" in text
+
+
+def test_a_dry_run_says_where_and_changes_nothing(owner, world):
+    before = Job.objects.count()
+    text = owner.post(reverse("job-dry-run"), FORM).content.decode()
+    assert "Placeable" in text
+    assert world.node.name in text
+    assert "curl -X POST" in text
+    assert Job.objects.count() == before
+
+
+def test_bulk_says_how_many_it_applied_to(owner, world):
+    waiting, ended = world.submit(), world.submit()
+    job_cancel(job=ended, actor=world.owner)
+    answer = owner.post(
+        reverse("job-bulk"), {"action": "hold", "job": [waiting.number, ended.number]}, follow=True
+    ).content.decode()
+    assert "Held: 1 job." in answer
+    assert "has ended" in answer
+    assert Job.objects.get(pk=waiting.pk).state == JobState.HELD
+
+
+def test_bulk_redirects_only_within_the_site(owner, world):
+    job = world.submit()
+    answer = owner.post(reverse("job-bulk"), {"action": "hold", "job": [job.number], "next": "//evil.example"})
+    assert answer.url.startswith("/jobs/")
+
+
+def test_figures_are_json_and_unknown_ones_missing(owner, world):
+    attempt = world.running()
+    for name in ("gpu", "cores", "memory"):
+        assert "data" in owner.get(reverse("job-figure", args=[str(attempt.job_id), name])).json()
+    assert owner.get(reverse("job-figure", args=[str(attempt.job_id), "other"])).status_code == 404
+
+
+def test_the_operator_sees_every_tenants_jobs(client, world):
+    world.submit(name="theirs")
+    client.force_login(operator())
+    assert b"theirs" in client.get(reverse("job-list")).content
+
+
+def test_explain_json_is_the_object_behind_the_sentence(owner, world):
+    job = world.submit(gpus=4)
+    planning_run()
+    found = json.loads(owner.get(reverse("job-explain", args=[job.number])).content)
+    assert found["job"] == job.number
+    assert {"rank", "age_s", "latency_ratio", "figures"} <= set(found)

@@ -1,0 +1,114 @@
+"""Writers side by side: nobody waits for each other in a circle, and nothing is left half done.
+
+On SQLite writers take turns; on Postgres (tests/postgres runs this file there) they really meet.
+"""
+
+import random
+
+from portal.cluster.models import Node
+from portal.cluster.services import node_hello
+from portal.errors import BerthError
+from portal.jobs.models import Attempt, Job
+from portal.jobs.services import job_cancel, job_hold, job_release
+from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.placing import DoesNotFit
+from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.rounds.planning import planning_run
+from tests.portal import given
+
+EXPECTED = (BerthError, DoesNotFit)
+
+
+def settled(results):
+    """No result may be anything but a value or a refusal: a deadlock would be an OperationalError."""
+    odd = [each for each in results if isinstance(each, BaseException) and not isinstance(each, EXPECTED)]
+    assert not odd, odd
+    assert not given.violations()
+
+
+def test_array_cancel_against_starts_ends_and_plannings(shared_cluster):
+    cluster = shared_cluster
+    other = given.node_make("n2", gpus=0)
+    for turn in range(3):
+        parent = cluster.submit(gpus=0, array={"size": 12})
+        tasks = list(Job.objects.filter(array=parent).order_by("pk"))
+        live = [cluster.start(task, cluster.node if turn % 2 else other, gpus=0) for task in tasks[:3]]
+        results = given.race(
+            lambda p=parent: job_cancel(job=p, actor=cluster.owner),
+            planning_run,
+            *[lambda a=a: cluster.end(a, exit_code=1) for a in live],
+            lambda t=tasks[5]: cluster.start(t, cluster.node, gpus=0, cores=2),
+            lambda t=tasks[6]: job_cancel(job=t, actor=cluster.owner),
+        )
+        settled(results)
+        for attempt in Attempt.objects.filter(ended_at=None):
+            assert attempt.stop_reason == "cancel", "a task started beside the cancel, and nobody stops it"
+            cluster.end(attempt, reason="stopped", exit_code=None)
+        parent.refresh_from_db()
+        assert parent.state in {"CANCELLED", "FAILED"}
+
+
+def test_everybody_at_once(shared_cluster):
+    cluster = shared_cluster
+    nodes = [cluster.node, given.node_make("n2"), given.node_make("n3")]
+    rng = random.Random(5)
+    for turn in range(4):
+        attempts = [
+            cluster.start(cluster.submit(gpus=2, restartable=True), *rng.sample(nodes, 2), gpus=1) for _ in range(3)
+        ]
+        waiting = [cluster.submit(gpus=0) for _ in range(3)]
+        calls = [lambda a=a, r=r: cluster.report(a, "running", rank=r) for a in attempts for r in (1, 0)]
+        calls += [lambda a=attempts[0]: job_cancel(job=a.job, actor=cluster.owner)]
+        calls += [lambda j=j: job_hold(job=j, actor=cluster.owner) for j in waiting]
+        calls += [lambda j=j: job_release(job=j, actor=cluster.owner) for j in waiting]
+        calls += [planning_run, planning_run, lambda: leases_expire(grace_s=1)]
+        boot = f"boot-{turn + 2}"
+        calls += [lambda n=nodes[0], b=boot: node_hello(node=n, inventory=given.inventory(n, boot_id=b))]
+        rng.shuffle(calls)
+        settled(given.race(*calls))
+        for node in Node.objects.all():
+            node_hello(node=node, inventory=given.inventory(node, boot_id=f"end-{turn}"))
+        assert not given.violations()
+        assert not Attempt.objects.filter(ended_at=None).exists()
+        for job in Job.objects.unfinished():
+            job_cancel(job=job, actor=cluster.owner)
+
+
+def note(job, reason="not-enough-idle-gpus", *, counts=True):
+    return WaitingNote(
+        job_id=job.pk, reason=reason, figures={}, inside_window=True, counts=counts, age_s=60.0, age_source="default"
+    )
+
+
+def test_a_note_never_overwrites_what_happened_since_the_snapshot(cluster):
+    held, released, ended = (cluster.submit() for _ in range(3))
+    job_hold(job=released, actor=cluster.owner)
+    now = Job.objects.get(pk=held.pk).submitted_at
+    notes = [note(held), note(released, "held", counts=False), note(ended)]
+    assert len(notes_changed(notes=notes, now=now)) == 3
+    job_hold(job=held, actor=cluster.owner)
+    job_release(job=released, actor=cluster.owner)
+    job_cancel(job=ended, actor=cluster.owner)
+    before = list(Job.objects.order_by("pk").values())
+    assert waiting_note(notes=notes, now=now) == 0
+    assert list(Job.objects.order_by("pk").values()) == before
+
+
+def test_a_note_written_twice_changes_nothing(cluster):
+    job = cluster.submit()
+    assert waiting_note(notes=[note(job)], now=job.submitted_at) == 1
+    assert waiting_note(notes=[note(job)], now=job.submitted_at) == 0
+    job.refresh_from_db()
+    assert (job.reason, job.age_s) == ("not-enough-idle-gpus", 60.0)
+
+
+def test_only_eligible_waiting_counts(cluster):
+    from datetime import timedelta
+
+    job = cluster.submit()
+    start = job.submitted_at
+    for minutes, counts in ((10, False), (20, False), (30, True), (45, False)):
+        waiting_note(notes=[note(job, "tenant-quota", counts=counts)], now=start + timedelta(minutes=minutes))
+    job.refresh_from_db()
+    assert job.waited_s == (10 + 15) * 60
+    assert job.waiting_since is None

@@ -1,0 +1,66 @@
+"""The operator's knobs: one bad value changes none, each change is in the trail, beat follows the tick."""
+
+import pytest
+from django_celery_beat.models import PeriodicTask
+
+from portal.errors import BerthError
+from portal.events.models import OutboxMessage
+from portal.rounds.knobs import KNOBS, knobs_current
+from portal.rounds.models import OperatorSetting
+from portal.rounds.schedule import FIXED_S, schedule_make
+from portal.rounds.services import settings_update
+from portal.tenants.models import AuditEvent
+from tests.portal import given
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"tick_s": 7, "r_num": 1}, "r_num"),
+        ({"tick_s": 7, "replan_s": "soon"}, "replan_s"),
+        ({"tick_s": 7, "no_such_knob": 1}, "no_such_knob"),
+        ({"tick_s": 7, "policy": "astrology"}, "policy"),
+        ({"tick_s": 7, "replan_s": float("nan")}, "replan_s"),
+        ({"tick_s": 7, "r_num": True}, "r_num"),
+    ],
+)
+def test_one_bad_value_changes_none(db, values, field):
+    before = knobs_current()
+    with pytest.raises(BerthError) as error:
+        settings_update(actor=None, **values)
+    assert error.value.field == field
+    assert knobs_current() == before
+    assert not OperatorSetting.objects.exists()
+    assert not AuditEvent.objects.exists()
+    assert not OutboxMessage.objects.exists()
+
+
+def test_a_change_is_in_force_in_the_trail_and_on_beats_schedule(db):
+    operator = given.operator()
+    old = knobs_current()["tick_s"]
+    settings_update(actor=operator, tick_s=17, policy="fifo")
+    assert (knobs_current()["tick_s"], knobs_current()["policy"]) == (17, "fifo")
+    trail = {event.target: event for event in AuditEvent.objects.filter(action="setting.change")}
+    assert trail["setting:tick_s"].detail == {"from": old, "to": 17}
+    assert trail["setting:tick_s"].actor == operator
+    assert OutboxMessage.objects.filter(topic="plan").exists()
+    assert PeriodicTask.objects.get(name="rounds.plan").interval.every == 17
+
+
+def test_the_same_value_again_is_no_change(db):
+    settings_update(actor=None, tick_s=17)
+    settings_update(actor=None, tick_s=17)
+    assert AuditEvent.objects.filter(action="setting.change").count() == 1
+
+
+def test_the_schedule_is_made_once_and_again(db):
+    schedule_make()
+    schedule_make()
+    tasks = dict(PeriodicTask.objects.values_list("name", "interval__every"))
+    assert {name: every for name, every in tasks.items() if name in FIXED_S} == FIXED_S
+    assert tasks["rounds.plan"] == round(knobs_current()["tick_s"])
+
+
+@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
+def test_every_default_is_within_its_own_range(knob):
+    assert knob.check(knob.default) == knob.default

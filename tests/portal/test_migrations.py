@@ -1,0 +1,33 @@
+"""Migrations forward, back to nothing, and forward again; the triggers stand afterwards."""
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from portal.jobs.triggers import SQLITE, triggers_present
+
+APPS = ("rounds", "jobs", "cluster", "events", "tenants")
+
+
+def tables():
+    names = connection.introspection.table_names()
+    return {name for name in names if name.split("_")[0] in APPS}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_there_and_back(django_db_blocker):
+    before = tables()
+    assert triggers_present() == set(SQLITE)
+    try:
+        for app in ("admin", "axes", "jobs", "rounds", "cluster", "events", "tenants"):
+            call_command("migrate", app, "zero", verbosity=0)
+        assert tables() == set()
+    finally:
+        call_command("migrate", verbosity=0)
+    assert tables() == before
+    assert triggers_present() == set(SQLITE)
+
+
+@pytest.mark.django_db
+def test_none_is_missing():
+    call_command("makemigrations", check=True, dry_run=True, verbosity=0)

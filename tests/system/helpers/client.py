@@ -1,0 +1,113 @@
+"""A tenant's view of a running Berth over REST, and an operator's over the pages."""
+
+import re
+import sqlite3
+import time
+from dataclasses import dataclass
+
+import httpx
+
+FINAL = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"}
+MACHINE_SLACK = 3.0
+"""Limits below are for an idle machine of two cores; a busy one gets this much longer before a wait is in vain."""
+
+
+@dataclass
+class Tenant:
+    """One tenant of a RunningBerth; calls raise AssertionError on an answer they did not expect."""
+
+    berth: object
+    name: str = "vision-lab"
+
+    @property
+    def token(self):
+        return self.berth.tokens[self.name]
+
+    def submit(self, command, *, key=None, **description):
+        """Number of the new job (of the array, for arrays)."""
+        body = {"gpus": 1, "command": command, **description}
+        headers = {"Idempotency-Key": key} if key else None
+        status, job = self.berth.request("/api/v1/jobs", method="POST", body=body, token=self.token, headers=headers)
+        assert status == 201, (status, job)
+        return job["number"]
+
+    def job(self, number):
+        status, job = self.berth.request(f"/api/v1/jobs/{number}", token=self.token)
+        assert status == 200, (status, job)
+        return job
+
+    def state(self, number):
+        return self.job(number)["state"]
+
+    def act(self, number, verb):
+        status, job = self.berth.request(f"/api/v1/jobs/{number}/{verb}", method="POST", token=self.token)
+        assert status == 200, (status, job)
+        return job
+
+    def log(self, number, **query):
+        asked = "&".join(f"{name}={value}" for name, value in query.items())
+        status, answer = self.berth.request(f"/api/v1/jobs/{number}/logs?{asked}", token=self.token)
+        assert status == 200, (status, answer)
+        return answer["text"]
+
+    def tasks(self, array):
+        status, page = self.berth.request(f"/api/v1/jobs?array={array}&page_size=100", token=self.token)
+        assert status == 200, page
+        return page["results"]
+
+    def wait_state(self, number, *states, limit_s=20.0):
+        """The job once it is in one of these states; an end that was not waited for fails at once."""
+        deadline = time.monotonic() + limit_s * MACHINE_SLACK
+        job = None
+        while time.monotonic() < deadline:
+            try:
+                job = self.job(number)
+            except OSError:
+                time.sleep(0.2)
+                continue
+            if job["state"] in states:
+                return job
+            if job["state"] in FINAL:
+                break
+            time.sleep(0.1)
+        raise AssertionError(f"job {number} is {job and job['state']}, not {states}: {job}\n{self.berth.logs()}")
+
+    def wait_log(self, number, text, *, limit_s=20.0, **query):
+        found = lambda: text in self.log(number, **query)  # noqa: E731 - reads best in place
+        self.berth.wait(found, limit_s=limit_s * MACHINE_SLACK, what=f"{text!r} in the log of job {number}")
+        return self.log(number, **query)
+
+
+def operator_node_action(berth, node, verb, reason="a test"):
+    """Drain, resume or declare dead through the page's own form."""
+    with httpx.Client(base_url=berth.url, timeout=20.0, follow_redirects=True) as browser:
+        page = browser.get("/login").text
+        form = {"csrfmiddlewaretoken": _csrf(page), **berth.operator}
+        assert browser.post("/login", data=form).status_code == 200
+        page = browser.get(f"/cluster/{node}/").text
+        answer = browser.post(f"/cluster/{node}/{verb}", data={"csrfmiddlewaretoken": _csrf(page), "reason": reason})
+        assert answer.status_code == 200, answer.text[:500]
+
+
+def _csrf(page):
+    return re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page).group(1)
+
+
+def rows(berth, query, *values):
+    """What the SQLite database says, read only and past the portal."""
+    uri = f"file:{berth.layout.database}?mode=ro"
+    with sqlite3.connect(uri, uri=True, timeout=20.0) as connection:
+        return connection.execute(query, values).fetchall()
+
+
+def leaks(berth):
+    """Allocations and GPUs still held by attempts that have ended; there must be none."""
+    return rows(
+        berth,
+        "select a.id, a.attempt_id from jobs_allocation a join jobs_attempt t on t.id = a.attempt_id "
+        "where t.ended_at is not null and a.released_at is null",
+    ) + rows(
+        berth,
+        "select g.id, a.attempt_id from jobs_gpuallocation g join jobs_allocation a on a.id = g.allocation_id "
+        "join jobs_attempt t on t.id = a.attempt_id where t.ended_at is not null and g.released_at is null",
+    )

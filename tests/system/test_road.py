@@ -1,0 +1,238 @@
+"""The road of one job, on a whole Berth with virtual nodes: every state a job can come to, and what it left behind."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from portal.launch.layout import SOURCE
+from tests.system.helpers.client import Tenant, leaks, rows
+from tests.system.helpers.ledger import alive
+
+pytestmark = pytest.mark.system
+
+COUNTING = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.3; done"
+GREEDY = (
+    f'exec {sys.executable} -c "import time; held = bytearray(200 << 20); print(len(held), flush=True); time.sleep(60)"'
+)
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False)
+
+
+@pytest.fixture
+def tenant(berth):
+    return Tenant(berth)
+
+
+def pid_in(berth, note: Path):
+    berth.wait(lambda: note.exists() and note.read_text().strip(), what=f"a pid in {note.name}")
+    return int(note.read_text())
+
+
+def test_from_submission_to_completion_with_a_growing_log(tenant):
+    number = tenant.submit("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.5; done; echo bye >&2")
+    tenant.wait_state(number, "RUNNING")
+    tenant.wait_log(number, "line 1\n")
+    before = tenant.log(number)
+    assert tenant.state(number) == "RUNNING", "the log is there while it runs"
+    tenant.wait_log(number, "line 4\n")
+    assert tenant.log(number).startswith(before)
+    job = tenant.wait_state(number, "COMPLETED")
+    assert tenant.log(number) == "".join(f"line {i}\n" for i in range(1, 9))
+    assert tenant.log(number, stream="stderr") == "bye\n"
+    (attempt,) = job["attempts"]
+    assert (job["exit_code"], attempt["state"], attempt["epoch"]) == (0, "COMPLETED", 1)
+    assert attempt["created_at"] <= attempt["started_at"] <= attempt["ended_at"]
+    kinds = [
+        kind for (kind,) in rows(tenant.berth, "select kind from jobs_jobevent where job_id = ? order by id", job["id"])
+    ]
+    assert [kind for kind in kinds if kind in {"submitted", "starting", "placed", "started", "completed"}][
+        -1
+    ] == "completed"
+    assert kinds.index("started") < kinds.index("completed")
+
+
+def test_a_running_job_is_cancelled(berth, tenant, tmp_path):
+    note = tmp_path / "pid"
+    number = tenant.submit(f"echo $$ > {note}; exec sleep 600")
+    pid = pid_in(berth, note)
+    tenant.wait_state(number, "RUNNING")
+    tenant.act(number, "cancel")
+    tenant.wait_state(number, "CANCELLED")
+    assert not alive(pid)
+
+
+def test_a_waiting_job_is_cancelled_and_never_runs(tenant, tmp_path):
+    first = tenant.submit("sleep 600")
+    second = tenant.submit(f"touch {tmp_path}/ran", depends_on=[int(first)])
+    assert tenant.state(second) == "PENDING"
+    tenant.act(second, "cancel")
+    assert tenant.state(second) == "CANCELLED"
+    tenant.act(first, "cancel")
+    tenant.wait_state(first, "CANCELLED")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_job_ends_at_its_time_limit(tenant):
+    number = tenant.submit("echo on; sleep 600", time_limit_s=2)
+    job = tenant.wait_state(number, "TIMEOUT")
+    assert "limit" in job["end_detail"]
+    assert tenant.log(number) == "on\n"
+
+
+def test_a_job_above_its_memory_is_ended(tenant):
+    number = tenant.submit(GREEDY, memory_mib=100)
+    job = tenant.wait_state(number, "OUT_OF_MEMORY")
+    assert "MiB" in job["end_detail"]
+
+
+def test_an_exit_code_is_kept_and_retried_as_often_as_asked(tenant):
+    number = tenant.submit("exit 7", retries=1)
+    job = tenant.wait_state(number, "FAILED")
+    assert job["exit_code"] == 7
+    assert [attempt["exit_code"] for attempt in job["attempts"]] == [7, 7]
+
+
+def test_an_array_stays_under_its_cap(berth, tenant, tmp_path):
+    """Each task notes its start and end itself; from those follows how many ran at once."""
+    notes = tmp_path / "notes"
+    command = f"echo +$BERTH_ARRAY_INDEX >> {notes}; sleep 0.7; echo -$BERTH_ARRAY_INDEX >> {notes}"
+    array = tenant.submit(command, gpus=0, cores=1, array={"size": 12, "concurrency": 3})
+    most = []
+
+    def ended():
+        states = [task["state"] for task in tenant.tasks(array)]
+        most.append(sum(state in {"STARTING", "RUNNING"} for state in states))
+        return tenant.state(array) == "COMPLETED"
+
+    berth.wait(ended, limit_s=150, what="the array's end")
+    assert max(most) <= 3
+    live = peak = 0
+    for line in notes.read_text().split():
+        live += 1 if line[0] == "+" else -1
+        peak = max(peak, live)
+    assert 1 <= peak <= 3
+    assert sorted(line for line in notes.read_text().split() if line[0] == "+") == sorted(f"+{i}" for i in range(12))
+    assert {task["state"] for task in tenant.tasks(array)} == {"COMPLETED"}
+
+
+def test_a_job_waits_for_the_one_it_depends_on(tenant):
+    first = tenant.submit("sleep 2")
+    second = tenant.submit("echo second", depends_on=[int(first)])
+    broken = tenant.submit("exit 1", depends_on=[int(second)])
+    stuck = tenant.submit("echo never", depends_on=[int(broken)])
+    assert tenant.state(second) == "PENDING"
+    ended = tenant.wait_state(second, "COMPLETED")
+    assert tenant.job(first)["ended_at"] <= ended["attempts"][0]["created_at"]
+    tenant.wait_state(broken, "FAILED")
+    job = tenant.wait_state(stuck, "CANCELLED")
+    assert broken in job["end_detail"]
+    assert job["attempts"] == []
+
+
+def test_a_held_job_does_not_start_until_released(tenant):
+    first = tenant.submit("sleep 3")
+    number = tenant.submit("echo released", depends_on=[int(first)])
+    tenant.act(number, "hold")
+    tenant.wait_state(first, "COMPLETED")
+    time.sleep(2.0)
+    assert tenant.job(number)["attempts"] == []
+    assert tenant.state(number) == "HELD"
+    tenant.act(number, "release")
+    tenant.wait_state(number, "COMPLETED")
+
+
+def test_an_elastic_training_resumes_from_its_checkpoint(tenant):
+    """The example that people are told to copy: stopped in the middle, it goes on and does not begin again."""
+    script = (SOURCE / "examples/charlm/train.py").read_text()
+    number = tenant.submit(
+        '"$BERTH_PYTHON" train.py --steps 100000',
+        gpus=[1, 2],
+        files={"train.py": script},
+        checkpointable=True,
+        batch_per_gpu=16,
+        learning_rate={"at": 1, "value": 0.2, "rule": "sqrt"},
+        memory_mib=4096,
+    )
+    tenant.wait_log(number, "step ", limit_s=40)
+    tenant.act(number, "requeue")
+    tenant.wait_log(number, "resum", limit_s=40, attempt=2)
+    log = tenant.log(number, attempt=2)
+    line = next(line for line in log.splitlines() if "resum" in line)
+    steps = [int(word) for word in line.replace(",", " ").replace(":", " ").split() if word.isdigit()]
+    assert steps, line
+    assert steps[0] > 0, line
+    job = tenant.job(number)
+    assert [attempt["epoch"] for attempt in job["attempts"]] == [2, 1]
+    assert job["preemptions"] == 1
+    tenant.act(number, "cancel")
+    tenant.wait_state(number, "CANCELLED")
+
+
+def test_a_job_over_two_nodes_starts_together_and_finds_its_partners(tenant):
+    shown = "MASTER_ADDR MASTER_PORT NNODES NODE_RANK NPROC_PER_NODE WORLD_SIZE PET_NNODES CUDA_VISIBLE_DEVICES"
+    command = f"date +at=%s.%N; for n in {shown}; do eval echo $n=\\$$n; done; sleep 2"
+    number = tenant.submit(command, gpus=12, gpu_types=["A100 80 GB"])
+    job = tenant.wait_state(number, "COMPLETED")
+    parts = {part["rank"]: part for part in job["attempts"][0]["parts"]}
+    told = {rank: dict(line.split("=", 1) for line in tenant.log(number, rank=rank).splitlines()) for rank in parts}
+    assert set(told) == {0, 1}
+    assert {parts[rank]["node"] for rank in parts} == {"a100-01", "a100-02"}
+    assert sum(len(part["gpus"]) for part in parts.values()) == 12
+    for rank, values in told.items():
+        assert values["NODE_RANK"] == str(rank)
+        assert (values["NNODES"], values["PET_NNODES"], values["WORLD_SIZE"]) == ("2", "2", "12")
+        assert (
+            int(values["NPROC_PER_NODE"]) == len(parts[rank]["gpus"]) == len(values["CUDA_VISIBLE_DEVICES"].split(","))
+        )
+    assert told[0]["MASTER_ADDR"] == told[1]["MASTER_ADDR"] != ""
+    assert told[0]["MASTER_PORT"] == told[1]["MASTER_PORT"] != ""
+    assert abs(float(told[0]["at"]) - float(told[1]["at"])) < 5.0
+
+
+def test_down_keeping_jobs_and_up_again_keep_a_job_and_everything_else(berth, tenant, tmp_path):
+    note = tmp_path / "pid"
+    number = tenant.submit(
+        f"echo $$ > {note}; while [ ! -e {tmp_path}/finish ]; do sleep 0.2; done; echo finished", restartable=True
+    )
+    pid = pid_in(berth, note)
+    tenant.wait_state(number, "RUNNING")
+    jobs_before = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
+    berth.down("--keep-jobs")
+    assert alive(pid)
+    berth.up()
+    jobs_after = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
+    kept = lambda jobs: {j["number"]: (j["name"], j["submitted_at"], j["ended_at"]) for j in jobs}  # noqa: E731
+    assert kept(jobs_after) == kept(jobs_before)
+    assert alive(pid)
+    (tmp_path / "finish").touch()
+    job = tenant.wait_state(number, "COMPLETED")
+    assert job["epoch"] == 1
+    assert tenant.log(number) == "finished\n"
+
+
+def test_down_stops_jobs_which_come_to_a_clean_state_with_the_next_up(berth, tenant, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    rigid = tenant.submit(f"echo $$ > {first}; exec sleep 600")
+    restartable = tenant.submit(f"echo $$ > {second}; exec sleep 600", restartable=True)
+    pids = [pid_in(berth, first), pid_in(berth, second)]
+    tenant.wait_state(rigid, "RUNNING")
+    tenant.wait_state(restartable, "RUNNING")
+    berth.down()
+    assert not any(alive(pid) for pid in pids)
+    berth.up()
+    ended = tenant.wait_state(rigid, "NODE_FAIL", "CANCELLED", "FAILED")
+    assert ended["end_detail"], "it says why"
+    berth.wait(lambda: tenant.job(restartable)["epoch"] == 2, what="the restartable job's second attempt")
+    tenant.wait_state(restartable, "RUNNING")
+    tenant.act(restartable, "cancel")
+    tenant.wait_state(restartable, "CANCELLED")
+
+
+def test_nothing_is_left_held(berth):
+    assert leaks(berth) == []
+    assert rows(berth, "select count(*) from jobs_attempt where ended_at is null") == [(0,)]

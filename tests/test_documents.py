@@ -1,0 +1,112 @@
+"""What README and docs name exists: commands, flags, URLs, files, reasons, knobs and fields."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+from django.urls import Resolver404, resolve
+
+from portal.api.health import health
+from scheduler.model import Reason
+from workers.settings import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [path for path in DOCUMENTS if path.name not in {"agent-protocol.md", "settings.md"}]
+LATER = {"docs/images/overview-light.png"}
+OWN_PATHS = ("/admin/", "/api/", "/jobs", "/cluster", "/rounds", "/account", "/healthz", "/metrics", "/login")
+SERVICES = {"BERTH_URL", "BERTH_TOKEN"}
+
+
+def by_document(pattern):
+    """(document, what the pattern finds in it), as parameters."""
+    found = {(path, hit) for path in DOCUMENTS for hit in re.findall(pattern, path.read_text())}
+    return [pytest.param(path, hit, id=f"{path.name}:{hit}") for path, hit in sorted(found)]
+
+
+def code():
+    files = [
+        ROOT / "berth",
+        *(path for room in ("portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
+    ]
+    return "\n".join(path.read_text() for path in files)
+
+
+CODE = code()
+
+
+@pytest.mark.parametrize(("document", "verb"), by_document(r"\./berth ([a-z-]+)"))
+def test_command_exists(document, verb):
+    own = re.search(r"command not in \(([^)]*)\)", (ROOT / "berth").read_text()).group(1)
+    assert f'"{verb}"' in own or verb == "help"
+    if verb in {"join-token", "bench"}:
+        assert verb.replace("-", "_") in get_commands()
+
+
+@pytest.mark.parametrize(("document", "name"), by_document(r"\./berth manage ([a-z_]+)"))
+def test_management_command_exists(document, name):
+    assert name in get_commands()
+
+
+@pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
+def test_flag_exists(document, flag):
+    agents = {setting.flag for setting in SETTINGS} | {"--join"}
+    foreign = {"--nproc", "--exclude"}  # of torchrun and of Django
+    assert flag in agents | foreign or f'"{flag}"' in CODE
+
+
+@pytest.mark.parametrize(("document", "url"), by_document(r"(?<![\w.-])(/[a-z][\w/{}.-]*)"))
+def test_url_resolves(document, url):
+    if not url.startswith(OWN_PATHS):
+        return
+    path = re.sub(r"\{[^}]*\}?", "1", url).rstrip(".")
+    tried = [path] if path.endswith("/") else [path, path + "/"]
+    if path == "/api/v1":
+        tried = ["/api/v1/docs"]
+    assert any(_resolves(each) for each in tried), f"{document.name} names {url}"
+
+
+def _resolves(path):
+    try:
+        return bool(resolve(path).url_name) or path == "/admin/"
+    except Resolver404:
+        return False
+
+
+@pytest.mark.parametrize(("document", "target"), by_document(r"\]\(([^)#:]+)\)"))
+def test_link_leads_somewhere(document, target):
+    found = (document.parent / target).resolve()
+    assert found.exists() or str(found.relative_to(ROOT)) in LATER
+
+
+@pytest.mark.parametrize(("document", "name"), by_document(r"`([a-z]+(?:_[a-z]+)+)`"))
+def test_name_exists_in_the_code(document, name):
+    assert re.search(rf"\b{name}\b", CODE) or name == "pg_dump"
+
+
+@pytest.mark.parametrize(("document", "name"), by_document(r"\b(BERTH_[A-Z_]*[A-Z])\b"))
+def test_variable_exists(document, name):
+    agents = {setting.env for setting in SETTINGS}
+    assert name in SERVICES | agents or f'"{name}"' in CODE
+
+
+def test_each_reason_is_explained_once():
+    text = (ROOT / "docs/concepts.md").read_text()
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(Reason)
+
+
+@pytest.mark.django_db
+def test_health_has_the_documented_keys():
+    text = (ROOT / "docs/operators-guide.md").read_text()
+    answer, _ = health()
+    for key in ("database", "broker", "beat_age_s", "last_planning_age_s", "nodes"):
+        assert key in answer
+        assert f"`{key}`" in text
+
+
+def test_each_decision_has_its_parts():
+    for path in (ROOT / "docs/decisions").glob("*.md"):
+        text = path.read_text()
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Why", "Cost")), path.name
+        assert len(text.split()) < 260, path.name
