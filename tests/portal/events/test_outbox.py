@@ -36,7 +36,7 @@ class TestOutbox:
         class Stop(Exception):
             pass
 
-        with pytest.raises(Stop), transaction.atomic():  # noqa: PT012 - the look is inside the transaction
+        with pytest.raises(Stop), transaction.atomic():
             cluster.submit()
             assert topics() == {"plan", "event"}
             raise Stop
