@@ -256,7 +256,7 @@ def berth_up():
 
         def start(*, demo=True, workload=False, environment=None, flags=()):
             directory = directories.enter_context(private_directory())
-            own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "2"}
+            own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "3"}
             berth = RunningBerth(
                 data=directory / "data",
                 port=broker.free_port(),

@@ -130,6 +130,7 @@ class Agent:
             nice=self._settings.nice,
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
+            lease_grace_s=hello["lease_grace_s"],
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 

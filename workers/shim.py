@@ -123,7 +123,7 @@ class Shim:
         elif self.told:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
         elif self._lease_ended():
-            grace_s = self.launch["grace_s"] * LEASE_GRACE_SHARE
+            grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
             self._end("lease", "no word from the portal until the lease ended", grace_s)
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
             self._end("time_limit", f"it ran for its limit of {limit_s:g} s", self.launch["grace_s"])

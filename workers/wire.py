@@ -47,6 +47,7 @@ class Hello(TypedDict):
     report_period_s: float
     sample_period_s: float
     grace_s: float
+    lease_grace_s: float
 
 
 class PartName(TypedDict):

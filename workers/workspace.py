@@ -27,6 +27,7 @@ class Workplace:
     nice: int
     boot_id: str
     node_grace_s: float
+    lease_grace_s: float
 
 
 def inside(root: Path, relative: str, *, what: str) -> Path:
@@ -90,6 +91,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "nice": place.nice,
         "boot_id": place.boot_id,
         "grace_s": place.node_grace_s,
+        "lease_grace_s": place.lease_grace_s,
         "leased": wanted["lease_s"] is not None,
     }
     write_json(directory / "launch.json", launch)

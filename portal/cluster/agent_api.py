@@ -73,6 +73,7 @@ class HelloView(AgentView):
                 "report_period_s": REPORT_PERIOD_S,
                 "sample_period_s": SAMPLE_PERIOD_S,
                 "grace_s": GRACE_S,
+                "lease_grace_s": env("BERTH_LEASE_GRACE_S"),
             }
         )
 

@@ -49,6 +49,7 @@ class Welcome(serializers.Serializer):
     report_period_s = serializers.IntegerField()
     sample_period_s = serializers.IntegerField()
     grace_s = serializers.IntegerField()
+    lease_grace_s = serializers.IntegerField(help_text="A job must be dead a good while before this is over.")
 
 
 class PartKey(serializers.Serializer):

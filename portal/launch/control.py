@@ -48,8 +48,10 @@ def _down_leftovers(layout: Layout, *, keep_jobs: bool) -> int:
         raise LaunchError("Berth is just starting or stopping.", "Wait a moment and run the command again.")
     with lock:
         found = identity.leftovers(layout)
-        identity.end(found)
         crashed = layout.state.exists()
+        if crashed and keep_jobs:
+            nodes.leases_keep(layout)
+        identity.end(found)
         if crashed:
             (nodes.jobs_keep if keep_jobs else nodes.jobs_stop)(layout)
             layout.state.unlink()

@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 from portal.launch.errors import LaunchError
-from portal.launch.layout import SOURCE, Layout
-from portal.launch.programs import agent_environment
+from portal.launch.layout import SOURCE, Layout, read_json
+from portal.launch.programs import agent_environment, portal_environment
 
 KEEP_HOURS = 24
 STOP_GRACE_S = 10
 STOP_LIMIT_S = 60.0
+LEASES_LIMIT_S = 60.0
 
 
 def node_directories(layout: Layout) -> list[Path]:
@@ -20,6 +21,29 @@ def node_directories(layout: Layout) -> list[Path]:
 def jobs_stop(layout: Layout) -> None:
     """End every job of every node here: SIGTERM, its grace, SIGKILL."""
     _each(layout, ["--stop-all", "--grace", str(STOP_GRACE_S)])
+
+
+def leases_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
+    """Have the database wait as long as the shims will: else the next `up` finds the leases over and runs jobs twice.
+
+    To be called before `jobs_keep`, so that no shim ever holds on for longer than the database does.
+    """
+    mode = read_json(layout.mode) or {}
+    done = subprocess.run(  # noqa: S603 - our own argv, no shell
+        [sys.executable, "-m", "portal.launch.leases", str(hours)],
+        cwd=SOURCE,
+        env=portal_environment(layout, redis_url=mode.get("redis_url", ""), demo=bool(mode.get("demo"))),
+        capture_output=True,
+        text=True,
+        timeout=LEASES_LIMIT_S,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise LaunchError(
+            f"The leases of the running jobs could not be extended ({last}).",
+            "They run on for their ordinary lease; start Berth again within it with `./berth up`.",
+        )
 
 
 def jobs_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:

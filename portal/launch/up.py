@@ -198,10 +198,12 @@ class Launch:
         os.close(int(self._ready_descriptor))
 
     def _stop_jobs(self) -> None:
-        """Agents end first; then the jobs they ran are stopped, or given a lease that outlasts the pause."""
+        """Agents end first; then the jobs they ran are stopped, or have the lease that outlasts the pause, as the database has."""
+        keep = bool((read_json(self.layout.stop_request) or {}).get("keep_jobs"))
+        if keep:
+            nodes.leases_keep(self.layout)
         self.supervisor.stop(["agent"])
-        request = read_json(self.layout.stop_request) or {}
-        if request.get("keep_jobs"):
+        if keep:
             nodes.jobs_keep(self.layout)
             self.notices.step("running jobs were left running; the next `./berth up` adopts them")
         else:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ GREEDY = (
 
 @pytest.fixture(scope="module")
 def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+    """With the lease that Berth has by default: nothing here is to end by it."""
+    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
 
 
 @pytest.fixture
@@ -204,6 +206,9 @@ def test_down_keeping_jobs_and_up_again_keep_a_job_and_everything_else(berth, te
     jobs_before = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
     berth.down("--keep-jobs")
     assert alive(pid)
+    ((lease_until,),) = rows(berth, "select lease_until from jobs_allocation where released_at is null")
+    left = datetime.fromisoformat(lease_until).replace(tzinfo=UTC) - datetime.now(UTC)
+    assert left > timedelta(hours=23), "the database waits as long as the shim"
     berth.up()
     jobs_after = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
     kept = lambda jobs: {j["number"]: (j["name"], j["submitted_at"], j["ended_at"]) for j in jobs}  # noqa: E731

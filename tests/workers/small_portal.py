@@ -21,7 +21,9 @@ class RefusalError(Exception):
 class SmallPortal:
     """State and rules; `away` closes every door, `revoked` answers 401."""
 
-    def __init__(self, *, lease_s: float = 900, grace_s: float = 2, report_period_s: float = 5) -> None:
+    def __init__(
+        self, *, lease_s: float = 900, grace_s: float = 2, lease_grace_s: float = 6, report_period_s: float = 5
+    ) -> None:
         self.lock = threading.Condition()
         self.hello = {
             "node": 1,
@@ -29,6 +31,7 @@ class SmallPortal:
             "report_period_s": report_period_s,
             "sample_period_s": 1,
             "grace_s": grace_s,
+            "lease_grace_s": lease_grace_s,
         }
         self.revision = 0
         self.wanted: dict[tuple, dict] = {}

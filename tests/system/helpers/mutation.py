@@ -14,7 +14,8 @@ def mutated_copy(directory, *, file, old, new):
     """
     for tree in TREES:
         shutil.copytree(SOURCE / tree, directory / tree, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy2(SOURCE / "manage.py", directory / "manage.py")
+    for name in ("manage.py", "requirements.txt"):
+        shutil.copy2(SOURCE / name, directory / name)
     path = directory / file
     text = path.read_text()
     assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {file}"

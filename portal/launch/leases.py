@@ -1,0 +1,17 @@
+"""`python -m portal.launch.leases HOURS`: before a planned stop, nothing that runs is given up for so long."""
+
+import sys
+
+import django
+
+
+def main(hours: float) -> int:
+    django.setup()
+    from portal.jobs.services.parts import leases_maintain
+
+    leases_maintain(hours=hours)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1])))

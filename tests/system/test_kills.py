@@ -1,0 +1,212 @@
+"""Each part of Berth is killed while jobs run: no job is lost, none runs twice, and all comes back by itself.
+
+The jobs hold file locks and write a ledger (`helpers/ledger_job.py`), so the truth does not come from the database. Four
+`anchors` run through all that is done here; each fault also meets eight jobs of its own.
+"""
+
+import os
+import signal
+import threading
+import time
+import uuid
+
+import pytest
+import redis
+
+from portal.launch.layout import read_json
+from tests.system.helpers.client import FINAL, Tenant, rows
+from tests.system.helpers.ledger import Ledger, alive, pids_running
+
+pytestmark = pytest.mark.system
+
+BACK_WITHIN_S = {"portal": 15, "worker": 20, "beat": 20, "agent": 10, "broker": 15, "supervisor": 30, "flushall": 10}
+BUSY_MACHINE = 3.0
+"""The bounds are for an idle machine of two cores; a test machine may be busy with more than this test."""
+LEASE_S = 60
+KINDS = ({}, {"restartable": True}, {"checkpointable": True})
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    """The lease is longer than any outage here, so that whatever ends a job early is a fault of ours."""
+    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": str(LEASE_S)})
+
+
+@pytest.fixture(scope="module")
+def ledger(berth, tmp_path_factory):
+    return Ledger(tmp_path_factory.mktemp("ledger"), Tenant(berth))
+
+
+@pytest.fixture(scope="module")
+def anchors(berth, ledger):
+    """{number: pid} of four jobs, of every kind, that run until the end of this module."""
+    finish = ledger.directory / "finish"
+    numbers = [ledger.submit(3000, "--until", finish, **kind) for kind in (*KINDS, {"gpus": 2})]
+    berth.wait(lambda: len(ledger.running()) == 4, limit_s=60, what="the anchors")
+    by_job = {entry["job"]: pid for pid, entry in ledger.running().items()}
+    yield {number: by_job[int(number)] for number in numbers}
+    finish.touch()
+
+
+@pytest.fixture
+def crowd(berth, ledger, anchors):
+    """Eight jobs under way, some of them waiting for one another's end."""
+    numbers = [ledger.submit(6 + i % 3, gpus=1 + i % 3, **KINDS[i % 3]) for i in range(8)]
+    berth.wait(lambda: len(ledger.running()) >= 4 + 4, limit_s=60, what="half of the crowd")
+    return numbers
+
+
+@pytest.fixture(scope="module")
+def recoveries():
+    """{fault: seconds}, printed at the end."""
+    found = {}
+    yield found
+    print("\nrecovery, seconds until healthy and a new job runs:", {k: round(v, 1) for k, v in found.items()})
+
+
+def service_is_back(berth, ledger, fault, recoveries, began):
+    """All is well again, and a job submitted after the fault runs, within the bound."""
+    limit_s = BACK_WITHIN_S[fault] * BUSY_MACHINE
+    key = uuid.uuid4().hex
+
+    def accepted():
+        return ledger.submit(0.5, key=key, name=f"after-{fault}", gpus=0, cores=1)
+
+    number = berth.wait(accepted, limit_s=limit_s, what=f"a submission after {fault}")
+    berth.wait(lambda: ledger.entries("start", number), limit_s=limit_s, what=f"a start after {fault}")
+    berth.wait_healthy(limit_s)
+    recoveries[fault] = time.monotonic() - began
+    print(f"recovery after {fault}: {recoveries[fault]:.1f} s")
+    assert recoveries[fault] <= limit_s
+
+
+def all_is_true(ledger, anchors, crowd):
+    """Nothing lost, nothing doubled, and the anchors are the very processes that they were."""
+    states = {}
+
+    def ended():
+        states.update({number: ledger.tenant.state(number) for number in crowd if states.get(number) not in FINAL})
+        return set(states.values()) <= FINAL
+
+    ledger.tenant.berth.wait(ended, limit_s=90, what=f"the end of {states}")
+    assert set(states.values()) == {"COMPLETED"}, states
+    assert ledger.violations() == []
+    assert {number: len(ledger.entries("done", number)) for number in crowd} == dict.fromkeys(crowd, 1)
+    assert all(alive(pid) for pid in anchors.values())
+    assert {number: ledger.tenant.job(number)["epoch"] for number in anchors} == dict.fromkeys(anchors, 1)
+    assert sorted(pids_running(ledger.directory)) == sorted(anchors.values()), "processes that nobody answers for"
+
+
+@pytest.mark.parametrize("role", ["portal", "worker", "beat", "broker"])
+def test_a_service_is_killed(berth, ledger, anchors, crowd, recoveries, role):
+    before = berth.kill(role)
+    began = time.monotonic()
+    assert before
+    berth.wait(lambda: set(berth.pids(role).values()) - set(before), what=f"a new {role}")
+    service_is_back(berth, ledger, role, recoveries, began)
+    all_is_true(ledger, anchors, crowd)
+
+
+def test_agents_are_killed_and_find_their_jobs_again(berth, ledger, anchors, crowd, recoveries):
+    """Two agents that have jobs: the jobs run on under the same pids, and the next agents tell of their ends."""
+    busy = sorted({entry["node"] for entry in ledger.running().values()})[:2]
+    pids = set(ledger.running())
+    began = time.monotonic()
+    killed = [pid for node in busy for pid in berth.kill("agent", node)]
+    assert len(killed) == len(busy)
+    gone = [pid for pid in pids if not alive(pid) and pid not in {e["pid"] for e in ledger.entries("done")}]
+    assert gone == [], "jobs that died with their agent"
+    berth.wait(lambda: len(set(berth.pids("agent").values()) - set(killed)) == 4, what="all agents")
+    service_is_back(berth, ledger, "agent", recoveries, began)
+    all_is_true(ledger, anchors, crowd)
+
+
+def test_the_broker_forgets_everything(berth, ledger, anchors, crowd, recoveries):
+    client = redis.Redis.from_url(read_json(berth.layout.mode)["redis_url"])
+    for database in (0, 1):
+        client.execute_command("SELECT", database)
+        client.flushall()
+    began = time.monotonic()
+    service_is_back(berth, ledger, "flushall", recoveries, began)
+    all_is_true(ledger, anchors, crowd)
+
+
+def test_a_submission_torn_off_and_repeated_is_one_job(berth, ledger, anchors):
+    """The portal is killed while 20 submissions are under way; each is repeated with its key until it is answered."""
+    keys = [uuid.uuid4().hex for _ in range(20)]
+    answers, torn = {}, []
+
+    def submit(key):
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            try:
+                answers.setdefault(key, []).append(ledger.submit(0.1, key=key, gpus=0, cores=1, name=f"torn-{key}"))
+            except OSError:  # refused, or cut off in the middle
+                torn.append(key)
+                time.sleep(0.3)
+            else:
+                return
+
+    threads = [threading.Thread(target=submit, args=(key,)) for key in keys]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.02)
+    berth.kill("portal")
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted(keys), "a submission that was never answered"
+    assert torn, "the kill came too late to tear anything off"
+    made = rows(berth, "select name, count(*) from jobs_job where name like 'torn-%' group by name")
+    assert dict(made) == {f"torn-{key}": 1 for key in keys}
+    numbers = [number for (number,) in answers.values()]
+    berth.wait(lambda: {ledger.tenant.state(n) for n in numbers} == {"COMPLETED"}, limit_s=120, what="their ends")
+    assert {number: len(ledger.entries("done", number)) for number in numbers} == dict.fromkeys(numbers, 1)
+
+
+def test_a_killed_shim_is_noticed_and_its_job_runs_again_if_it_may(berth, ledger, anchors):
+    """Its processes are killed before anything else is done: the job's next attempt finds its lock free."""
+    rigid = ledger.submit(3000)
+    restartable = ledger.submit(3000, restartable=True)
+    started = lambda number: next(iter(ledger.entries("start", number)), None)  # noqa: E731
+    berth.wait(lambda: started(rigid) and started(restartable), limit_s=60, what="both jobs")
+    for number in (rigid, restartable):
+        os.kill(parent_of(started(number)["pid"]), signal.SIGKILL)
+    job = ledger.tenant.wait_state(rigid, "NODE_FAIL")
+    assert "shim" in job["end_detail"]
+    assert not alive(started(rigid)["pid"])
+    berth.wait(lambda: len(ledger.entries("start", restartable)) == 2, limit_s=60, what="the second attempt")
+    assert not alive(started(restartable)["pid"])
+    assert ledger.tenant.job(restartable)["requeues"] == 1
+    ledger.tenant.act(restartable, "cancel")
+    ledger.tenant.wait_state(restartable, "CANCELLED")
+    assert ledger.violations() == []
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def test_the_supervisor_is_killed_and_the_next_up_takes_over(berth, ledger, anchors, crowd, recoveries):
+    began = time.monotonic()
+    berth.kill("supervisor")
+    berth.up()
+    service_is_back(berth, ledger, "supervisor", recoveries, began)
+    all_is_true(ledger, anchors, crowd)
+
+
+def test_everything_is_killed_at_once(berth, ledger, anchors, crowd):
+    """Supervisor first, so that nothing is started again; only jobs and their shims are spared."""
+    for role in ("supervisor", "broker", "portal", "worker", "beat", "agent"):
+        berth.kill(role)
+    berth.up()
+    berth.wait_healthy(60)
+    all_is_true(ledger, anchors, crowd)
+
+
+def test_in_the_end_every_job_ran_once_and_nothing_is_held(berth, ledger, anchors):
+    (ledger.directory / "finish").touch()
+    states = ledger.settle(limit_s=90)
+    assert {states[number] for number in anchors} == {"COMPLETED"}
+    ledger.check(states)
+    assert pids_running(ledger.directory) == []

@@ -1,0 +1,75 @@
+"""A node falls silent for longer than its lease: its job ends there before it begins elsewhere.
+
+And the proof that this test can fail: the same on a copy of Berth whose shims do not heed their lease.
+"""
+
+import os
+import signal
+
+import pytest
+
+from tests.system.helpers.client import Tenant, operator_node_action, rows
+from tests.system.helpers.ledger import Ledger, alive, pids_running
+from tests.system.helpers.mutation import mutated_copy
+
+pytestmark = pytest.mark.system
+
+LEASE = {"BERTH_LEASE_S": "8", "BERTH_LEASE_GRACE_S": "4"}
+
+
+def silence(berth, ledger):
+    """Stop the agent of a stubborn requeueable job, and wait until the job runs on another node.
+
+    Returns (number, the silent node, pid of the first run). The node is drained, as an operator would: it looks well
+    for 30 s, and the second run is to begin elsewhere at once.
+    """
+    number = ledger.submit(3000, "--stubborn", restartable=True, gpu_types=["RTX 3090"])
+    (first,) = berth.wait(lambda: ledger.entries("start", number), limit_s=60, what="the first run")
+    os.kill(berth.pids("agent")[first["node"]], signal.SIGSTOP)
+    operator_node_action(berth, first["node"], "drain")
+    again = lambda: [e for e in ledger.entries("start", number) if e["epoch"] == 2]  # noqa: E731
+    (second,) = berth.wait(again, limit_s=90, what="the second run")
+    assert second["node"] != first["node"]
+    return number, first["node"], first["pid"]
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False, environment=LEASE)
+
+
+def test_a_silent_nodes_job_ends_there_before_it_runs_elsewhere(berth, tmp_path):
+    ledger = Ledger(tmp_path, Tenant(berth))
+    number, node, pid = silence(berth, ledger)
+    assert ledger.violations() == []
+    assert not alive(pid)
+    refused = "select refused_messages from cluster_node where name = ?"
+    before = rows(berth, refused, node)[0][0]
+    os.kill(berth.pids("agent")[node], signal.SIGCONT)
+    berth.wait(lambda: rows(berth, refused, node)[0][0] > before, limit_s=60, what="a stale message that is refused")
+    job = ledger.tenant.job(number)
+    assert (job["state"], job["epoch"], job["requeues"]) == ("RUNNING", 2, 1)
+    first = job["attempts"][-1]
+    assert (first["state"], first["parts"][0]["end_reason"]) == ("NODE_FAIL", "lost")
+    operator_node_action(berth, node, "resume")
+    ledger.tenant.act(number, "cancel")
+    ledger.check(ledger.settle())
+    assert pids_running(ledger.directory) == []
+
+
+def test_without_the_shims_lease_this_test_would_fail(berth_up, tmp_path):
+    """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
+    copy = mutated_copy(
+        tmp_path / "source",
+        file="workers/shim.py",
+        old='        if not self.launch["leased"]:\n            return False\n',
+        new="        return False\n",
+    )
+    berth = berth_up(demo=True, workload=False, environment=LEASE | {"PYTHONPATH": copy})
+    ledger = Ledger(tmp_path / "ledger", Tenant(berth))
+    number, node, pid = silence(berth, ledger)
+    assert alive(pid)
+    assert [entry["lock"] for entry in ledger.violations()] == [f"job-{number}-0"]
+    os.kill(berth.pids("agent")[node], signal.SIGCONT)
+    ledger.tenant.act(number, "cancel")
+    berth.wait(lambda: not pids_running(ledger.directory), limit_s=60, what="the end of both")
