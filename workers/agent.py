@@ -156,6 +156,10 @@ class Agent:
         await asyncio.sleep(_TIDY_S)
 
 
+NO_USE_TO_RETRY = 2
+"""Exit code for what only a person can mend; whoever restarts agents leaves this one alone."""
+
+
 async def _serve(settings: AgentSettings) -> None:
     sampler, host, inventory = sampler_for(settings)
     enrolled = await enrol(settings, inventory)
@@ -171,9 +175,9 @@ async def _serve(settings: AgentSettings) -> None:
         await portal.close()
 
 
-def _complain(sentence: str) -> int:
+def _complain(sentence: str, code: int = 1) -> int:
     sys.stderr.write(f"workers.agent: {sentence}\n")
-    return 1
+    return code
 
 
 def _offline(given: argparse.Namespace) -> int:
@@ -197,7 +201,9 @@ def main(argv: list[str] | None = None) -> int:
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             asyncio.run(_serve(settings))
-    except (SettingError, TrustError, EnrolError, HeldError, GpuFailedError) as error:
+    except (SettingError, TrustError, EnrolError) as error:
+        return _complain(str(error), NO_USE_TO_RETRY)
+    except (HeldError, GpuFailedError) as error:
         return _complain(str(error))
     log.info("agent leaves; jobs run on")
     return 0

@@ -62,7 +62,7 @@ class Wanted(PartName):
     job: int | str
     action: Literal["run", "stop"]
     go: bool
-    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "shutdown"] | None
+    stop_reason: Literal["cancel", "preempt", "partner", "requeue"] | None
     grace_s: float
     lease_s: float | None
 

@@ -64,19 +64,21 @@ def worker(pipe, seed, batch):
 def load():
     if CHECKPOINT.exists():
         with np.load(CHECKPOINT) as saved:
-            return int(saved["step"]), {name: saved[name] for name in saved.files if name != "step"}
-    return 0, new_model(np.random.default_rng(1))
+            model = {name: saved[name] for name in saved.files if name not in {"step", "spent_s"}}
+            return int(saved["step"]), float(saved["spent_s"]), model
+    return 0, 0.0, new_model(np.random.default_rng(1))
 
 
-def save(step, model):
+def save(step, spent_s, model):
     partial = CHECKPOINT.with_suffix(".tmp.npz")
-    np.savez(partial, step=step, **model)
+    np.savez(partial, step=step, spent_s=spent_s, **model)
     partial.replace(CHECKPOINT)  # whole or not at all
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end earlier, after so much training")
     parser.add_argument("--batch", type=int, default=int(os.environ.get("BERTH_BATCH_PER_GPU") or 64), help="a GPU")
     parser.add_argument("--rate", type=float, default=float(os.environ.get("BERTH_LEARNING_RATE") or 0.5))
     args = parser.parse_args()
@@ -84,16 +86,16 @@ def main():
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 
-    first, model = load()
-    print(f"{gpus} processes, from step {first} to {args.steps}", flush=True)
+    first, spent_s, model = load()
+    print(f"{gpus} processes, from step {first}", flush=True)
     pipes = []
     for rank in range(gpus):
         here, there = multiprocessing.Pipe()
         multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch), daemon=True).start()
         pipes.append(here)
 
-    said = saved = time.monotonic()
-    said_step = first
+    began = said = saved = time.monotonic()
+    said_step, last = first, first >= args.steps
     for step in range(first + 1, args.steps + 1):
         for pipe in pipes:
             pipe.send(model)
@@ -101,20 +103,22 @@ def main():
         for name in model:
             model[name] -= args.rate * np.mean([grad[name] for _, grad in answers], axis=0)
         now = time.monotonic()
-        if now - said >= 1 or step == args.steps or stopping:
+        last = step == args.steps or spent_s + now - began >= args.seconds
+        if now - said >= 1 or last or stopping:
             chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
             loss = np.mean([loss for loss, _ in answers])
             print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
             said, said_step = now, step
-        if now - saved >= 5 or step == args.steps or stopping:
-            save(step, model)
+        if now - saved >= 5 or last or stopping:
+            save(step, spent_s + now - began, model)
             saved = now
-        if stopping:
+        if stopping and not last:
             print(f"asked to stop: saved at step {step}", flush=True)
+        if stopping or last:
             break
     for pipe in pipes:
         pipe.send(None)
-    sys.exit(143 if stopping else 0)  # 128 + SIGTERM: not done yet
+    sys.exit(143 if stopping and not last else 0)  # 128 + SIGTERM: not done yet
 
 
 if __name__ == "__main__":

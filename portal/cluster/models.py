@@ -55,6 +55,8 @@ class Node(models.Model):
     token_digest = models.CharField(max_length=64, unique=True, editable=False)
     token_revoked_at = models.DateTimeField(null=True, blank=True)
     registered_at = models.DateTimeField(auto_now_add=True)
+    joined_with = models.ForeignKey("JoinToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    greeted_at = models.DateTimeField(null=True, blank=True, help_text="First hello: the agent has kept its token.")
     last_contact_at = models.DateTimeField(null=True, blank=True, db_index=True)
     drained_at = models.DateTimeField(null=True, blank=True)
     drain_reason = models.CharField(max_length=200, blank=True)

@@ -76,23 +76,28 @@ def gpu_type_upsert(
 def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[Node, str]:
     """Make a node from a join token and its inventory; return it with its own token."""
     row = JoinToken.objects.select_for_update().filter(digest=secret_digest(join_secret)).first()
-    if row is None or row.uses_left < 1 or row.expires_at < timezone.now():
-        raise BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
     name = inventory["name"]
+    known = Node.objects.filter(name=name).first()
+    # An agent that died before it kept the answer asks again with the same join token: that is the same joining.
+    again = row is not None and known is not None and known.joined_with_id == row.pk and known.greeted_at is None
+    if row is None or row.expires_at < timezone.now() or (row.uses_left < 1 and not again):
+        raise BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
     if row.node_name and row.node_name != name:
         raise BerthError("bad_token", f"This join token is for node {row.node_name}, not {name}.", status=401)
-    known = Node.objects.filter(name=name).first()
-    if known and known.token_revoked_at is None:
+    if known and known.token_revoked_at is None and not again:
         raise Conflict(
             "name_taken",
             f"There is a node {name} already. Start this agent with another --name, or revoke that node's token first.",
             field="name",
         )
-    JoinToken.objects.filter(pk=row.pk).update(uses_left=F("uses_left") - 1)
+    if not again:
+        JoinToken.objects.filter(pk=row.pk).update(uses_left=F("uses_left") - 1)
     secret = NODE_PREFIX + secrets.token_urlsafe(32)
     values = _inventory_values(inventory) | {
         "token_digest": secret_digest(secret),
         "token_revoked_at": None,
+        "joined_with": row,
+        "greeted_at": None,
         "last_contact_at": timezone.now(),
         "dead_at": None,
     }
@@ -150,6 +155,7 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     # The fresh row: a second hello, sent again by an impatient agent, must not end what came after the first.
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
     Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory), last_contact_at=timezone.now())
+    Node.objects.filter(pk=node.pk, greeted_at=None).update(greeted_at=timezone.now())
     _gpus_sync(node=node, gpus=inventory["gpus"])
     if rebooted:
         lost = _parts_lose(node=node, detail=f"{node.name} rebooted")

@@ -12,7 +12,6 @@ from django.urls import reverse
 
 from portal.dashboard.job_rows import rows_of
 from portal.errors import BerthError
-from portal.jobs.models import Job
 from portal.jobs.selectors import jobs_visible_to
 from portal.jobs.states import JobState
 from portal.tenants.models import Tenant
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         SortHead,
         StatusChip,
     )
+    from portal.jobs.models import Job
     from portal.tenants.models import User
 
 PAGE_ROWS = 50

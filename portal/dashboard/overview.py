@@ -178,7 +178,12 @@ def figure(name: str, snapshot: Snapshot) -> figures.Figure:
         live = [(at, metrics.get("live_lr_mean")) for at, metrics in rows]
         return figures.latency_ratio(raqlr, live, start=start, end=end)
     bars = points_evenly(points, until=snapshot.now, count=BARS)
-    counts = [(p.at.isoformat(), p.metrics.get("fragments_cores"), p.metrics.get("fragments_scattered")) for p in bars]
+    # A bar stands in the middle of its stretch of time.
+    half = (snapshot.now - points[0].at) / BARS / 2 if points else timedelta()
+    counts = [
+        ((bar.at - half).isoformat(), bar.metrics.get("fragments_cores"), bar.metrics.get("fragments_scattered"))
+        for bar in bars
+    ]
     return figures.fragments(counts, start=start, end=end)
 
 

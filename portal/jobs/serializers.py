@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.jobs.models import Attempt, Job
-from portal.jobs.states import AttemptState, JobState
+from portal.jobs.states import AttemptState, JobState, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 _COUNT_MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -97,6 +97,7 @@ class PartSerializer(serializers.Serializer):
 
 class AttemptSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
+    stop_reason = serializers.ChoiceField(choices=StopReason.choices, allow_blank=True, read_only=True)
     parts = serializers.SerializerMethodField()
 
     class Meta:

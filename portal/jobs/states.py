@@ -54,4 +54,3 @@ class StopReason(models.TextChoices):
     PREEMPT = "preempt", "preempted"
     REQUEUE = "requeue", "requeued by hand"
     PARTNER = "partner", "another part of it ended"
-    SHUTDOWN = "shutdown", "the node is shutting down"

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from django.db import connection, connections
@@ -157,10 +157,8 @@ def gated(monkeypatch, module, name, count, *, wait_s=0.3):
 
     def slow(*arguments, **keywords):
         found = original(*arguments, **keywords)
-        try:
+        with suppress(threading.BrokenBarrierError):
             barrier.wait(wait_s)
-        except threading.BrokenBarrierError:
-            pass
         return found
 
     monkeypatch.setattr(module, name, slow)

@@ -5,10 +5,11 @@ from portal.jobs.services.logs import log_append
 from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
-from portal.jobs.services.submission import job_submit
+from portal.jobs.services.submission import idempotency_keys_expire, job_submit
 
 __all__ = [
     "attempt_start",
+    "idempotency_keys_expire",
     "job_cancel",
     "job_hold",
     "job_priority_set",

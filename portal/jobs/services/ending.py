@@ -23,7 +23,6 @@ _STOPPED = {
     StopReason.CANCEL: A.CANCELLED,
     StopReason.PREEMPT: A.PREEMPTED,
     StopReason.REQUEUE: A.PREEMPTED,
-    StopReason.SHUTDOWN: A.NODE_FAIL,
 }
 
 
@@ -44,6 +43,9 @@ def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: s
         return A.COMPLETED
     if "stopped" in reasons and stop_reason in _STOPPED:
         return _STOPPED[StopReason(stop_reason)]
+    failed_by_itself = any(reason == "start_failed" or (reason == "exit" and code != 0) for reason, code in ends)
+    if "stopped" in reasons and not failed_by_itself:
+        return A.NODE_FAIL  # nobody asked for it: its node was shut down (`./berth down`) under it
     return A.FAILED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
@@ -32,6 +33,14 @@ _COLUMNS = (
     "time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
     "max_requeues priority array_size array_concurrency"
 ).split()
+
+
+KEY_KEPT = timedelta(days=7)
+"""How long an Idempotency-Key answers with its job; a client that retries for longer than that submits anew."""
+
+
+def idempotency_keys_expire() -> int:
+    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_KEPT).delete()[0]
 
 
 def job_submit(
@@ -118,7 +127,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         gpu_types=list(parsed.gpu_types),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
-        reason="dependency" if dependencies else "not-planned-yet",
+        reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
         **{name: getattr(parsed, name) for name in _COLUMNS},
     )
     JobPayload.objects.create(

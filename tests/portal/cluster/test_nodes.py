@@ -118,3 +118,21 @@ def test_silence_makes_a_node_unreachable_and_a_word_brings_it_back(cluster):
     assert Node.objects.get().health == "up"
     assert NodeEvent.objects.get().kind == "back"
     assert OutboxMessage.objects.filter(topic="plan").exists()
+
+
+def test_an_agent_that_died_before_it_kept_its_token_may_register_again(db):
+    from portal.cluster.models import Node
+    from portal.cluster.services import join_token_create, node_hello, node_register
+    from portal.errors import BerthError
+    from tests.portal.given import inventory, node_make
+
+    shape = inventory(node_make("shape")) | {"name": "new"}
+    _, secret = join_token_create(actor=None, uses=1)
+    node, first = node_register(join_secret=secret, inventory=shape)
+    same, second = node_register(join_secret=secret, inventory=shape)
+    assert (same.pk, first != second) == (node.pk, True)
+    node_hello(node=same, inventory=shape)
+    with pytest.raises(BerthError) as refused:
+        node_register(join_secret=secret, inventory=shape)
+    assert refused.value.code == "bad_token"
+    assert Node.objects.filter(name="new").count() == 1

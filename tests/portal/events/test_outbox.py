@@ -131,6 +131,7 @@ class TestNumbers:
             publisher = relay.Publisher()
             for _ in range(count):
                 publisher.event("cluster", {"topic": "job"})
+            publisher.close()
 
         await asyncio.to_thread(send)
 

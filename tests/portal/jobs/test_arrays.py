@@ -34,13 +34,7 @@ def fresh(job):
 
 def test_a_hundred_thousand_tasks_are_few_rows_and_fast(big):
     began = time.monotonic()
-<<<<<<< HEAD
     with CaptureQueriesContext(connection) as queries:
-=======
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
->>>>>>> inv
         parent = big.submit(gpus=0, array={"size": 100_000})
     assert time.monotonic() - began < 1.0
     assert len(queries) < 40

@@ -30,7 +30,7 @@ STOPPED = ("stopped", None)
         ([STOPPED], "cancel", "CANCELLED"),
         ([STOPPED], "preempt", "PREEMPTED"),
         ([STOPPED], "requeue", "PREEMPTED"),
-        ([STOPPED], "shutdown", "NODE_FAIL"),
+        ([STOPPED, STOPPED], "partner", "NODE_FAIL"),
         ([OK], "cancel", "COMPLETED"),
         ([OK], "preempt", "COMPLETED"),
         ([BAD], "cancel", "FAILED"),
@@ -42,7 +42,7 @@ STOPPED = ("stopped", None)
         ([("lost", None), STOPPED], "partner", "NODE_FAIL"),
         ([OK, STOPPED], "preempt", "PREEMPTED"),
         ([BAD, ("out_of_memory", None)], "", "OUT_OF_MEMORY"),
-        ([STOPPED], "", "FAILED"),
+        ([STOPPED], "", "NODE_FAIL"),
     ],
 )
 def test_attempt_end_state(ends, stop, expected):
