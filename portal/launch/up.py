@@ -198,7 +198,7 @@ class Launch:
         os.close(int(self._ready_descriptor))
 
     def _stop_jobs(self) -> None:
-        """Agents end first; then the jobs they ran are stopped, or have the lease that outlasts the pause, as the database has."""
+        """Agents end first; then their jobs are stopped, or given the lease that outlasts the pause (as the database has)."""
         keep = bool((read_json(self.layout.stop_request) or {}).get("keep_jobs"))
         if keep:
             nodes.leases_keep(self.layout)

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 import redis
@@ -183,8 +184,7 @@ def test_a_killed_shim_is_noticed_and_its_job_runs_again_if_it_may(berth, ledger
 
 
 def parent_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_the_supervisor_is_killed_and_the_next_up_takes_over(berth, ledger, anchors, crowd, recoveries):

@@ -1,7 +1,6 @@
 """The truth outside the database: what jobs themselves wrote about when and on what they ran."""
 
 import json
-import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -84,12 +83,12 @@ def alive(pid):
 def pids_running(directory):
     """Every process of this user that runs a ledger's job of `directory`, whoever knows of it."""
     found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
             try:
-                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
             if str(SCRIPT).encode() in words and str(directory).encode() in words:
-                found.append(int(entry))
+                found.append(int(entry.name))
     return found
