@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -109,8 +109,19 @@ def running(world, node):
     return keys
 
 
+def _numbers_unmistakable():
+    """Let jobs be counted from 7 654 001: a number that stands nowhere by chance."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("DELETE FROM sqlite_sequence WHERE name = 'jobs_job'")
+            cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs_job', 7654000)")
+        else:
+            cursor.execute("SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), 7654000)")
+
+
 def build():
     world = World()
+    _numbers_unmistakable()
     _people(world)
     _node(world, "big")
     _node(world, "far", gpus=2)
