@@ -1,0 +1,190 @@
+"""What every page carries and none does: headers, no inline script, nothing unescaped, no way to another site."""
+
+import csv
+import io
+import re
+from functools import partial
+from urllib.parse import quote, urljoin, urlsplit
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+from portal.cluster.services import node_drain
+from portal.jobs.models import Allocation, Job
+from portal.jobs.services import job_submit, log_append
+from portal.middleware import RELAXED_PREFIXES
+from portal.rounds.services import planning_run
+from tests.portal.access.routes import filled, path_of
+from tests.portal.access.rows import PAGES, REST
+from tests.portal.access.world import running, savepoint, send
+
+pytestmark = pytest.mark.django_db
+
+RELAXED = ("/admin/", "/api/v1/docs")
+"""The only pages that may hold inline scripts: vendored ones, of the console's theme and of Swagger UI."""
+INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*type=\"application/json\")|\son\w+\s*=\s*[\"']|javascript:", re.I)
+SHOUT = "<script>alert('zz')</script>"
+BREAK_OUT = "\"'><img src=x onerror=alert(1)>"
+RAW = ("<script>alert(", "<img src=x")
+ERRORS = ["/no/such/page", "/jobs/x/", "/rounds/?page=x", "/jobs/?sort=x", "/cluster/nowhere/", "/api/nothing"]
+
+
+def html_pages(world, cast="operator"):
+    """(path, answer) of everything that a browser is shown as a page or a part of one."""
+    paths = [path_of(row, world.names) for row in [*PAGES, *REST] if row.method == "GET"] + ERRORS
+    paths += [reverse(f"admin:{m._meta.app_label}_{m._meta.model_name}_changelist") for m in admin.site._registry]
+    paths += [reverse("admin:index"), reverse("admin:jobs_job_change", args=[world.names["zebra-name"]])]
+    for path in paths:
+        answer = world.ask(cast, "page", "GET", path)
+        if answer.headers.get("Content-Type", "").startswith("text/html") and answer.content:
+            yield path, answer
+
+
+def directives(answer):
+    parts = [part.split() for part in answer.headers["Content-Security-Policy"].split(";")]
+    return {part[0]: set(part[1:]) for part in parts}
+
+
+@pytest.mark.parametrize("cast", ["operator", "owner", "anonymous"])
+def test_every_page_has_its_headers_and_no_inline_script(world, cast):
+    assert RELAXED_PREFIXES == RELAXED
+    checked = 0
+    for path, answer in html_pages(world, cast):
+        checked += 1
+        policy = directives(answer)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert answer.headers["X-Frame-Options"] == "DENY", path
+        assert answer.headers["Referrer-Policy"] == "same-origin", path
+        assert policy["frame-ancestors"] == policy["base-uri"] == policy["default-src"] == {"'none'"}, path
+        assert policy["form-action"] == policy["connect-src"] == {"'self'"}, path
+        if path.startswith(RELAXED):
+            assert policy["script-src"] == {"'self'", "'unsafe-inline'", "'unsafe-eval'"}, path
+        else:
+            assert policy["script-src"] == {"'self'"}, path
+            assert not INLINE.search(answer.content.decode()), path
+    assert checked > (30 if cast != "anonymous" else 2)
+
+
+def test_json_and_downloads_cannot_be_taken_for_pages(world):
+    for path in ("/jobs/csv", f"/jobs/{world.names['zebra-name']}/log/download", "/healthz", "/api/v1/jobs"):
+        answer = world.ask("owner", "page", "GET", path)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert not answer.headers["Content-Type"].startswith("text/html"), path
+
+
+# ---- what tenants write ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loud(world):
+    """A running, a waiting and a held job with markup wherever a tenant, a node or an operator may write text."""
+    words = {
+        "name": SHOUT,
+        "command": f"echo {SHOUT} {BREAK_OUT}",
+        "labels": {"note": SHOUT + BREAK_OUT, "second": BREAK_OUT},
+        "environment": {"LOUD": SHOUT + BREAK_OUT},
+        "working_directory": "out/<script>alert('zz')",
+    }
+    owner = world.users["owner"]
+    for gpus, need in (([0], {"gpus": 0, "cores": 1}), ([8], {"gpus": [8]})):
+        job = job_submit(user=owner, description={**words, **need})
+        world.names[f"loud-{gpus[0]}"] = job.pk
+    planning = planning_run()
+    world.names["planning"] = planning.number
+    part = Allocation.objects.select_related("node", "attempt").get(attempt__job_id=world.names["loud-0"])
+    running(world, part.node)
+    log_append(node=part.node, attempt_id=part.attempt_id, epoch=part.attempt.epoch, rank=0, stream="stdout", offset=0,
+               data=(SHOUT + BREAK_OUT).encode() + b"\n")  # fmt: skip
+    node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
+    world.names["zebra-name"] = world.names["loud-0"]
+    return world
+
+
+def test_markup_is_escaped_on_every_page(loud):
+    seen = 0
+    for cast in ("operator", "owner"):
+        for path, answer in html_pages(loud, cast):
+            text = answer.content.decode()
+            assert not [raw for raw in RAW if raw in text], path
+            seen += "&lt;script&gt;alert(" in text
+    assert seen > 20
+    for number in (loud.names["loud-0"], loud.names["loud-8"]):
+        for path in (f"/jobs/{number}/", f"/jobs/new?from={number}", f"/search?q={SHOUT}"):
+            text = loud.ask("owner", "page", "GET", path).content.decode()
+            assert "&lt;script&gt;alert(" in text, path
+            assert not [raw for raw in RAW if raw in text], path
+
+
+def test_what_was_typed_comes_back_escaped(world):
+    form = [("name", SHOUT.replace("'", "%27")), ("command", BREAK_OUT.replace("'", "%27")), ("gpus", "-1")]
+    for path in ("/jobs/new", "/jobs/plan", "/account/tokens/"):
+        answer = world.ask("owner", "page", "POST", path, form)
+        assert answer.status_code in {200, 400}, path
+        assert not [raw for raw in RAW if raw in answer.content.decode()], path
+    answer = world.ask(
+        "anonymous", "page", "POST", "/login?next=/%22%3E" + SHOUT, [("username", SHOUT), ("password", "x")]
+    )
+    assert not [raw for raw in RAW if raw in answer.content.decode()]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_a_cell_that_begins_like_a_formula_is_defused(world, start):
+    name = f"{start}HYPERLINK(A1)"
+    job_submit(user=world.users["owner"], description={"name": name, "command": "true"})
+    text = world.ask("owner", "page", "GET", "/jobs/csv").content.decode()
+    cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert f"'{name}" in cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "\t")) or re.match(r"-[^0-9]", cell)]
+
+
+# ---- no way to another site ------------------------------------------------------------------------------------------
+
+ELSEWHERE = (
+    "https://evil.example", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example",
+    "https:evil.example", "http:///evil.example", "javascript:alert(1)", "data:text/html,x", "/%09/evil.example",
+    "\t//evil.example", "https://testserver@evil.example", "https://testserver.evil.example",
+)  # fmt: skip
+
+
+def asks(there):
+    """(cast, method, path, form, referer) of everything that takes an address to go on to."""
+    sign_in = [("username", "operator"), ("password", "correct+horse+battery"), ("next", quote(there))]
+    return [
+        ("anonymous", "POST", "/login", sign_in, None),
+        ("anonymous", "POST", f"/login?next={quote(there)}", sign_in[:2], None),
+        ("owner", "GET", f"/login?next={quote(there)}", None, None),
+        ("anonymous", "POST", "/admin/login/", sign_in, None),
+        ("operator", "GET", f"/admin/login/?next={quote(there)}", None, None),
+        ("owner", "POST", "/logout", [("next", quote(there))], None),
+        ("owner", "POST", "/jobs/bulk", [("action", "cancel"), ("next", quote(there))], None),
+        ("operator", "POST", "/cluster/big/drain", [("reason", "x")], there),
+    ]
+
+
+def test_no_redirect_leads_away(world):
+    for there in ELSEWHERE:
+        for cast, method, path, form, referer in asks(there):
+            client = Client()
+            client.cookies.update(world.clients[cast].cookies)
+            headers = {"Referer": referer} if referer else None
+            answer = savepoint(partial(send, client, method, path, form, headers))
+            assert answer.status_code == 302, (path, there)
+            landed = urlsplit(urljoin("http://testserver/", answer.url.replace("\\", "/")))
+            assert (landed.scheme, landed.netloc) == ("http", "testserver"), (path, answer.url)
+
+
+def test_an_address_of_ours_is_gone_on_to(world):
+    """The check above is none of a door that is nailed shut."""
+    form = [("username", "operator"), ("password", "correct+horse+battery"), ("next", "/jobs/")]
+    assert world.ask("anonymous", "page", "POST", "/login", form).url == "/jobs/"
+
+
+def test_jobs_changed_only_by_their_forms(world):
+    """Reading every page as their owner leaves all jobs as they were."""
+    before = list(Job.objects.order_by("pk").values_list("pk", "state", "priority", "epoch"))
+    for row in PAGES:
+        if row.method == "GET" and row.expected[0] == 200:
+            send(world.clients["owner"], "GET", path_of(row, world.names), filled(row.body, world.names))
+    assert list(Job.objects.order_by("pk").values_list("pk", "state", "priority", "epoch")) == before

@@ -1,0 +1,141 @@
+"""Signing in: the lock-out and whom it does not lock, sessions that end, and a key that is never a constant."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import Client
+
+from portal.launch.layout import SOURCE
+from portal.tenants.services import user_password_reset, user_update
+from tests.portal.access.world import PASSWORD
+
+HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
+
+
+def sign_in(name, password, *, address=HERE, path="/login", client=None):
+    form = {"username": name, "password": password}
+    return (client or Client()).post(path, form, REMOTE_ADDR=address)
+
+
+@pytest.fixture
+def locked(world):
+    for _ in range(django_settings.AXES_FAILURE_LIMIT):
+        last = sign_in("outsider", "wrong")
+    assert last.status_code == 429
+    return world
+
+
+@pytest.mark.django_db
+def test_who_failed_too_often_is_locked_even_with_the_right_password(locked):
+    assert sign_in("outsider", PASSWORD).status_code == 429
+    assert sign_in("outsider", PASSWORD, path="/admin/login/").status_code == 429
+
+
+@pytest.mark.django_db
+def test_the_lock_hits_nobody_else(locked):
+    """Not the same person elsewhere, whom a stranger must not lock out; not others here; no session, no token."""
+    assert sign_in("outsider", PASSWORD, address=ELSEWHERE).status_code == 302
+    assert sign_in("zebra.owner", PASSWORD).status_code == 302
+    assert locked.ask("outsider", "page", "GET", "/").status_code == 200
+    assert locked.ask("outsider", "api", "GET", "/api/v1/me").status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_forwarded_header_is_no_way_around_the_lock(locked):
+    answer = Client().post(
+        "/login", {"username": "outsider", "password": PASSWORD}, REMOTE_ADDR=HERE, HTTP_X_FORWARDED_FOR="198.51.100.7"
+    )
+    assert answer.status_code == 429
+
+
+@pytest.mark.django_db
+def test_a_wrong_name_and_a_wrong_password_are_told_alike(world):
+    known, unknown = (sign_in(name, "wrong").content.decode() for name in ("outsider", "nobody-x"))
+    body = [
+        text.partition('<form method="post"')[2].replace(name, "N")
+        for text, name in ((known, "outsider"), (unknown, "nobody-x"))
+    ]
+    import re
+
+    assert re.sub(r'value="\w{64}"', "", body[0]) == re.sub(r'value="\w{64}"', "", body[1])
+
+
+@pytest.mark.django_db
+def test_a_session_gets_a_new_key_at_sign_in_and_ends_at_sign_out(world):
+    client = Client()
+    assert sign_in("outsider", PASSWORD, client=client).status_code == 302
+    cookie = client.cookies["sessionid"]
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"
+    thief = Client()
+    thief.cookies["sessionid"] = cookie.value
+    assert thief.get("/").status_code == 200
+    client.post("/logout")
+    assert thief.get("/").status_code == 302
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", ["password", "inactive"])
+def test_a_session_ends_with_its_password_and_its_account(world, how):
+    user = world.users["outsider"]
+    if how == "password":
+        user_password_reset(user=user, actor=None)
+    else:
+        user_update(user=user, actor=None, is_active=False)
+    assert world.ask("outsider", "page", "GET", "/").status_code == 302
+    assert sign_in("outsider", PASSWORD).status_code == 200
+
+
+# ---- the signing key -------------------------------------------------------------------------------------------------
+
+SERVES = {
+    "portal": ["-c", "import portal.asgi"],
+    "worker": ["-m", "celery", "-A", "portal", "worker", "--pool", "solo"],
+}
+
+
+def start(arguments, directory, **more):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=SOURCE,
+        env=kept | {"BERTH_DATA_DIR": str(directory), **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("what", SERVES)
+def test_nothing_serves_without_a_signing_key(what, tmp_path):
+    ended = start(SERVES[what], tmp_path)
+    assert ended.returncode == 1
+    assert "The signing key" in ended.stderr + ended.stdout
+    assert "./berth up" in ended.stderr + ended.stdout
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("key", ["", "short", "django-insecure-0123456789abcdefghijklmnopqrstuvwxyz", "a" * 60])
+def test_a_key_that_can_be_guessed_is_none(key, tmp_path):
+    from portal.secret_key import key_read
+
+    path = tmp_path / "secret-key"
+    path.write_text(key)
+    used, problem = key_read(path)
+    assert used != key
+    assert "can be guessed" in problem
+    assert key_read(path)[0] != used, "what stands in for it is random, not a constant"
+
+
+def test_a_real_key_is_used_and_commands_need_none(tmp_path):
+    from portal.secret_key import key_read
+
+    assert start(["manage.py", "check"], tmp_path).returncode == 0
+    key = "Zk4x9mQ2vT7bN1sW8rJ5cL0pY3hD6gFaUeXo"
+    (tmp_path / "own-key").write_text(key + "\n")
+    assert key_read(tmp_path / "own-key") == (key, None)
+    assert start(SERVES["portal"], tmp_path, BERTH_SECRET_KEY_FILE=str(tmp_path / "own-key")).returncode == 0
