@@ -50,7 +50,7 @@ def ask(query, **more):
     ("query", "field"),
     [
         ("revision=x", "revision"),
-        ("revision=-1", "revision"),
+        ("revision=-2", "revision"),
         ("wait=nan", "wait"),
         ("wait=-1", "wait"),
         ("revision=1.5", "revision"),
