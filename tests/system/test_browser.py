@@ -86,6 +86,7 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page, berth):
     until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('line 2 of many')")
     lines = page.locator("[data-log-lines] .b-line").count()
     until(page, f"document.querySelectorAll('[data-log-lines] .b-line').length > {lines + 2}")
+    assert page.evaluate("window.__not_reloaded") is True
     page.locator(".b-head-end button:has-text('Cancel')").click()
     until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Cancelled'")
     number = re.search(r"/jobs/(\d+)/", page.url).group(1)
