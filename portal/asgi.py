@@ -6,6 +6,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 from django.core.asgi import get_asgi_application
 
+from portal.secret_key import key_require
+
+key_require()
 django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack

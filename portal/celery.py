@@ -4,13 +4,21 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init, worker_ready
+from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
+
+from portal.secret_key import key_require
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["portal.rounds", "portal.jobs", "portal.cluster"])
+
+
+@celeryd_init.connect
+@beat_init.connect
+def key_check(**_: Any) -> None:
+    key_require()
 
 
 @worker_process_init.connect

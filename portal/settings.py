@@ -9,21 +9,14 @@ import dj_database_url
 from portal.admin_site import CONFIGURATION
 from portal.environment import env
 from portal.launch.broker import channels_host, kombu_url
+from portal.secret_key import key_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env("BERTH_DATA_DIR") or BASE_DIR / "var").absolute()
 DEMO = env("BERTH_DEMO")
 DEBUG = env("BERTH_DEBUG")
 BASE_URL = env("BERTH_BASE_URL")
-
-
-def _secret_key() -> str:
-    """Read the generated key; a missing one is made by `./berth up`, and only commands that need none run without."""
-    path = Path(env("BERTH_SECRET_KEY_FILE") or DATA_DIR / "secret-key")
-    return path.read_text().strip() if path.exists() else ""
-
-
-SECRET_KEY = _secret_key() or "no-key-yet: run ./berth up, which makes one"
+SECRET_KEY, SECRET_KEY_PROBLEM = key_read(Path(env("BERTH_SECRET_KEY_FILE") or DATA_DIR / "secret-key"))
 ALLOWED_HOSTS = env("BERTH_ALLOWED_HOSTS").split(",")
 CSRF_TRUSTED_ORIGINS = [BASE_URL] if BASE_URL.startswith("http") else []
 ROOT_URLCONF = "portal.urls"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from portal.jobs.models import Job
+from portal.jobs.listing import jobs_for
 from portal.jobs.states import QUEUED
 from portal.rounds.decisions import decisions_unpack
 from portal.rounds.knobs import knobs_current, scheduler_parameters
@@ -18,7 +18,8 @@ from scheduler.sentences import sentence
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from portal.tenants.models import User
+    from portal.jobs.models import Job
+    from portal.tenants.models import Tenant, User
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
 ANOTHERS = "a job of another tenant"
@@ -105,13 +106,13 @@ def latency_ratio(job: Job, *, age_s: float | None = None) -> float | None:
     return waited_s(job) / age if age else None
 
 
-def planning_decisions(planning: Planning, user: User) -> list[dict[str, Any]]:
+def planning_decisions(planning: Planning, user: User, *, tenant: Tenant | None = None) -> list[dict[str, Any]]:
     """Return a planning's decisions in queue order; of jobs that `user` may not see only rank, result and sizes.
 
-    Foreign ones have `job` None, `name` "a job of another tenant", and neither figures nor nodes.
+    `tenant` narrows what is seen to the one that a token is restricted to. Foreign ones have `job` None, `name` "a job of another tenant", and neither figures nor nodes.
     """
     entries = decisions_unpack(planning)
-    jobs = Job.objects.visible_to(user).filter(pk__in=[entry["job"] for entry in entries]).select_related("tenant")
+    jobs = jobs_for(user=user, tenant=tenant).filter(pk__in=[entry["job"] for entry in entries])
     visible = jobs.in_bulk()
     return [_shown(entry, visible.get(entry["job"])) for entry in entries]
 
@@ -124,7 +125,10 @@ def _shown(entry: dict[str, Any], job: Job | None) -> dict[str, Any]:
 
 
 def cluster_metrics() -> dict[str, Any]:
-    """Return the figures of the last planning: `{"planning", "at", "policy", **metrics}`; {} before the first."""
+    """Return the figures of the last planning: `{"planning", "at", "policy", **metrics}`; {} before the first.
+
+    Without its faults: they name jobs, of every tenant.
+    """
     planning = planning_last()
     if planning is None:
         return {}
@@ -133,7 +137,7 @@ def cluster_metrics() -> dict[str, Any]:
         "at": planning.started_at,
         "policy": planning.policy,
         "queue_length": planning.queue_length,
-        **planning.metrics,
+        **{name: value for name, value in planning.metrics.items() if name != "faults"},
     }
 
 
