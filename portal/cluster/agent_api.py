@@ -38,6 +38,7 @@ def checked(serializer_class: type, data: Any) -> dict[str, Any]:
 
 class AgentView(APIView):
     authentication_classes = (NodeToken,)
+    metadata_class = None  # OPTIONS answers 405: the protocol is described in one place
 
     @property
     def node(self) -> Node:
@@ -51,6 +52,7 @@ class AgentView(APIView):
 class RegisterView(APIView):
     authentication_classes = ()
     permission_classes = (AllowAny,)
+    metadata_class = None
 
     @extend_schema(request=shapes.Inventory, responses={201: shapes.Registered})
     def post(self, request: Request) -> Response:

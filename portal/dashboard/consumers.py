@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import redis.asyncio
@@ -42,6 +43,14 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             with contextlib.suppress(redis.exceptions.RedisError, OSError):  # the socket is gone either way
                 await self.channel_layer.group_discard(group_name(stream), self.channel_name)
         await self.redis.aclose()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **_: Any) -> None:
+        """Take what is no JSON as an invalid message: the sender gets a sentence, and the socket lives on."""
+        try:
+            content = json.loads(text_data or "")
+        except (ValueError, RecursionError):
+            content = None
+        await self.receive_json(content)
 
     async def receive_json(self, content: Any, **_: Any) -> None:
         if (

@@ -117,7 +117,7 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
     own = {tenant.name: tenant for tenant in tenants_of(request.user)}
     tenant = own.get(parsed.tenant or "") or (next(iter(own.values())) if len(own) == 1 else None)
-    if tenant is None:
+    if tenant is None or (parsed.tenant and parsed.tenant != tenant.name):
         raise BerthError("required", "Choose one of your tenants.", field="tenant")
     answer = plan_dry_run(description=parsed, tenant=tenant, user=request.user)
     rows = [

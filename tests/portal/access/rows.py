@@ -1,0 +1,177 @@
+"""The table of the walk: each route and method, with the status that each of the six casts gets.
+
+Braces in arguments, queries and bodies take names from `World.names`. A method that a route has no row for must answer
+405. Expectations stand in the order owner, teammate, outsider, operator, anonymous, node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SIGN_IN = 302  # for who is not signed in: the walk checks that it leads to the sign-in page
+
+PAGE = (200, 200, 200, 200, SIGN_IN, SIGN_IN)
+OWN_PAGE = (200, 200, 404, 200, SIGN_IN, SIGN_IN)
+MISSING_PAGE = (404, 404, 404, 404, SIGN_IN, SIGN_IN)
+ACT_PAGE = (302, 302, 404, 302, SIGN_IN, SIGN_IN)
+OPERATE_PAGE = (403, 403, 403, 302, SIGN_IN, SIGN_IN)
+API = (200, 200, 200, 200, 401, 401)
+OWN_API = (200, 200, 404, 200, 401, 401)
+MISSING_API = (404, 404, 404, 404, 401, 401)
+OPERATE_API = (403, 403, 403, 200, 401, 401)
+AGENT = (401, 401, 401, 401, 401, 200)
+OPEN = (200,) * 6
+
+
+@dataclass(frozen=True)
+class Row:
+    route: str
+    method: str
+    expected: tuple[int, ...]
+    args: dict[str, Any] = field(default_factory=dict)
+    query: str = ""
+    body: Any = None
+    door: str = "page"
+
+
+def _get(route: str, expected: tuple[int, ...], *, query: str = "", **args: Any) -> Row:
+    return Row(route, "GET", expected, args, query)
+
+
+def _post(route: str, expected: tuple[int, ...], form: list[tuple[str, str]], **args: Any) -> Row:
+    return Row(route, "POST", expected, args, body=form)
+
+
+def _each(route: str, expected: tuple[int, ...], argument: str, values: str, **args: Any) -> list[Row]:
+    return [_get(route, expected, **{argument: value}, **args) for value in values.split()]
+
+
+JOB = "{zebra-name}"
+JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
+
+PAGES = [
+    _get("overview", PAGE),
+    *_each("overview-fragment", PAGE, "name", "head tiles notice nodes next tenants rounds"),
+    *_each("overview-fragment", MISSING_PAGE, "name", "nothing"),
+    *_each("figure", PAGE, "name", "latency-ratio fragments"),
+    *_each("figure", MISSING_PAGE, "name", "nothing"),
+    _get("cluster", PAGE),
+    *_each("cluster-fragment", PAGE, "name", "blocks nodes events"),
+    *_each("cluster-fragment", MISSING_PAGE, "name", "nothing"),
+    _get("node-detail", PAGE, name="big"),
+    _get("node-detail", MISSING_PAGE, name="nowhere"),
+    *_each("node-fragment", PAGE, "fragment", "gpus jobs", name="big"),
+    *_each("node-fragment", MISSING_PAGE, "fragment", "nothing", name="big"),
+    *_each("node-figure", PAGE, "figure", "gpu cores memory", name="big"),
+    *_each("node-figure", MISSING_PAGE, "figure", "nothing", name="big"),
+    _post("node-action", OPERATE_PAGE, [("reason", "dust")], name="big", verb="drain"),
+    _post("node-action", OPERATE_PAGE, [], name="big", verb="resume"),
+    _post("node-action", OPERATE_PAGE, [("reason", "gone")], name="silent", verb="dead"),
+    _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="big", verb="nothing"),
+    _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="nowhere", verb="drain"),
+    _get("rounds", PAGE),
+    _get("rounds", PAGE, query="fragment=table"),
+    _get("planning-detail", PAGE, number="{planning}"),
+    _get("planning-detail", MISSING_PAGE, number="{missing}"),
+    _get("tokens", PAGE),
+    _post("tokens", (201, 201, 201, 201, SIGN_IN, SIGN_IN), [("name", "ci"), ("scopes", "jobs:read")]),
+    _post("tokens", (201, 201, 400, 201, SIGN_IN, SIGN_IN),
+          [("name", "ci"), ("scopes", "jobs:read"), ("tenant", "zebra-lab")]),
+    _post("tokens", (400, 400, 400, 201, SIGN_IN, SIGN_IN), [("name", "ci"), ("scopes", "operator")]),
+    _post("token-revoke", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], token_id="{token}"),
+    _get("search", PAGE),
+    _get("search", PAGE, query="q=zebra"),
+    _get("search", (302, 302, 200, 302, SIGN_IN, SIGN_IN), query="q={zebra-name}"),
+    _get("login", (302, 302, 302, 302, 200, 200)),
+    _post("login", (302, 302, 302, 302, 302, 302), [("username", "outsider"), ("password", "correct+horse+battery")]),
+    _post("login", (302, 302, 302, 302, 200, 200), [("username", "outsider"), ("password", "wrong")]),
+    _post("logout", (302, 302, 302, 302, 302, 302), []),
+    _get("job-list", PAGE),
+    _get("job-list", PAGE, query="fragment=table"),
+    _get("job-list", PAGE, query="fragment=chips"),
+    _get("job-csv", PAGE),
+    _get("job-submit", PAGE),
+    _get("job-submit", OWN_PAGE, query="from={zebra-name}"),
+    _post("job-submit", (302, 302, 400, 302, SIGN_IN, SIGN_IN), JOB_FORM),
+    _post("job-dry-run", PAGE, JOB_FORM),
+    _post("job-bulk", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("action", "cancel"), ("job", JOB)]),
+    _get("job-detail", OWN_PAGE, number=JOB),
+    _get("job-detail", OWN_PAGE, number="{zebra-name-array}_1"),
+    _get("job-detail", MISSING_PAGE, number="{missing}"),
+    _get("job-tasks", OWN_PAGE, number="{zebra-name-array}"),
+    _get("job-log", OWN_PAGE, number=JOB),
+    _get("job-log-download", OWN_PAGE, number=JOB),
+    _get("job-explain", OWN_PAGE, number=JOB),
+    *_each("job-figure", OWN_PAGE, "name", "gpu cores memory", number=JOB),
+    *_each("job-figure", MISSING_PAGE, "name", "nothing", number=JOB),
+    *_each("job-fragment", OWN_PAGE, "name", "header why timeline attempts events", number=JOB),
+    *_each("job-fragment", MISSING_PAGE, "name", "nothing", number=JOB),
+    _post("job-action", ACT_PAGE, [], number=JOB, verb="cancel"),
+    _post("job-action", ACT_PAGE, [], number=JOB, verb="requeue"),
+    _post("job-action", ACT_PAGE, [], number="{zebra-name-waits}", verb="hold"),
+    _post("job-action", ACT_PAGE, [], number="{zebra-name-held}", verb="release"),
+    _post("job-action", MISSING_PAGE, [], number=JOB, verb="nothing"),
+]  # fmt: skip
+
+
+def _api(route: str, method: str, expected: tuple[int, ...], body: Any = None, query: str = "", **args: Any) -> Row:
+    return Row(route, method, expected, args, query, body, door="api")
+
+
+REST = [
+    _api("api-schema", "GET", OPEN),
+    _api("api-docs", "GET", OPEN),
+    _api("api-me", "GET", API),
+    _api("api-jobs", "GET", API),
+    _api("api-jobs", "POST", (201, 201, 400, 201, 401, 401), {"command": "true", "tenant": "zebra-lab"}),
+    _api("api-jobs", "POST", (400, 400, 201, 201, 401, 401), {"command": "true", "tenant": "speech"}),
+    _api("api-job", "GET", OWN_API, number=JOB),
+    _api("api-job", "GET", OWN_API, number="{zebra-name-array}_1"),
+    _api("api-job", "GET", MISSING_API, number="{missing}"),
+    _api("api-job", "PATCH", OWN_API, {"priority": -1}, number="{zebra-name-waits}"),
+    _api("api-job-logs", "GET", OWN_API, number=JOB),
+    _api("api-job-explain", "GET", OWN_API, number=JOB),
+    _api("api-job-cancel", "POST", OWN_API, number=JOB),
+    _api("api-job-hold", "POST", OWN_API, number="{zebra-name-waits}"),
+    _api("api-job-release", "POST", OWN_API, number="{zebra-name-held}"),
+    _api("api-job-requeue", "POST", OWN_API, number=JOB),
+    _api("api-nodes", "GET", API),
+    _api("api-node", "GET", API, name="big"),
+    _api("api-node", "GET", MISSING_API, name="nowhere"),
+    _api("api-node-drain", "POST", OPERATE_API, {"reason": "dust"}, name="big"),
+    _api("api-node-resume", "POST", OPERATE_API, name="big"),
+    _api("api-node-dead", "POST", OPERATE_API, {"reason": "gone"}, name="silent"),
+    _api("api-rounds", "GET", API),
+    _api("api-round", "GET", API, number="{round}"),
+    _api("api-round", "GET", MISSING_API, number="{missing}"),
+    _api("api-planning", "GET", API, number="{planning}"),
+    _api("api-planning", "GET", MISSING_API, number="{missing}"),
+    _api("api-metrics", "GET", API),
+    _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
+    _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
+]
+
+INVENTORY = {
+    "name": "big", "address": "127.0.0.1", "boot_id": "boot-big", "agent_version": "1", "virtual": True,
+    "single_account": True, "trusts_tenants": True, "gpu_type": None, "gpus": [], "cores": 4, "memory_mib": 4096,
+}  # fmt: skip
+HOLD = {"boot_id": "boot-big", "reports": [], "holding": [{"attempt": "{attempt}", "epoch": "{epoch}", "rank": 0}]}
+
+
+def _agent(route: str, method: str, expected: tuple[int, ...], body: Any = None, query: str = "", **args: Any) -> Row:
+    return Row(route, method, expected, args, query, body, door="agent")
+
+
+AGENTS = [
+    _agent("agent-register", "POST", (401,) * 6, INVENTORY),  # only a join token registers
+    _agent("agent-hello", "POST", AGENT, INVENTORY),
+    _agent("agent-report", "POST", AGENT, HOLD),
+    _agent("agent-telemetry", "POST", (401, 401, 401, 401, 401, 204),
+           {"boot_id": "boot-big", "start": 1.0, "period_s": 1.0, "count": 1, "gpus": {}}),
+    _agent("agent-logs", "POST", AGENT, b"more\n",
+           "attempt={attempt}&epoch={epoch}&rank=0&stream=stderr&offset=0"),
+    _agent("agent-spec", "GET", AGENT, attempt="{attempt}"),
+]  # fmt: skip
+
+TABLE = [*PAGES, *REST, *AGENTS]

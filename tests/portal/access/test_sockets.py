@@ -1,0 +1,214 @@
+"""The doors of `portal.asgi`: the agents' long poll and the live socket, through the application as uvicorn gets it."""
+
+import asyncio
+import json
+
+import pytest
+import redis
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+from django.db import connections
+
+from portal.errors import NotFound
+from portal.events import relay
+from portal.jobs.selectors import job_get
+from tests.portal.access.rows import AGENT
+from tests.portal.access.wire import Socket, http
+from tests.portal.access.world import CASTS, build
+
+HTTP = {"api/agent/v1/sync", ""}
+SOCKETS = {"ws/live"}
+OURS = (b"origin", b"http://testserver")
+
+
+@pytest.fixture(scope="module")
+def asgi():
+    """The portal's ASGI module, without its relay thread: tests publish the outbox themselves."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(relay, "start", lambda: None)
+    patch.setattr(django_settings, "SECRET_KEY_PROBLEM", None)
+    from portal import asgi as module
+
+    yield module
+    patch.undo()
+
+
+@pytest.fixture
+def world(transactional_db, broker_settings):
+    """Committed, since the application reads in threads of its own."""
+    return build()
+
+
+def run(coroutine):
+    """Run, and close what the application's threads left open: they are gone with the loop."""
+
+    async def inside():
+        try:
+            return await asyncio.wait_for(coroutine, 30)
+        finally:
+            await sync_to_async(connections.close_all)()
+
+    return asyncio.run(inside())
+
+
+def test_every_route_of_both_routers_is_listed(asgi):
+    assert set(asgi.application.application_mapping) == {"http", "websocket"}
+    assert {_pattern(route) for route in asgi.http_routes} == HTTP
+    assert {_pattern(route) for route in asgi.websocket_routes} == SOCKETS
+    assert asgi.http_routes[-1].callback is asgi.django_application
+
+
+def _pattern(route):
+    return str(route.pattern)
+
+
+# ---- the long poll ---------------------------------------------------------------------------------------------------
+
+
+async def poll(asgi, secret, method="GET", query="revision=-1&wait=0"):
+    headers = [(b"host", b"testserver")]
+    if secret:
+        headers.append((b"authorization", f"Bearer {secret}".encode()))
+    return await http(asgi.application, method, f"/api/agent/v1/sync?{query}", headers)
+
+
+def test_the_long_poll_as_each_cast(asgi, world):
+    async def all_casts():
+        return [(await poll(asgi, world.bearers.get(cast)))[0] for cast in CASTS]
+
+    assert run(all_casts()) == list(AGENT)
+
+
+def test_the_long_poll_knows_get_only_and_no_join_token(asgi, world):
+    async def others():
+        found = [(await poll(asgi, world.bearers["node"], method))[0] for method in ("POST", "PUT", "DELETE")]
+        return [*found, (await poll(asgi, world.bearers["join"]))[0]]
+
+    assert run(others()) == [405, 405, 405, 401]
+
+
+def test_a_node_is_told_of_its_own_parts_only(asgi, world):
+    async def both():
+        return [json.loads((await poll(asgi, world.bearers[name]))[1]) for name in ("big", "far")]
+
+    big, far = run(both())
+    assert world.names["attempt"] in {part["attempt"] for part in big["attempts"]}
+    assert world.names["attempt"] not in {part["attempt"] for part in far["attempts"]}
+
+
+# ---- the live socket -------------------------------------------------------------------------------------------------
+
+
+def socket(asgi, world, cast, *, origin=OURS, bearer=None):
+    headers = [(b"host", b"testserver"), *([origin] if origin else [])]
+    if cast in world.clients and (jar := world.clients[cast].cookies):
+        headers.append((b"cookie", f"sessionid={jar['sessionid'].value}".encode()))
+    if bearer:
+        headers.append((b"authorization", f"Bearer {bearer}".encode()))
+    return Socket(asgi.application, headers)
+
+
+async def opened(live):
+    """None when it was accepted, else the code it was closed with; closes it."""
+    code = await live.open()
+    if code is None:
+        await live.close()
+    return code
+
+
+def test_the_socket_as_each_cast(asgi, world):
+    async def all_casts():
+        found = {}
+        for cast in CASTS:
+            found[cast] = await opened(socket(asgi, world, cast, bearer=world.bearers.get(cast)))
+        return found
+
+    assert run(all_casts()) == {
+        "owner": None, "teammate": None, "outsider": None, "operator": None, "anonymous": 4401, "node": 4401,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("origin", [b"https://evil.example", b"http://testserver.evil.example", b"null", None])
+def test_a_foreign_origin_is_refused_before_the_socket_opens(asgi, world, origin):
+    """A close before accepting is what uvicorn answers as 403."""
+    assert run(opened(socket(asgi, world, "owner", origin=origin and (b"origin", origin)))) is not None
+
+
+async def followed(asgi, world, cast, streams):
+    """What a socket is told about each stream it asks for: errors by stream, and the numbers it then gets."""
+    live = socket(asgi, world, cast)
+    assert await live.open() is None
+    await live.say({"type": "follow", "streams": streams})
+    errors = {}
+    while (said := await live.hear())["type"] == "error":
+        errors[said["stream"]] = said["code"]
+    await live.close()
+    return errors, set(said["numbers"])
+
+
+def test_a_foreign_job_cannot_be_followed_and_answers_as_a_missing_one(asgi, world):
+    own, foreign = f"job:{world.names['foreign']}", f"job:{world.names['zebra-name']}"
+    strange = [f"job:{world.names['missing']}", "job:", "job:x", "node:1", "job:-1"]
+    errors, numbers = run(followed(asgi, world, "outsider", ["cluster", own, foreign, *strange]))
+    assert errors == dict.fromkeys([foreign, *strange], "not_found")
+    assert numbers == {"cluster", own}
+
+
+@pytest.mark.parametrize("cast", ["owner", "teammate", "operator"])
+def test_those_who_see_a_job_may_follow_it(asgi, world, cast):
+    stream = f"job:{world.names['zebra-name']}"
+    assert run(followed(asgi, world, cast, [stream])) == ({}, {stream})
+
+
+def test_an_outsider_gets_no_event_of_a_foreign_job_and_no_id(asgi, world, broker_settings):
+    async def listen():
+        live = socket(asgi, world, "outsider")
+        assert await live.open() is None
+        await live.say({"type": "follow", "streams": ["cluster", f"job:{world.names['zebra-name']}"]})
+        heard = [await live.hear() for _ in range(2)]
+        await asyncio.to_thread(_publish)
+        while True:
+            try:
+                heard.append(await live.hear(1.5))
+            except TimeoutError:
+                break
+        return heard
+
+    heard = run(listen())
+    events = [said for said in heard if said["type"] == "event"]
+    assert events
+    assert {said["stream"] for said in events} == {"cluster"}
+    assert "zebra" not in str(heard)
+    assert not any("id" in said for said in events)
+    numbers = redis.Redis.from_url(broker_settings.url)
+    assert numbers.get(relay.number_key(f"job:{world.names['zebra-name']}")), "the foreign job did have events"
+
+
+def _publish():
+    try:
+        relay.drain()
+    finally:
+        connections.close_all()
+
+
+def test_a_socket_that_talks_nonsense_gets_a_sentence_and_lives(asgi, world):
+    async def talk():
+        live = socket(asgi, world, "owner")
+        assert await live.open() is None
+        said = []
+        nonsense = ("[]", '{"type": "follow", "streams": 5}', "{", "", "[" * 200_000, b"\xff", '{"type": "follow", "streams": [{}]}')
+        for text in nonsense:
+            await (live.say_bytes(text) if isinstance(text, bytes) else live.say(text))
+            said.append(await live.hear())
+        await live.close()
+        return [(each["type"], each["code"]) for each in said]
+
+    assert run(talk()) == [("error", "invalid")] * 6 + [("error", "not_found")]
+
+
+def test_a_job_that_the_follower_may_no_longer_see_is_as_good_as_missing(asgi, world):
+    world.users["teammate"].memberships.all().delete()
+    with pytest.raises(NotFound):
+        job_get(user=world.users["teammate"], job_id=world.names["zebra-name"])
+    stream = f"job:{world.names['zebra-name']}"
+    assert run(followed(asgi, world, "teammate", [stream])) == ({stream: "not_found"}, set())

@@ -1,0 +1,82 @@
+"""Every route of Django's resolver, each method, as each cast (architecture, invariant 8; reliability, "Security").
+
+A route or method that the table does not know fails, and a row without its route fails too.
+"""
+
+from collections import Counter
+
+import pytest
+from django.urls import reverse
+
+from tests.portal.access.routes import METHODS, filled, path_of, routes
+from tests.portal.access.rows import AGENTS, PAGES, REST, TABLE, Row
+from tests.portal.access.world import CASTS
+
+pytestmark = pytest.mark.django_db
+
+LISTED = {row.route for row in TABLE}
+
+
+def test_every_route_is_in_the_table_and_every_row_has_its_route():
+    names = Counter(name for name, _, _ in routes() if not name.startswith("admin:"))
+    assert set(names) == LISTED
+    assert set(names.values()) == {1}, "two patterns of one name: one of them would go untested"
+
+
+def test_an_unlisted_route_is_noticed(settings):
+    """The check above is no tautology: the resolver of a portal with one more page has one more name."""
+    settings.ROOT_URLCONF = "tests.portal.access.urls_with_one_more"
+    assert {name for name, _, _ in routes()} - LISTED - {"admin:"} >= {"forgotten"}
+
+
+@pytest.mark.parametrize("table", [PAGES, REST, AGENTS], ids=["pages", "rest", "agents"])
+def test_each_row_as_each_cast(world, table):
+    wrong = []
+    for row in table:
+        path, body = path_of(row, world.names), filled(row.body, world.names)
+        for cast, expected in zip(CASTS, row.expected, strict=True):
+            answer = world.ask(cast, row.door, row.method, path, body)
+            if answer.status_code != expected:
+                wrong.append(f"{row.method} {path} as {cast}: {answer.status_code}, expected {expected}")
+            elif row.door == "page" and expected == 302 and cast in {"anonymous", "node"} and row.route not in FREE:
+                assert answer.url.startswith(f"{reverse('login')}?next=/"), path
+            elif expected == 302 and cast not in {"anonymous", "node"} and row.route != "logout":
+                assert not answer.url.startswith(reverse("login")), path
+    assert wrong == []
+
+
+FREE = {"login", "logout"}
+OTHER_METHODS = {
+    # Django's sign-in form takes PUT for POST; and these describe themselves on OPTIONS to whoever may ask.
+    ("login", "PUT"), ("login", "OPTIONS"), ("logout", "OPTIONS"),
+    ("api-schema", "OPTIONS"), ("api-docs", "OPTIONS"),
+}  # fmt: skip
+
+
+def test_a_method_that_is_not_in_the_table_is_not_answered(world):
+    known = {(row.route, row.method) for row in TABLE} | OTHER_METHODS
+    first: dict[str, Row] = {}
+    for row in TABLE:
+        first.setdefault(row.route, row)
+    answered = []
+    for row in first.values():
+        path = path_of(row, world.names)
+        # The sign-in page sends on whoever is signed in, whatever the method.
+        cast = "node" if row.door == "agent" else "anonymous" if row.route == "login" else "operator"
+        for method in METHODS:
+            if (row.route, method) in known:
+                continue
+            answer = world.ask(cast, row.door, method, path)
+            if answer.status_code != 405:
+                answered.append(f"{method} {path}: {answer.status_code}")
+    assert answered == []
+
+
+def test_head_opens_nothing_that_get_does_not(world):
+    """Pages answer GET only; the REST API answers HEAD as GET, without the body."""
+    for row in TABLE:
+        if row.method != "GET" or row.expected[0] != 200:
+            continue
+        for cast, expected in zip(CASTS, row.expected, strict=True):
+            answer = world.ask(cast, row.door, "HEAD", path_of(row, world.names))
+            assert answer.status_code in {expected, 405}, (row, cast)

@@ -1,0 +1,159 @@
+"""One cluster, two tenants and six casts, each with what it could hold in its hand: a session, an API token, a node token."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from portal.cluster.models import Node
+from portal.cluster.services import join_token_create, node_register
+from portal.jobs.models import Allocation
+from portal.jobs.services import job_hold, job_submit, log_append, report_apply
+from portal.rounds.models import Planning
+from portal.rounds.services import planning_run
+from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
+from tests.portal.dashboard.cluster_world import inventory
+
+CASTS = ("owner", "teammate", "outsider", "operator", "anonymous", "node")
+PEOPLE = CASTS[:4]
+PASSWORD = "correct horse battery"
+SECRETS = ("zebra-name", "zebralabel", "zebravalue", "zebra-command", "ZEBRAENV", "zebra-env-value", "zebra-lab")
+"""What the owner's jobs are full of; user names come from `World.users`."""
+HIDDEN = {
+    "command": "echo zebra-command",
+    "labels": {"zebralabel": "zebravalue"},
+    "environment": {"ZEBRAENV": "zebra-env-value"},
+}
+
+
+def savepoint(ask):
+    """Ask inside a transaction that is taken back, so that each request meets the same world."""
+    with transaction.atomic():
+        answer = ask()
+        if not answer.streaming:
+            answer.content  # noqa: B018 - rendered before the rows are gone
+        transaction.set_rollback(True)
+    return answer
+
+
+@dataclass
+class World:
+    """`names` are what the rows of the table put into paths and bodies."""
+
+    users: dict = field(default_factory=dict)
+    bearers: dict = field(default_factory=dict)
+    clients: dict = field(default_factory=dict)
+    names: dict = field(default_factory=dict)
+    nodes: dict = field(default_factory=dict)
+
+    def ask(self, cast, door, method, path, body=None):
+        """Send one request as a cast comes to that door: people with a session to pages, else with a bearer token."""
+        bearer = self.bearers.get(cast)
+        by_token = door in {"api", "agent"} or cast == "node"
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer and by_token else {}
+        client = Client(raise_request_exception=True)
+        if not by_token:
+            client.cookies.update(self.clients[cast].cookies)  # a copy: signing out empties the jar
+        return savepoint(lambda: send(client, method, path, body, headers))
+
+
+def send(client, method, path, body=None, headers=None):
+    """A dict goes as JSON, a list of pairs as a form, bytes as they are."""
+    if isinstance(body, list):
+        fields = {name: [value for key, value in body if key == name] for name, _ in body}
+        return client.generic(
+            method,
+            path,
+            "&".join(f"{name}={value}" for name, values in fields.items() for value in values).encode(),
+            content_type="application/x-www-form-urlencoded",
+            headers=headers,
+        )
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    kind = "application/octet-stream" if isinstance(body, bytes) else "application/json" if data else ""
+    return client.generic(method, path, data, content_type=kind, headers=headers)
+
+
+def _people(world):
+    tenants = {name: tenant_create(name=name, actor=None) for name in ("zebra-lab", "speech")}
+    for cast, tenant in (("owner", "zebra-lab"), ("teammate", "zebra-lab"), ("outsider", "speech"), ("operator", None)):
+        name = f"zebra.{cast}" if tenant == "zebra-lab" else cast
+        user = world.users[cast] = user_create(username=name, password=PASSWORD, is_operator=tenant is None)
+        if tenant:
+            membership_add(user=user, tenant=tenants[tenant], actor=None)
+        scopes = SCOPES if tenant is None else [scope for scope in SCOPES if scope != "operator"]
+        token, world.bearers[cast] = token_create(user=user, name="test", scopes=scopes, actor=None)
+        if cast == "owner":
+            world.names["token"] = token.pk
+        world.clients[cast] = Client(raise_request_exception=True)
+        world.clients[cast].force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    world.clients["anonymous"] = Client()
+    world.names |= {"tenant": "zebra-lab", "own_tenant": "speech", "vision": tenants["zebra-lab"].pk}
+    return tenants
+
+
+def _node(world, name, **more):
+    _, secret = join_token_create(actor=None, name=name)
+    world.nodes[name], world.bearers[name] = node_register(join_secret=secret, inventory=inventory(name, **more))
+
+
+def running(world, node):
+    """Let a node's agent say that all its parts run."""
+    parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
+    keys = [{"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
+    reports = [{**key, "sequence": 1, "state": "running", "pid": 4711} for key in keys]
+    report_apply(node=node, reports=reports, holding=keys)
+    return keys
+
+
+def _numbers_unmistakable():
+    """Let jobs be counted from 7 654 001: a number that stands nowhere by chance."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("DELETE FROM sqlite_sequence WHERE name = 'jobs_job'")
+            cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs_job', 7654000)")
+        else:
+            cursor.execute("SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), 7654000)")
+
+
+def build():
+    world = World()
+    _numbers_unmistakable()
+    _people(world)
+    _node(world, "big")
+    _node(world, "far", gpus=2)
+    _node(world, "silent", gpus=0, cores=4)
+    world.bearers["node"] = world.bearers["big"]
+    Node.objects.filter(name="silent").update(last_contact_at=timezone.now() - timezone.timedelta(hours=1))
+
+    def submit(cast, name, **more):
+        description = {"name": name, "restartable": True, **HIDDEN, **more}
+        if cast == "outsider":
+            description = {"name": name, "command": "true", **more}
+        job = job_submit(user=world.users[cast], description=description)
+        world.names[name] = job.pk
+        return job
+
+    submit("owner", "zebra-name", gpus=[4])
+    submit("owner", "zebra-name-array", gpus=0, cores=1, array={"size": 3})
+    submit("outsider", "foreign", gpus=[2])
+    planning_run()
+    keys = running(world, world.nodes["big"])
+    running(world, world.nodes["far"])
+    own = Allocation.objects.get(attempt__job_id=world.names["zebra-name"])
+    key = next(key for key in keys if key["attempt"] == own.attempt_id)
+    log_append(node=own.node, attempt_id=own.attempt_id, epoch=key["epoch"], rank=0, stream="stdout", offset=0,
+               data=b"hello from zebra-command\n")  # fmt: skip
+    submit("owner", "zebra-name-waits", gpus=[8])
+    submit("outsider", "foreign-waits", gpus=[8])
+    job_hold(job=submit("owner", "zebra-name-held", gpus=[1]), actor=world.users["owner"])
+    planning_run()
+    _, world.bearers["join"] = join_token_create(actor=None)
+    planning = Planning.objects.order_by("-number").first()
+    world.names |= {"attempt": own.attempt_id, "epoch": key["epoch"], "planning": planning.number,
+                    "round": planning.round.number, "missing": 987654321}  # fmt: skip
+    assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
+    return world
