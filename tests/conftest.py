@@ -30,8 +30,21 @@ def house_checks(request):
         yield started
 
 
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup"}
+
+
+def _is_pure(item):
+    """Say whether a test is pure: no database, no server, no process of its own."""
+    if "processes" in item.path.parts or item.path.is_relative_to(item.config.rootpath / "tests" / "workers"):
+        return False
+    return not DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())) and not item.get_closest_marker("django_db")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Without a browser, browser tests are skipped; the house's rules come last: their processes run meanwhile."""
+    """Mark what is not pure; without a browser skip browser tests; the house's rules come last: they run meanwhile."""
+    for item in items:
+        if not _is_pure(item):
+            item.add_marker(pytest.mark.impure)
     items.sort(key=lambda item: item.path.name == "test_house.py")
     if chromium_path() is None:
         for item in items:

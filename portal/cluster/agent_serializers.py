@@ -15,10 +15,16 @@ END_REASONS = [
 ]
 
 
+BIG, SMALL = 2**62, 2**31 - 1
+"""What the columns behind these numbers hold."""
+SAMPLES = 600
+"""Of one series in one telemetry message."""
+
+
 class GpuInventory(serializers.Serializer):
     index = serializers.IntegerField(min_value=0, max_value=1023)
     uuid = serializers.CharField(max_length=64)
-    memory_mib = serializers.IntegerField(min_value=1)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=SMALL)
 
 
 class Inventory(serializers.Serializer):
@@ -30,9 +36,9 @@ class Inventory(serializers.Serializer):
     single_account = serializers.BooleanField()
     trusts_tenants = serializers.BooleanField()
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
-    gpus = GpuInventory(many=True)
+    gpus = GpuInventory(many=True, max_length=1024)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=BIG)
     storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
 
 
@@ -53,26 +59,26 @@ class Welcome(serializers.Serializer):
 
 
 class PartKey(serializers.Serializer):
-    attempt = serializers.IntegerField()
-    epoch = serializers.IntegerField()
-    rank = serializers.IntegerField()
+    attempt = serializers.IntegerField(min_value=0, max_value=BIG)
+    epoch = serializers.IntegerField(min_value=0, max_value=SMALL)
+    rank = serializers.IntegerField(min_value=0, max_value=32767)
 
 
 class Report(PartKey):
-    sequence = serializers.IntegerField(min_value=1)
+    sequence = serializers.IntegerField(min_value=1, max_value=BIG)
     state = serializers.ChoiceField(choices=REPORT_STATES)
-    pid = serializers.IntegerField(allow_null=True, required=False, min_value=1)
+    pid = serializers.IntegerField(allow_null=True, required=False, min_value=1, max_value=SMALL)
     at = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1e11)
-    exit_code = serializers.IntegerField(allow_null=True, required=False)
-    signal = serializers.IntegerField(allow_null=True, required=False)
+    exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=-SMALL, max_value=SMALL)
+    signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
 
 
 class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
-    reports = Report(many=True)
-    holding = PartKey(many=True)
+    reports = Report(many=True, max_length=10000)
+    holding = PartKey(many=True, max_length=10000)
 
 
 class Accepted(PartKey):
@@ -94,14 +100,22 @@ class ReportAnswer(serializers.Serializer):
     stop = PartKey(many=True)
 
 
+class Series(serializers.DictField):
+    """Measures by name, each a list of numbers or null, one a sample."""
+
+    child = serializers.ListField(
+        child=serializers.FloatField(allow_null=True), allow_null=True, allow_empty=True, max_length=SAMPLES
+    )
+
+
 class Telemetry(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     start = serializers.FloatField(min_value=0, max_value=1e11)
     period_s = serializers.FloatField(min_value=0.01, max_value=60)
-    count = serializers.IntegerField(min_value=1, max_value=600)
-    gpus = serializers.DictField(child=serializers.DictField(), required=False)
-    host = serializers.DictField(required=False)
-    attempts = serializers.DictField(child=serializers.DictField(), required=False)
+    count = serializers.IntegerField(min_value=1, max_value=SAMPLES)
+    gpus = serializers.DictField(child=Series(), required=False)
+    host = Series(required=False)
+    attempts = serializers.DictField(child=Series(), required=False)
 
 
 class SpecWorldNode(serializers.Serializer):

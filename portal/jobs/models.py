@@ -154,7 +154,6 @@ class Attempt(models.Model):
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     lease_s = models.PositiveIntegerField(null=True, help_text="Null: may not be requeued, never ended for silence.")
-    lease_until = models.DateTimeField(null=True)
     stop_reason = models.CharField(max_length=16, choices=StopReason.choices, blank=True)
     stop_at = models.DateTimeField(null=True)
     exit_code = models.IntegerField(null=True)

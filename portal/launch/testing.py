@@ -1,6 +1,7 @@
 """`./berth test [--fast] [pytest arguments]`: pytest, its summary as the last line.
 
---fast leaves out what needs servers, a browser or a GPU; the linters are tests (tests/test_house.py) and always run.
+--fast leaves out what needs a database, processes, servers, a browser or a GPU; the linters are tests
+(tests/test_house.py) and always run.
 """
 
 import os
@@ -9,7 +10,7 @@ import sys
 
 from portal.launch.layout import SOURCE
 
-FAST = ["-m", "not system and not browser and not postgres and not gpu"]
+FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 
 
 def arguments_for(arguments: list[str]) -> list[str]:

@@ -23,7 +23,6 @@ from portal.rounds.serializers import (
     finite,
 )
 from portal.tenants.authentication import tenant_of
-from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

@@ -22,8 +22,9 @@ log = logging.getLogger(__name__)
 
 @transaction.atomic
 def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> None:
-    """Apply a plan if its planning still holds the lease; set the record's status, placed and dropped."""
-    if not lease_confirm(holder=holder, number=record.number):
+    """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction."""
+    applied_before = Planning.objects.filter(number=record.number).exists()
+    if applied_before or not lease_confirm(holder=holder, number=record.number):
         record.status = Planning.Status.SUPERSEDED
         return
     placed = [decision for decision in made.decisions if decision.placement is not None]
@@ -43,6 +44,7 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
             log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
     waiting_note(notes=notes, now=now)
     record.status = Planning.Status.APPLIED
+    record.save()
 
 
 def _place(*, decision: Decision, number: int) -> None:

@@ -109,7 +109,8 @@ def latency_ratio(job: Job, *, age_s: float | None = None) -> float | None:
 def planning_decisions(planning: Planning, user: User, *, tenant: Tenant | None = None) -> list[dict[str, Any]]:
     """Return a planning's decisions in queue order; of jobs that `user` may not see only rank, result and sizes.
 
-    `tenant` narrows what is seen to the one that a token is restricted to. Foreign ones have `job` None, `name` "a job of another tenant", and neither figures nor nodes.
+    `tenant` narrows what is seen to the one that a token is restricted to. Foreign ones have `job` None, `name` "a job of
+    another tenant", and neither figures nor nodes.
     """
     entries = decisions_unpack(planning)
     jobs = jobs_for(user=user, tenant=tenant).filter(pk__in=[entry["job"] for entry in entries])

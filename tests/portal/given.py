@@ -14,6 +14,8 @@ from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
 from portal.jobs.services.placing import Part, attempt_start
 from portal.jobs.states import FINAL, LIVE, JobState
+from portal.rounds import planning
+from portal.rounds.models import Planning
 from portal.tenants.models import Membership, Tenant, User
 
 
@@ -107,6 +109,11 @@ class Cluster:
 
     def end(self, attempt, *, reason="exit", exit_code=0, rank=0, **more):
         return self.report(attempt, "ended", rank=rank, reason=reason, exit_code=exit_code, **more)
+
+
+def planning_record(number, now):
+    """A planning's row as `planning_run` begins it, not saved yet."""
+    return Planning(number=number, round=planning._round(now=now, replan_s=360), started_at=now, policy="hops")
 
 
 def key_of(attempt, rank=0):

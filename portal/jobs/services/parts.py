@@ -121,8 +121,6 @@ def part_end(
     GpuAllocation.objects.filter(allocation=part, released_at=None).update(released_at=now)
     if detail or signal:
         Attempt.objects.filter(pk=attempt.pk, end_detail="").update(end_detail=(detail or f"signal {signal}")[:300])
-    if reason == "stopped":  # by whom, if not by us? its node was shut down: the job did not fail
-        Attempt.objects.filter(pk=attempt.pk, stop_reason="").update(stop_reason=StopReason.SHUTDOWN, stop_at=now)
     left = attempt.allocations.exclude(state=Allocation.State.ENDED).exists()
     if not left:
         attempt_settle(attempt=attempt, at=at or now)

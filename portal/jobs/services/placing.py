@@ -159,7 +159,6 @@ def _attempt_create(*, job: Job, parts: Sequence[Part], nodes: dict[int, Node], 
         rendezvous_port=0,
         created_at=now,
         lease_s=lease_s,
-        lease_until=lease_until,
     )
     Attempt.objects.filter(pk=attempt.pk).update(rendezvous_port=FIRST_PORT + attempt.pk % PORTS)
     for rank, part in enumerate(parts):

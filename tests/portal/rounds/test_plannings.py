@@ -126,20 +126,21 @@ def test_applying_again_changes_nothing(cluster):
     cluster.submit(gpus=4)
     made, now = made_plan()
     number = take()
-    record = Planning(number=number)
+    record = given.planning_record(number, now)
     apply.plan_apply(made=made, record=record, holder="me", now=now)
     before = [list(model.objects.order_by("pk").values()) for model in (Job, Attempt, placing.Allocation)]
-    again = Planning(number=number)
+    again = given.planning_record(number, now)
     apply.plan_apply(made=made, record=again, holder="me", now=now)
     assert [list(model.objects.order_by("pk").values()) for model in (Job, Attempt, placing.Allocation)] == before
-    assert (again.placed, again.dropped) == (0, record.placed)
+    assert (record.status, record.placed) == ("applied", 1)
+    assert (again.status, again.placed) == ("superseded", 0)
 
 
 def test_a_stale_plan_drops_what_no_longer_fits_and_places_the_rest(cluster):
     gone, stays = cluster.submit(gpus=1), cluster.submit(gpus=1)
     made, now = made_plan()
     Job.objects.filter(pk=gone.pk).update(state="HELD", waiting_since=None)
-    record = Planning(number=take())
+    record = given.planning_record(take(), now)
     apply.plan_apply(made=made, record=record, holder="me", now=now)
     assert (record.placed, record.dropped) == (1, 1)
     stays.refresh_from_db()

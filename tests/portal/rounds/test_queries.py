@@ -10,7 +10,6 @@ from portal.jobs.selectors import parts_wanted
 from portal.rounds.apply import plan_apply
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_take
-from portal.rounds.models import Planning
 from portal.rounds.snapshot import state_load
 from scheduler import model
 from tests.portal import given
@@ -73,7 +72,7 @@ def test_applying_costs_the_same_for_each_placed_job(wide, few, many):
         decisions = [decision(job, wide.node, offset + n) for n, job in enumerate(jobs)]
         offset += count
         number = lease_take(holder="me", limit_s=1)
-        record = Planning(number=number)
+        record = given.planning_record(number, timezone.now())
         costs[count] = cost(
             lambda d=decisions, r=record: plan_apply(made=Made(d), record=r, holder="me", now=timezone.now())
         )
@@ -92,7 +91,7 @@ def given_back(number):
 def test_noting_four_hundred_waiting_jobs_is_a_handful_of_queries(wide):
     queue(wide, 400)
     decisions = [decision(job) for job in Job.objects.all()]
-    record = Planning(number=lease_take(holder="me", limit_s=1))
+    record = given.planning_record(lease_take(holder="me", limit_s=1), timezone.now())
     assert cost(lambda: plan_apply(made=Made(decisions), record=record, holder="me", now=timezone.now())) <= 20
     assert set(Job.objects.values_list("reason", flat=True)) == {"not-enough-idle-gpus"}
 

@@ -1,0 +1,63 @@
+"""A browser that remembers whatever a good page never does: console errors, policy violations, foreign requests."""
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from tests.conftest import chromium_path
+
+MARK = "window.__not_reloaded = true"
+VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
+
+
+@dataclass
+class Watch:
+    """`expected` are words of console errors that a test causes itself (a killed portal, a wrong password)."""
+
+    origin: str
+    faults: list = field(default_factory=list)
+    expected: list = field(default_factory=list)
+
+    def on(self, page):
+        page.add_init_script(VIOLATIONS)
+        page.on("console", lambda message: message.type == "error" and self.faults.append(message.text))
+        page.on("pageerror", lambda error: self.faults.append(f"exception: {error}"))
+        page.on("request", self._request)
+
+    def _request(self, request):
+        parts = urlsplit(request.url)
+        if parts.scheme in {"data", "blob"}:
+            return
+        if parts.netloc != urlsplit(self.origin).netloc:
+            self.faults.append(f"request to {request.url}")
+
+    def check(self):
+        assert [f for f in self.faults if not any(word in f for word in self.expected)] == []
+
+
+@contextmanager
+def browser_started():
+    from playwright.sync_api import sync_playwright  # late: without a browser this module is still imported
+
+    with sync_playwright() as playwright:
+        # Under root, and in containers, Chromium's own sandbox cannot be made.
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def sign_in(page, url, username, password):
+    page.goto(f"{url}/login")
+    page.fill("#id_username", username)
+    page.fill("#id_password", password)
+    page.click("button[type=submit]")
+
+
+def until(page, expression, *, limit_s=60.0):
+    """Wait until a JavaScript expression is true of the page. (Playwright's own wait needs eval, which our policy forbids.)"""
+    deadline = time.monotonic() + limit_s
+    while not page.evaluate(expression):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never true: {expression}\n{page.inner_text('main')[:1500]}")
+        page.wait_for_timeout(100)

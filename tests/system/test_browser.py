@@ -1,0 +1,180 @@
+"""What a person does: sign in, submit, watch a job without reloading, cancel it; and what no page ever does."""
+
+import re
+import time
+
+import pytest
+
+from tests.system.helpers.client import Tenant
+from tests.system.helpers.watching import MARK, Watch, browser_started, sign_in, until
+
+pytestmark = [pytest.mark.system, pytest.mark.browser]
+
+SLOW_MS = 60_000
+"""A test machine may be busy; an idle one needs a second or two."""
+PHONE = {"width": 390, "height": 844}
+COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 0.5; done"
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False)
+
+
+@pytest.fixture(scope="module")
+def browser(berth):
+    with browser_started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def watch(berth):
+    watch = Watch(berth.url)
+    yield watch
+    watch.check()
+
+
+def new_page(browser, watch, **options):
+    page = browser.new_context(**options).new_page()
+    page.set_default_timeout(SLOW_MS)
+    page.set_default_navigation_timeout(SLOW_MS)
+    watch.on(page)
+    page.on("dialog", lambda dialog: dialog.accept())
+    return page
+
+
+@pytest.fixture
+def page(browser, watch, berth):
+    """A page on the overview, signed in as a member of a demo tenant."""
+    page = new_page(browser, watch)
+    sign_in(page, berth.url, "viktor", berth.users["viktor"]["password"])
+    page.wait_for_url(f"{berth.url}/")
+    yield page
+    page.context.close()
+
+
+@pytest.fixture(scope="module")
+def jobs(berth):
+    """Numbers of a job that runs and of one that has ended, for pages that show jobs."""
+    tenant = Tenant(berth)
+    ended, running = tenant.submit("echo a short one", name="short"), tenant.submit(COUNTING, name="long", gpus=2)
+    tenant.wait_state(ended, "COMPLETED")
+    tenant.wait_state(running, "RUNNING")
+    return {"ended": ended, "running": running}
+
+
+def paths(jobs):
+    return ["/", "/jobs/", f"/jobs/{jobs['running']}/", f"/jobs/{jobs['ended']}/", "/jobs/new", "/cluster/", "/cluster/a100-01/",
+            "/rounds/", "/account/tokens/", "/search?q=short"]  # fmt: skip
+
+
+def state_shown(page):
+    return page.locator(".b-head .b-pill").first.inner_text().strip()
+
+
+def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page, berth):
+    page.goto(f"{berth.url}/jobs/new")
+    page.fill("#id_name", "seen in a browser")
+    page.fill("#id_command", COUNTING)
+    page.locator("input[name=gpus][value='2']").check()
+    page.locator("#dry-run .b-verdict").wait_for()
+    assert page.locator("#dry-run .b-sentence").inner_text().strip()
+    page.locator("button:has-text('Submit job')").click()
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    page.evaluate(MARK)
+    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Running'")
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('line 2 of many')")
+    lines = page.locator("[data-log-lines] .b-line").count()
+    until(page, f"document.querySelectorAll('[data-log-lines] .b-line').length > {lines + 2}")
+    assert page.evaluate("window.__not_reloaded") is True
+    page.locator(".b-head-end button:has-text('Cancel')").click()
+    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Cancelled'")
+    number = re.search(r"/jobs/(\d+)/", page.url).group(1)
+    assert Tenant(berth).state(number) == "CANCELLED"
+
+
+def test_watching_needs_no_reload(page, berth, jobs):
+    """The document that shows the end is the one that showed the beginning."""
+    tenant = Tenant(berth)
+    number = tenant.submit("sleep 4; echo the end", name="watched")
+    page.goto(f"{berth.url}/jobs/{number}/")
+    page.evaluate(MARK)
+    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Completed'")
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('the end')")
+    assert page.evaluate("window.__not_reloaded") is True
+
+
+def test_a_dead_portal_marks_the_page_stale_and_its_return_heals_it(page, berth, jobs, watch):
+    watch.expected += ["ERR_CONNECTION", "WebSocket", "ERR_EMPTY", "502", "Failed to load resource"]
+    page.goto(f"{berth.url}/jobs/{jobs['running']}/")
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('of many')")
+    page.evaluate(MARK)
+    bar = page.locator("[data-stale-bar]")
+    assert not bar.is_visible()
+    deadline = time.monotonic() + 45
+    while not bar.is_visible():  # the supervisor brings it back in seconds, so it is killed until the page has noticed
+        assert time.monotonic() < deadline, "the page never said that it is stale"
+        berth.kill("portal")
+        page.wait_for_timeout(500)
+    assert "Connection lost" in bar.inner_text()
+    berth.wait_healthy(120)
+    bar.wait_for(state="hidden", timeout=SLOW_MS)
+    lines = page.locator("[data-log-lines] .b-line").count()
+    until(page, f"document.querySelectorAll('[data-log-lines] .b-line').length > {lines}")
+    assert page.evaluate("window.__not_reloaded") is True
+    assert state_shown(page) == "Running"
+
+
+def test_no_page_errs_or_calls_elsewhere(page, berth, jobs):
+    """Console, content security policy and origin are checked by `watch` when the test ends."""
+    for path in paths(jobs):
+        answer = page.goto(berth.url + path, wait_until="load")
+        assert answer.status == 200, path
+        page.wait_for_timeout(600)  # plots and the socket come after the load
+
+
+def test_the_operators_pages_err_neither(browser, watch, berth, jobs):
+    page = new_page(browser, watch)
+    sign_in(page, berth.url, berth.operator["username"], berth.operator["password"])
+    page.wait_for_url(f"{berth.url}/")
+    for path in [*paths(jobs), "/admin/", "/api/v1/docs"]:
+        answer = page.goto(berth.url + path, wait_until="load")
+        assert answer.status == 200, path
+        page.wait_for_timeout(600)
+    page.context.close()
+
+
+def test_a_slash_goes_to_the_search_field(page, berth):
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.matches('[data-search]')")
+    page.keyboard.type("a100")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/search|/cluster/"))
+
+
+def test_a_phone_never_scrolls_sideways(browser, watch, berth, jobs):
+    page = new_page(browser, watch, viewport=PHONE)
+    sign_in(page, berth.url, "viktor", berth.users["viktor"]["password"])
+    page.wait_for_url(f"{berth.url}/")
+    wide = {}
+    for path in paths(jobs):
+        page.goto(berth.url + path, wait_until="load")
+        page.wait_for_timeout(400)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > PHONE["width"]:
+            wide[path] = width
+    assert wide == {}
+    page.context.close()
+
+
+def test_wrong_passwords_lock_the_sign_in(browser, watch, berth):
+    """Last, and with another user than the tests above: the lock stays for minutes."""
+    watch.expected += ["403", "429"]
+    page = new_page(browser, watch)
+    for _ in range(20):
+        sign_in(page, berth.url, "sam", "not the password")
+        if "locked" in page.inner_text("main").lower():
+            break
+        assert "correct" in page.inner_text("main").lower(), "a wrong password is told as such"
+    assert "Sign-in is locked" in page.inner_text("main")
+    page.context.close()

@@ -1,0 +1,37 @@
+"""The road of one job with Postgres as the database: the same road, once over."""
+
+import psycopg
+import pytest
+
+from tests.system.helpers.client import Tenant
+
+pytestmark = [pytest.mark.system, pytest.mark.postgres]
+
+
+def test_the_road_on_postgres(berth_up, postgres_url):
+    berth = berth_up(demo=True, workload=False, environment={"DATABASE_URL": postgres_url})
+    assert berth.request("/healthz")[1]["database"] == "ok"
+    tenant = Tenant(berth)
+    number = tenant.submit("echo on Postgres; sleep 1", key="once")
+    assert tenant.submit("echo on Postgres; sleep 1", key="once") == number
+    wide = tenant.submit("echo rank $NODE_RANK; sleep 1", gpus=12, gpu_types=["A100 80 GB"])
+    array = tenant.submit("echo $BERTH_ARRAY_INDEX", gpus=0, cores=1, array={"size": 3, "concurrency": 2})
+    after = tenant.submit("echo after", depends_on=[int(number)])
+    endless = tenant.submit("sleep 600", restartable=True)
+    for each in (number, wide, after):
+        tenant.wait_state(each, "COMPLETED", limit_s=40)
+    assert tenant.log(number) == "on Postgres\n"
+    assert {tenant.log(wide, rank=rank) for rank in (0, 1)} == {"rank 0\n", "rank 1\n"}
+    tenant.wait_state(endless, "RUNNING")
+    victims = berth.kill("portal")
+    berth.wait(lambda: set(berth.pids("portal").values()) - set(victims), what="a new portal")
+    berth.wait_healthy()
+    assert tenant.job(endless)["epoch"] == 1
+    tenant.act(endless, "cancel")
+    tenant.wait_state(endless, "CANCELLED")
+    berth.wait(lambda: tenant.state(array) == "COMPLETED", limit_s=90, what="the array")
+    with psycopg.connect(postgres_url) as connection:
+        held = "select count(*) from jobs_allocation where released_at is null"
+        assert connection.execute(held).fetchone() == (0,)
+        assert connection.execute("select count(*) from jobs_attempt where ended_at is null").fetchone() == (0,)
+    assert not berth.layout.database.exists()
