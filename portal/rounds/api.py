@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from portal.api.base import ApiView
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, page_schema, parameter
-from portal.rounds.listing import decisions_shown, metrics_series, planning_get, round_get, rounds_all
-from portal.rounds.selectors import cluster_metrics
+from portal.rounds.listing import metrics_series, planning_get, round_get, rounds_all
+from portal.rounds.selectors import cluster_metrics, planning_decisions
 from portal.rounds.serializers import (
     MetricsAnswer,
     MetricsPoint,
@@ -80,7 +80,7 @@ class PlanningView(ApiView):
     )
     def get(self, request: Request, number: str) -> Response:
         planning = planning_get(number)
-        planning.shown_decisions = decisions_shown(planning, user=request.user, tenant=tenant_of(request))
+        planning.shown_decisions = planning_decisions(planning, request.user, tenant=tenant_of(request))
         return Response(PlanningDetailSerializer(planning).data)
 
 

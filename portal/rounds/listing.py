@@ -9,7 +9,6 @@ from django.db.models.functions import Coalesce
 
 from portal.errors import NotFound
 from portal.rounds.models import Planning, Round
-from portal.rounds.selectors import ANOTHERS, planning_decisions
 from portal.rounds.serializers import finite
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
-    from portal.tenants.models import Tenant, User
 
 MAX_POINTS = 500
 MAX_NUMBER = 2**63 - 1
@@ -48,19 +46,6 @@ def planning_get(number: str) -> Planning:
     if found is None:
         raise NotFound("planning")
     return found
-
-
-def decisions_shown(planning: Planning, *, user: User, tenant: Tenant | None) -> list[dict[str, Any]]:
-    """Return a planning's decisions as a user may see them; a token restricted to `tenant` sees less than its user."""
-    entries = planning_decisions(planning, user)
-    if tenant is None:
-        return entries
-    return [entry if entry["tenant"] in {None, tenant.name} else _anonymous(entry) for entry in entries]
-
-
-def _anonymous(entry: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: entry[name] for name in ("rank", "result", "reason", "latency_ratio", "inside_window")}
-    return {**kept, "job": None, "number": None, "name": ANOTHERS, "tenant": None, "figures": {}, "placement": None}
 
 
 def metrics_series(*, since: datetime) -> list[dict[str, Any]]:

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.django_db
 
 RELAXED = ("/admin/", "/api/v1/docs")
 """The only pages that may hold inline scripts: vendored ones, of the console's theme and of Swagger UI."""
-INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*type=\"application/json\")|\son\w+\s*=\s*[\"']|javascript:", re.I)
+INLINE = re.compile(
+    r"<script(?![^>]*\bsrc=)(?![^>]*type=\"application/json\")|\son\w+\s*=\s*[\"']|javascript:", re.IGNORECASE
+)
 SHOUT = "<script>alert('zz')</script>"
 BREAK_OUT = "\"'><img src=x onerror=alert(1)>"
 RAW = ("<script>alert(", "<img src=x")
