@@ -29,7 +29,11 @@ def with_bearer(secret, method, path, body=None):
 def told(answer):
     """What an answer says, without what differs by request: the path asked for, and tokens against forgery."""
     text = b"".join(answer.streaming_content if answer.streaming else [answer.content]).decode()
-    return answer.status_code, answer.headers["Content-Type"], re.sub(r"(?i)(csrf\w*\W+(?:value\W+)?)\w{64}", r"\1", text)
+    return (
+        answer.status_code,
+        answer.headers["Content-Type"],
+        re.sub(r"(?i)(csrf\w*\W+(?:value\W+)?)\w{64}", r"\1", text),
+    )
 
 
 def masked(said, number):
@@ -201,9 +205,7 @@ def test_a_token_does_what_its_scopes_say_and_no_more(world, scope):
 def world_ask(secret, row, world):
     from tests.portal.access.world import savepoint
 
-    return savepoint(
-        lambda: with_bearer(secret, row.method, path_of(row, world.names), filled(row.body, world.names))
-    )
+    return savepoint(lambda: with_bearer(secret, row.method, path_of(row, world.names), filled(row.body, world.names)))
 
 
 def test_an_operators_token_without_that_scope_operates_nothing(world):

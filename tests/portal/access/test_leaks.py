@@ -104,4 +104,3 @@ def test_the_clusters_stream_carries_no_ids_and_nodes_events_no_jobs(world):
     assert {frozenset(payload) for payload in events.values_list("payload", flat=True)} == {frozenset({"topic"})}
     told = " ".join(NodeEvent.objects.values_list("detail", flat=True))
     assert secrets_in(told, world) == []
-

@@ -196,7 +196,15 @@ def test_a_socket_that_talks_nonsense_gets_a_sentence_and_lives(asgi, world):
         live = socket(asgi, world, "owner")
         assert await live.open() is None
         said = []
-        nonsense = ("[]", '{"type": "follow", "streams": 5}', "{", "", "[" * 200_000, b"\xff", '{"type": "follow", "streams": [{}]}')
+        nonsense = (
+            "[]",
+            '{"type": "follow", "streams": 5}',
+            "{",
+            "",
+            "[" * 200_000,
+            b"\xff",
+            '{"type": "follow", "streams": [{}]}',
+        )
         for text in nonsense:
             await (live.say_bytes(text) if isinstance(text, bytes) else live.say(text))
             said.append(await live.hear())
