@@ -97,8 +97,10 @@ def _run_as(argv, *, user):
 
 
 @pytest.fixture(scope="session")
-def postgres_url():
-    """DATABASE_URL of an embedded Postgres 18 on a Unix socket. It refuses root, so under root it runs as nobody."""
+def postgres_server():
+    """An embedded Postgres 18 on a Unix socket: its directory, and a function that runs SQL. It refuses root, so under
+    root it runs as nobody.
+    """
     user = NOBODY if os.getuid() == 0 else None
     with private_directory() as directory:
         binaries = _postgres_bin()
@@ -115,10 +117,18 @@ def postgres_url():
         _run_as([binaries / "pg_ctl", "-D", data, "-l", log, "-w", "-t", "30", "-o", options, "start"], user=user)
         try:
             psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
-            _run_as([*psql, "CREATE DATABASE berth"], user=user)
-            yield f"postgres://berth@{quote(str(directory), safe='')}/berth"
+            yield directory, lambda sql: _run_as([*psql, sql], user=user)
         finally:
             _run_as([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user=user)
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server, request):
+    """DATABASE_URL of a database of the module's own, empty at first."""
+    directory, run_sql = postgres_server
+    name = request.module.__name__.rpartition(".")[2]
+    run_sql(f"CREATE DATABASE {name}")
+    return f"postgres://berth@{quote(str(directory), safe='')}/{name}"
 
 
 @dataclass

@@ -35,6 +35,8 @@ def _newest_epochs(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> dict[
 
 def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
     key = part_key(wanted)
+    if part is None and wanted["started"]:
+        return None  # it began here under a journal that is gone, and may still run: never begin it twice
     if wanted["action"] == "stop":
         if part is None:
             return Action("answer", key, wanted)

@@ -61,6 +61,7 @@ class PartName(TypedDict):
 class Wanted(PartName):
     job: int | str
     action: Literal["run", "stop"]
+    started: bool
     go: bool
     stop_reason: Literal["cancel", "preempt", "partner", "requeue"] | None
     grace_s: float

@@ -57,6 +57,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "epoch": attempt.epoch,
         "rank": part.rank,
         "action": "stop" if attempt.stop_reason else "run",
+        "started": part.state != Allocation.State.WANTED,
         "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
         "grace_s": GRACE_S,

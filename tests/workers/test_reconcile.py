@@ -8,9 +8,9 @@ from workers.journal import Part
 from workers.reconcile import decide
 
 
-def wanted(attempt=1, epoch=1, *, action="run", go=True):
+def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False):
     return {
-        "attempt": attempt, "job": 1, "epoch": epoch, "rank": 0, "action": action, "go": go,
+        "attempt": attempt, "job": 1, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
         "stop_reason": None, "grace_s": 1, "lease_s": None,
     }  # fmt: skip
 
@@ -24,6 +24,8 @@ def here(phase, attempt=1, epoch=1):
     ("list_", "parts", "actions"),
     [
         pytest.param([], {}, [], id="nothing"),
+        pytest.param([wanted(started=True)], {}, [], id="began under a lost journal: not begun twice"),
+        pytest.param([wanted(started=True, action="stop")], {}, [], id="began under a lost journal: not answered for"),
         pytest.param([wanted()], here("running"), [], id="runs as wanted"),
         pytest.param([wanted()], here("starting"), [], id="its start is under way"),
         pytest.param([wanted()], here("ended"), [], id="has ended, and the portal will hear"),
