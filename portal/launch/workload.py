@@ -44,7 +44,7 @@ def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
     """A character-level language model on Python's own sources; resumes from its checkpoint."""
     elastic = len(gpus) > 1
     sizes = "-".join(str(size) for size in gpus)
-    described = {
+    return {
         "name": f"charlm-{'elastic' if elastic else 'rigid'}-{sizes}",
         "command": f"$BERTH_PYTHON train.py --steps 1000000 --seconds {seconds}",
         "files": {"train.py": _file("charlm/train.py")},
@@ -58,7 +58,6 @@ def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
         "time_limit_s": 3600,
         "labels": {"example": "charlm"},
     }
-    return described
 
 
 def word_count(tasks: int) -> dict[str, Any]:
