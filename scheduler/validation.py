@@ -39,6 +39,8 @@ def check_node(node: Node, gpu_speeds: Mapping[str, float], listed: Container[in
         raise InvalidNode(node.name, detail)
     if node.gpus_total and not node.gpu_type:
         raise InvalidNode(node.name, f"has {node.gpus_total} GPUs and no gpu_type; name their type")
+    if not (math.isfinite(node.speed) and node.speed > 0):
+        raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
     speed = gpu_speeds.get(node.gpu_type or "", 1.0)
     if not (math.isfinite(speed) and speed > 0):
         raise InvalidNode(node.name, f"GPU type {node.gpu_type} has the relative speed {speed}; it must be above 0")
