@@ -3,8 +3,7 @@
 A column whose reduced cost is below -t cannot be in a plan better than bound - t, so the *kernel*, the columns above
 -t, is solved first, and widened while the gap is larger than allowed and time is left. Where every pattern is listed,
 the kernel's own bound and bound - t together bound all plans, so the optimum is proven on a part of the columns.
-A long queue is solved in two steps: what the relaxation takes whole is fixed as far as the whole patterns carry it, and
-only the rest is searched.
+A long queue is dived into first (see `dive`), and only what that leaves is searched.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.dive import Dive, dive
 from scheduler.placement.solver import relative_gap, solve_matrix
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from scheduler.placement.patterns import Pattern
     from scheduler.placement.pricing import Priced, Problem
 
-import os
-FIX_ABOVE_GROUPS, FIX_ABOVE_GROUPS_PRICED = 600, 50
-KERNEL_PER_GROUP = float(os.environ.get("KPG","4"))
+DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 150
+"""More groups than this are dived into before they are searched; fewer where patterns are priced, for plans are rarer."""
+KERNEL_PER_GROUP, KERNEL_PER_GROUP_PRICED = 4, 2
 WIDEN = 4.0
 TRIES = 6
 
@@ -52,8 +52,38 @@ class Whole:
 
 
 @dataclass(slots=True)
+class Kernel:
+    """The columns in question, in this order: options, moves, patterns; and the program over them."""
+
+    options: np.ndarray
+    moves: np.ndarray
+    patterns: list[Pattern]
+    matrix: Matrix
+
+    def plan_of(self, values: np.ndarray, problem: Problem) -> Whole | None:
+        """The values as a plan; None when a row is broken: a solver's word is not taken for it."""
+        if np.any(self.matrix.activity(values) > self.matrix.row_upper + 1e-6) or np.any(values < 0):
+            return None
+        plan = Whole.nothing(problem)
+        counts = values.astype(int)
+        plan.options[self.options] = counts[: len(self.options)]
+        plan.moves[self.moves] = counts[len(self.options) : len(self.options) + len(self.moves)]
+        times = counts[len(self.options) + len(self.moves) :]
+        plan.patterns = {pattern: int(n) for pattern, n in zip(self.patterns, times, strict=True) if n}
+        plan.objective = float(problem.options.value @ plan.options)
+        return plan
+
+    def values_of(self, plan: Whole) -> np.ndarray | None:
+        """The plan as values of these columns; None when it uses others."""
+        counts = np.array([plan.patterns.get(pattern, 0) for pattern in self.patterns])
+        values = np.concatenate((plan.options[self.options], plan.moves[self.moves], counts)).astype(float)
+        used = plan.options.sum() + plan.moves.sum() + sum(plan.patterns.values())
+        return values if values.sum() == used else None
+
+
+@dataclass(slots=True)
 class Searched:
-    """The best plan found, the proven bound and what it cost."""
+    """The best plan found, the proven bound and the size of the largest program solved for it."""
 
     plan: Whole
     bound: float
@@ -61,188 +91,109 @@ class Searched:
     rows: int = 0
 
 
-@dataclass(slots=True)
-class _Reduced:
-    """Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master."""
-
-    options: np.ndarray
-    moves: np.ndarray
-    patterns: np.ndarray
-
-    def within(self, slack: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        parts = (self.options, self.moves, self.patterns)
-        return (np.flatnonzero(parts[0] >= -slack), np.flatnonzero(parts[1] >= -slack), parts[2] >= -slack)
-
-
 def search(
     problem: Problem, priced: Priced, start: Whole, *, gap: float, remaining_s: Callable[[], float], seed: int
 ) -> Searched:
     """The best whole plan within the time, at least as good as `start`."""
-    reduced = _reduced(problem, priced)
     found = Searched(start, priced.bound)
-    if len(problem.members) > (FIX_ABOVE_GROUPS if problem.complete else FIX_ABOVE_GROUPS_PRICED):
-        fixed, upper = _fixed(problem, priced)
-        _widening(problem, priced, reduced, found, fixed, upper, gap=gap, remaining_s=remaining_s, seed=seed)
-    if (relative_gap(found.plan.objective, found.bound) or 0.0) > gap or found.plan.objective <= 0:
-        nothing = Whole.nothing(problem)
-        upper = problem.row_upper
-        _widening(problem, priced, reduced, found, nothing, upper, gap=gap, remaining_s=remaining_s, seed=seed)
+    run = _Search(problem, priced, found, gap, remaining_s, seed)
+    most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
+    if len(problem.members) > most:
+        run.dive()
+    if not run.met():
+        run.widening(Dive.from_top(problem, Whole.nothing(problem)))
     return found
 
 
-def _reduced(problem: Problem, priced: Priced) -> _Reduced:
-    prices, first = priced.prices, problem.first_row
-    options = problem.surplus(prices) - prices[problem.options.group]
-    ends = np.array([(move.source, move.target) for move in problem.supply.moves], dtype=int).reshape(-1, 2)
-    moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
-    patterns = np.array(
-        [
-            sum(times * prices[first + row] for row, times in pattern.pieces)
-            - prices[problem.first_class + pattern.of_class]
-            for pattern in priced.patterns
+class _Search:
+    def __init__(  # noqa: PLR0913 - the search's whole state, in one place
+        self,
+        problem: Problem,
+        priced: Priced,
+        found: Searched,
+        gap: float,
+        remaining_s: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self.problem, self.priced, self.found = problem, priced, found
+        self.gap, self.remaining_s, self.seed = gap, remaining_s, seed
+        prices, first = priced.prices, problem.first_row
+        # Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master.
+        self._options = problem.surplus(prices) - prices[problem.options.group]
+        ends = np.array([(move.source, move.target) for move in problem.moves], dtype=int).reshape(-1, 2)
+        self._moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
+        self._patterns = np.array([problem.worth(pattern, prices) for pattern in priced.patterns])
+
+    def met(self) -> bool:
+        proven = relative_gap(self.found.plan.objective, self.found.bound)
+        return proven is not None and proven <= self.gap
+
+    def dive(self) -> None:
+        """Dive from the prices' own solution, then search what is left."""
+        problem, priced = self.problem, self.priced
+        top = Dive.from_top(problem, Whole.nothing(problem))
+        moves = np.arange(len(problem.moves))
+        whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
+        dive(top, whole, priced.values, self._narrowed, remaining_s=self.remaining_s, seed=self.seed)
+        if top.plan.objective > self.found.plan.objective:
+            self.found.plan = top.plan
+        self.widening(top)
+
+    def _narrowed(self, top: Dive) -> Kernel:
+        return self._kernel(top, self._first_slack(top))
+
+    def widening(self, top: Dive) -> None:
+        """Kernel after kernel until the gap is met, everything was inside or time is up; `found` holds the best."""
+        problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
+        whole = not fixed.options.any()
+        slack = self._first_slack(top)
+        for _ in range(TRIES if whole else 1):
+            most = priced.bound - found.plan.objective
+            slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
+            kernel = self._kernel(top, slack)
+            left_s = self.remaining_s()
+            if left_s <= 0 or not kernel.matrix.columns:
+                return
+            values, bound = solve_matrix(
+                kernel.matrix,
+                gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
+                time_limit_s=left_s if slack > most else 0.6 * left_s,
+                seed=self.seed,
+                start=kernel.values_of(found.plan) if whole else None,
+                enough=priced.bound / (1 + self.gap) - fixed.objective,
+            )
+            found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
+            plan = None if values is None else kernel.plan_of(values, problem)
+            print("   mip", kernel.matrix.columns,len(kernel.options), "slack", slack, "left", left_s, self.remaining_s(), "fixed", fixed.objective, "val", None if values is None else float(kernel.matrix.cost@values), bound)
+            if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
+                found.plan = made
+            if whole and problem.complete and bound is not None:
+                found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
+            if self.met() or slack > most:
+                return
+            slack *= WIDEN
+
+    def _first_slack(self, top: Dive) -> float:
+        """The slack that lets a few options a group in."""
+        free = self._free(top)
+        groups = len(np.unique(self.problem.options.group[free]))
+        count = groups * (KERNEL_PER_GROUP if self.problem.complete else KERNEL_PER_GROUP_PRICED)
+        own = self._options[free]
+        if count >= len(own):
+            return float("inf")
+        return max(1e-9, -float(np.partition(own, len(own) - count)[len(own) - count]))
+
+    def _free(self, top: Dive) -> np.ndarray:
+        return top.upper[: self.problem.first_row][self.problem.options.group] > 0
+
+    def _kernel(self, top: Dive, slack: float) -> Kernel:
+        options = np.flatnonzero((self._options >= -slack) & self._free(top))
+        moves = np.flatnonzero(self._moves >= -slack)
+        nodes = top.upper[self.problem.first_class : self.problem.first_cap]
+        patterns = [
+            pattern
+            for pattern, reduced in zip(self.priced.patterns, self._patterns, strict=True)
+            if reduced >= -slack and nodes[pattern.of_class] > 0
         ]
-    )
-    return _Reduced(options, np.zeros(0) if problem.complete else moves, patterns)
-
-
-def _widening(  # noqa: PLR0913 - the search's whole state, in one place
-    problem: Problem,
-    priced: Priced,
-    reduced: _Reduced,
-    found: Searched,
-    fixed: Whole,
-    upper: np.ndarray,
-    *,
-    gap: float,
-    remaining_s: Callable[[], float],
-    seed: int,
-) -> None:
-    """Kernel after kernel until the gap is met, everything was inside or time is up; `found` holds the best."""
-    whole = fixed.objective == 0.0
-    slack = _first_slack(reduced, problem, fixed)
-    for _ in range(TRIES):
-        most = priced.bound - found.plan.objective
-        slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
-        matrix, parts = _kernel(problem, priced, reduced, slack, upper, fixed)
-        left_s = remaining_s()
-        if left_s <= 0 or not matrix.columns:
-            return
-        start = _as_columns(found.plan, parts, priced) if whole else None
-        values, bound = solve_matrix(
-            matrix,
-            gap=gap / 2,
-            time_limit_s=left_s if slack > most else 0.6 * left_s,
-            seed=seed,
-            start=start,
-            enough=priced.bound / (1 + gap) - fixed.objective,
-        )
-        print("   mip", matrix.columns, [len(p) for p in parts], "slack", slack, "left", left_s, remaining_s(), "fixed", fixed.objective, "val", None if values is None else float(matrix.cost@values), bound)
-        found.variables, found.rows = max(found.variables, matrix.columns), len(matrix.row_upper)
-        plan = None if values is None else _plan_of(values, matrix, parts, priced, problem, upper)
-        if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
-            found.plan = made
-        if whole and problem.complete and bound is not None:
-            found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
-        proven = relative_gap(found.plan.objective, found.bound)
-        if (proven is not None and proven <= gap) or slack > most:
-            return
-        slack *= WIDEN
-
-
-def _first_slack(reduced: _Reduced, problem: Problem, fixed: Whole) -> float:
-    """The slack that lets about `KERNEL_PER_GROUP` options a group in."""
-    free = reduced.options[_free_options(problem, fixed)]
-    count = int(KERNEL_PER_GROUP * len(np.unique(problem.options.group[_free_options(problem, fixed)])))
-    if count >= len(free):
-        return float("inf")
-    return max(1e-9, -float(np.partition(free, len(free) - count)[len(free) - count]))
-
-
-def _free_options(problem: Problem, fixed: Whole) -> np.ndarray:
-    taken = np.bincount(problem.options.group, weights=fixed.options, minlength=len(problem.members))
-    return (problem.members - taken)[problem.options.group] > 0
-
-
-_Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _kernel(
-    problem: Problem, priced: Priced, reduced: _Reduced, slack: float, upper: np.ndarray, fixed: Whole
-) -> tuple[Matrix, _Parts]:
-    options, moves, inside = reduced.within(slack)
-    options = options[_free_options(problem, fixed)[options]]
-    patterns = np.flatnonzero(inside)
-    matrix = problem.option_columns(options)
-    supply = problem.supply_columns([priced.patterns[k] for k in patterns], moves=not problem.complete)
-    skipped = 0 if problem.complete else len(problem.supply.moves)
-    chosen = np.concatenate((moves, skipped + np.arange(len(patterns)))).astype(int)
-    return matrix.beside(supply.only(chosen), upper), (options, moves, patterns)
-
-
-def _as_columns(plan: Whole, parts: _Parts, priced: Priced) -> np.ndarray | None:
-    """The plan as values of the kernel's columns; None when it uses others."""
-    options, moves, patterns = parts
-    counts = np.array([plan.patterns.get(priced.patterns[k], 0) for k in patterns])
-    values = np.concatenate((plan.options[options], plan.moves[moves] if len(moves) else np.zeros(0), counts))
-    used = plan.options.sum() + plan.moves.sum() + sum(plan.patterns.values())
-    return values.astype(float) if values.sum() == used else None
-
-
-def _plan_of(
-    values: np.ndarray, matrix: Matrix, parts: _Parts, priced: Priced, problem: Problem, upper: np.ndarray
-) -> Whole | None:
-    """The values as a plan; None when a row is broken: a solver's word is not taken for it."""
-    if np.any(matrix.activity(values) > upper + 1e-6) or np.any(values < 0):
-        return None
-    options, moves, patterns = parts
-    plan = Whole.nothing(problem)
-    counts = values.astype(int)
-    plan.options[options] = counts[: len(options)]
-    plan.moves[moves] = counts[len(options) : len(options) + len(moves)]
-    times = counts[len(options) + len(moves) :]
-    plan.patterns = {priced.patterns[k]: int(n) for k, n in zip(patterns, times, strict=True) if n}
-    plan.objective = float(problem.options.value @ plan.options)
-    return plan
-
-
-def _fixed(problem: Problem, priced: Priced) -> tuple[Whole, np.ndarray]:
-    """What the relaxation takes whole, as far as its whole patterns and moves carry it; and what the rows have left."""
-    count, moved = len(priced.options), 0 if problem.complete else len(problem.supply.moves)
-    values = np.floor(priced.values + 1e-6)
-    plan = Whole.nothing(problem)
-    patterns = values[count + moved :].astype(int)
-    plan.patterns = {pattern: int(n) for pattern, n in zip(priced.patterns, patterns, strict=True) if n}
-    offered = np.zeros(len(problem.options.rows))
-    for pattern, times in plan.patterns.items():
-        for row, pieces in pattern.pieces:
-            offered[row] += times * pieces
-    for k in np.flatnonzero(values[count : count + moved]):
-        move = problem.supply.moves[k]
-        plan.moves[k] = times = int(min(values[count + k], offered[move.source]))
-        offered[move.source] -= times
-        offered[move.target] += times
-    _seat(problem, priced.options[values[:count] > 0], values[:count][values[:count] > 0], offered, plan)
-    plan.objective = float(problem.options.value @ plan.options)
-    return plan, _left(problem, plan, offered)
-
-
-def _seat(problem: Problem, options: np.ndarray, times: np.ndarray, offered: np.ndarray, plan: Whole) -> None:
-    order = np.argsort(-problem.options.value[options] / problem.options.need[options], kind="stable")
-    for option, wanted in zip(options[order], times[order], strict=True):
-        row, need = problem.options.row[option], problem.options.need[option]
-        taken = int(min(wanted, offered[row] // need))
-        plan.options[option] = taken
-        offered[row] -= taken * need
-
-
-def _left(problem: Problem, plan: Whole, offered: np.ndarray) -> np.ndarray:
-    upper = problem.row_upper.copy()
-    upper[: problem.first_row] -= np.bincount(
-        problem.options.group, weights=plan.options, minlength=len(problem.members)
-    )
-    upper[problem.first_row : problem.first_class] = offered
-    for pattern, times in plan.patterns.items():
-        upper[problem.first_class + pattern.of_class] -= times
-    for row, cap in enumerate(problem.caps, start=problem.first_cap):
-        upper[row] -= float(cap.weights @ plan.options[cap.options])
-    return upper
+        supply = self.problem.supply_columns(patterns, moves)
+        return Kernel(options, moves, patterns, self.problem.option_columns(options).beside(supply, top.upper))

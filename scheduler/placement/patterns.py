@@ -64,7 +64,8 @@ class Supply:
         self._menus: dict[tuple[Pool, ...], _Menu] = {}
         for offer in {offer for each in self.classes for offer in each.offers}:
             self._menus[offer] = _menu(offer, self.classes, options)
-        self.moves = list(_moves(options))
+        self.listed, self.complete = self._enumerated()
+        self.moves = list(_moves(options, within_pools=not self.complete))
         self._targets = _targets(self.moves)
 
     def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
@@ -87,7 +88,7 @@ class Supply:
             raised[source] = max(raised[source], float(raised[targets].max()))
         return raised
 
-    def enumerated(self) -> tuple[list[Pattern], bool]:
+    def _enumerated(self) -> tuple[list[Pattern], bool]:
         """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED`."""
         found: list[Pattern] = []
         for k, each in enumerate(self.classes):
@@ -178,13 +179,16 @@ def _all_patterns(menu: _Menu, gpus: int, cores: int, most: int) -> set[tuple[tu
     return {((SKIP, k),) for k in range(most)}  # too many to list: said by reaching `most`
 
 
-def _moves(options: Options) -> Iterator[Move]:
-    """Neighbours only; longer steps are sums of these. From large to small within a pool, then from pools to units."""
+def _moves(options: Options, *, within_pools: bool) -> Iterator[Move]:
+    """Neighbours only; longer steps are sums of these. From large to small within a pool, then from pools to units.
+
+    Within a pool a move stands for another pattern, which is of use only where patterns are priced one by one.
+    """
     by_pool: dict[Pool, dict[tuple[int, int], int]] = {}
     for key, row in options.rows.items():
         if isinstance(key, PieceRow):
             by_pool.setdefault(key.pool, {})[key.gpus, key.cores] = row
-    for own in by_pool.values():
+    for own in by_pool.values() if within_pools else ():
         for (gpus, cores), row in sorted(own.items()):
             fewer_cores = max(((g, k) for g, k in own if g == gpus and k < cores), default=None)
             fewer_gpus = max(((g, k) for g, k in own if g < gpus and k <= cores), default=None)

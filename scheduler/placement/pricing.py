@@ -22,14 +22,18 @@ from scheduler.placement.matrix import Columns, Matrix
 from scheduler.placement.solver import Relaxation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.placement.options import Options
-    from scheduler.placement.patterns import Pattern, Supply
+    from scheduler.placement.patterns import Move, Pattern, Supply
 
 SAMPLED_GROUPS = 350
 """A queue is sampled down to about as many groups for its first prices, when it has over twice as many."""
-PER_GROUP = 8
+import os
+PER_GROUP = int(os.environ.get("PG","8"))
+SAMPLED_GROUPS = int(os.environ.get("SG","350"))
+NEAR=float(os.environ.get("NEAR","0.5"))
+TOLF=float(os.environ.get("TOLF","1"))
 """Options per group that the master begins with, on average."""
 
 
@@ -40,6 +44,11 @@ class Cap:
     options: np.ndarray
     weights: np.ndarray
     upper: float
+
+    def weight_of(self, option: int) -> float:
+        """The option's weight; `options` ascend."""
+        at = int(np.searchsorted(self.options, option))
+        return float(self.weights[at]) if at < len(self.options) and self.options[at] == option else 0.0
 
 
 @dataclass(slots=True)
@@ -106,10 +115,20 @@ class Problem:
             found.append((here[here >= 0], cap.weights[here >= 0]))
         return found
 
-    def supply_columns(self, patterns: Sequence[Pattern], *, moves: bool) -> Matrix:
-        """The columns of these patterns, and before them those of the moves."""
+    @property
+    def moves(self) -> Sequence[Move]:
+        """The moves there are. Where every pattern is listed none is needed but those into units of several pools."""
+        return self.supply.moves
+
+    def worth(self, pattern: Pattern, prices: np.ndarray) -> float:
+        """The pattern's reduced cost: its pieces at these prices, less the price of a node of its class."""
+        pieces = sum(times * float(prices[self.first_row + row]) for row, times in pattern.pieces)
+        return pieces - float(prices[self.first_class + pattern.of_class])
+
+    def supply_columns(self, patterns: Sequence[Pattern], moves: Iterable[int] = ()) -> Matrix:
+        """The columns of these moves, then of these patterns."""
         columns = Columns()
-        for move in self.supply.moves if moves else ():
+        for move in (self.moves[k] for k in moves):
             columns.add(0.0, math.inf, ((self.first_row + move.source, 1.0), (self.first_row + move.target, -1.0)))
         for pattern in patterns:
             k = pattern.of_class
@@ -175,10 +194,9 @@ class _Generation:
         self.blocks: list[tuple[str, np.ndarray]] = []
         self.relaxation = Relaxation(problem.option_columns(chosen), seed)
         self.blocks.append(("options", chosen))
-        supply = problem.supply_columns(self.patterns, moves=not problem.complete)
-        self.relaxation.add(supply)
-        moves = 0 if problem.complete else len(problem.supply.moves)
-        self.blocks += [("moves", np.arange(moves)), ("patterns", np.arange(len(self.patterns)))]
+        moves = np.arange(len(problem.moves))
+        self.relaxation.add(problem.supply_columns(self.patterns, moves))
+        self.blocks += [("moves", moves), ("patterns", np.arange(len(self.patterns)))]
 
     def _promising(self, prices: np.ndarray) -> np.ndarray:
         """The options nearest to being a group's best under prices found on a sample; each group keeps its best."""
@@ -192,7 +210,9 @@ class _Generation:
     def run(self, remaining_s: Callable[[], float], tolerance: float) -> Priced | None:
         best: Priced | None = None
         while True:
+            t0=__import__("time").process_time()
             answer = self.relaxation.solve(remaining_s())
+            print("  lp", round(__import__("time").process_time()-t0,3), answer.objective, best and best.bound, sum(len(b) for _,b in self.blocks))
             if not answer.optimal:
                 return best
             bound, prices, options, patterns = self._improving(answer.prices)
@@ -223,6 +243,7 @@ class _Generation:
         bound += sum(cap.upper * prices[row] for row, cap in enumerate(problem.caps, start=problem.first_cap))
         group = problem.options.group
         better = (surplus > duals[group] + 1e-7) & ~self.inside & (problem.members[group] > 0)
+        better &= surplus > best[group] - NEAR * (best[group] - duals[group])
         return bound, prices, np.flatnonzero(better), [each for each in patterns if each not in self.known]
 
     def _add(self, options: np.ndarray, patterns: list[Pattern]) -> None:
@@ -231,7 +252,7 @@ class _Generation:
             self.blocks.append(("options", options))
             self.inside[options] = True
         if patterns:
-            self.relaxation.add(self.problem.supply_columns(patterns, moves=False))
+            self.relaxation.add(self.problem.supply_columns(patterns))
             self.blocks.append(("patterns", np.arange(len(self.patterns), len(self.patterns) + len(patterns))))
             self.patterns += patterns
             self.known.update(patterns)

@@ -230,12 +230,12 @@ def solve_matrix(
     import highspy
 
     highs = highspy.Highs()
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
+    options = {"output_flag": bool(__import__("os").environ.get("LOG")), "threads": 1, "mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
     for name, value in {**options, **_options(seed)}.items():
         highs.setOptionValue(name, value)
     if enough is not None:
         highs.setOptionValue("objective_target", enough)
-    if matrix.columns > PRESOLVE_VARIABLES:
+    if matrix.columns > 20_000:
         highs.setOptionValue("presolve", "off")
     highs.passModel(_columnwise(highspy, matrix, whole=True))
     if start is not None:
