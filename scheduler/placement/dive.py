@@ -1,6 +1,6 @@
 """Rounding by diving: fix what a relaxation takes whole, round the patterns it nearly takes, relax the rest again.
 
-Each step fixes whole patterns, rounds up those that are taken at least half, seats the jobs they carry, and hands what
+Each step fixes whole patterns, rounds up those that are taken for the most part, seats the jobs they carry, and hands what
 is left - jobs, nodes, pieces still free - to the next relaxation. What remains in the end is small enough to search.
 """
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from scheduler.placement.kernel import Kernel, Whole
     from scheduler.placement.pricing import Problem
 
-HALF = 0.5
+ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
+"""A pattern or job taken at least so much counts as taken: one dive each until a plan is good enough."""
 STEPS = 12
 FEW_GROUPS = 150
 """Jobs left over that a search settles sooner than further steps would."""
@@ -67,7 +68,7 @@ class Dive:
 
     def _move(self, k: int, value: float) -> None:
         move = self.problem.supply.moves[k]
-        times = int(min(np.floor(value + HALF), self.offered[move.source]))
+        times = int(min(np.floor(value + 0.5), self.offered[move.source]))
         if times > 0:
             self.plan.moves[k] += times
             self.offered[move.source] -= times
@@ -118,6 +119,7 @@ def dive(
     kernel: Kernel,
     values: np.ndarray,
     narrowed: Callable[[Dive], Kernel],
+    least: float,
     *,
     remaining_s: Callable[[], float],
     seed: int,
@@ -133,5 +135,5 @@ def dive(
         answer = Relaxation(kernel.matrix, seed).solve(remaining_s())
         if not answer.optimal:
             return
-        if not top.fix(kernel, answer.values, HALF) and not top.fix(kernel, answer.values, HALF / 2):
+        if not any(top.fix(kernel, answer.values, share) for share in (least, least / 2)):
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.dive import Dive, dive
+from scheduler.placement.dive import ROUND_UP_FROM, Dive, dive
 from scheduler.placement.solver import relative_gap, solve_matrix
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.placement.patterns import Pattern
     from scheduler.placement.pricing import Priced, Problem
 
-DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 150
+DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 50
 """More groups than this are dived into before they are searched; fewer where patterns are priced, for plans are rarer."""
 KERNEL_PER_GROUP, KERNEL_PER_GROUP_PRICED = 4, 2
 WIDEN = 4.0
@@ -98,8 +98,9 @@ def search(
     found = Searched(start, priced.bound)
     run = _Search(problem, priced, found, gap, remaining_s, seed)
     most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
-    if len(problem.members) > most:
-        run.dive()
+    for least in ROUND_UP_FROM if len(problem.members) > most else ():
+        if not run.met() and remaining_s() > 0:
+            run.dive(least)
     if not run.met():
         run.widening(Dive.from_top(problem, Whole.nothing(problem)))
     return found
@@ -128,13 +129,13 @@ class _Search:
         proven = relative_gap(self.found.plan.objective, self.found.bound)
         return proven is not None and proven <= self.gap
 
-    def dive(self) -> None:
+    def dive(self, least: float) -> None:
         """Dive from the prices' own solution, then search what is left."""
         problem, priced = self.problem, self.priced
         top = Dive.from_top(problem, Whole.nothing(problem))
         moves = np.arange(len(problem.moves))
         whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
-        dive(top, whole, priced.values, self._narrowed, remaining_s=self.remaining_s, seed=self.seed)
+        dive(top, whole, priced.values, self._narrowed, least, remaining_s=self.remaining_s, seed=self.seed)
         if top.plan.objective > self.found.plan.objective:
             self.found.plan = top.plan
         self.widening(top)
@@ -164,7 +165,6 @@ class _Search:
             )
             found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
             plan = None if values is None else kernel.plan_of(values, problem)
-            print("   mip", kernel.matrix.columns,len(kernel.options), "slack", slack, "left", left_s, self.remaining_s(), "fixed", fixed.objective, "val", None if values is None else float(kernel.matrix.cost@values), bound)
             if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
                 found.plan = made
             if whole and problem.complete and bound is not None:

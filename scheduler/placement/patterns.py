@@ -67,6 +67,9 @@ class Supply:
         self.listed, self.complete = self._enumerated()
         self.moves = list(_moves(options, within_pools=not self.complete))
         self._targets = _targets(self.moves)
+        served = {row: k for k, (row, _) in enumerate(self._targets)}
+        # From the largest pieces on: a piece that was moved may be moved again.
+        self.move_order = sorted(range(len(self.moves)), key=lambda k: -served[self.moves[k].source])
 
     def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
         """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""

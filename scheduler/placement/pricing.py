@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 SAMPLED_GROUPS = 350
 """A queue is sampled down to about as many groups for its first prices, when it has over twice as many."""
-import os
-PER_GROUP = int(os.environ.get("PG","8"))
-SAMPLED_GROUPS = int(os.environ.get("SG","350"))
-NEAR=float(os.environ.get("NEAR","0.5"))
-TOLF=float(os.environ.get("TOLF","1"))
+PER_GROUP = 4
 """Options per group that the master begins with, on average."""
+NEAR = 0.1
+"""Of a group's improving options those join that come so near to its best, relative to what that improves by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,8 @@ class Problem:
     members: np.ndarray
     nodes: np.ndarray
     listed: list[Pattern] = field(default_factory=list)  # patterns known from the start
-    complete: bool = False  # they are all there are: nothing to price, no moves needed
+    complete: bool = False  # they are all there are: nothing to price
+    cut: bool = False  # caps hold more than quotas: bounds found now are not those of all plans
 
     @property
     def first_row(self) -> int:
@@ -210,9 +209,7 @@ class _Generation:
     def run(self, remaining_s: Callable[[], float], tolerance: float) -> Priced | None:
         best: Priced | None = None
         while True:
-            t0=__import__("time").process_time()
             answer = self.relaxation.solve(remaining_s())
-            print("  lp", round(__import__("time").process_time()-t0,3), answer.objective, best and best.bound, sum(len(b) for _,b in self.blocks))
             if not answer.optimal:
                 return best
             bound, prices, options, patterns = self._improving(answer.prices)
