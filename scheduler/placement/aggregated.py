@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
 """Of the time given: when options must have been made, and when prices must have been found."""
 MEMORY_CUTS = 3
-PRICE_TOLERANCE = 0.3
+PRICE_TOLERANCE = 0.1
 """Of the allowed gap: how near bound and master must come; the rest is left to the search."""
 
 

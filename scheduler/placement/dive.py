@@ -123,17 +123,21 @@ def dive(
     *,
     remaining_s: Callable[[], float],
     seed: int,
-) -> None:
-    """Fix step by step from a relaxation's values on, until few jobs or no nodes are left, or time is up."""
+) -> bool:
+    """Fix step by step from a relaxation's values on, until few jobs or no nodes are left, or time is up.
+
+    Whether anything was rounded: if not, another `least` would lead to the same.
+    """
     top.fix(kernel, values, 1.0)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         kernel = narrowed(top)
         classes = slice(top.problem.first_class, top.problem.first_cap)
         free = len(np.unique(top.problem.options.group[kernel.options]))
         if remaining_s() <= 0 or free <= FEW_GROUPS or not top.upper[classes].any():
-            return
+            return step > 0
         answer = Relaxation(kernel.matrix, seed).solve(remaining_s())
         if not answer.optimal:
-            return
+            return True
         if not any(top.fix(kernel, answer.values, share) for share in (least, least / 2)):
-            return
+            return True
+    return True

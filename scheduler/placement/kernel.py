@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 50
 """More groups than this are dived into before they are searched; fewer where patterns are priced, for plans are rarer."""
-KERNEL_PER_GROUP, KERNEL_PER_GROUP_PRICED = 4, 2
+KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
+ALWAYS_PER_GROUP = 4
+"""Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
 WIDEN = 4.0
 TRIES = 6
 
@@ -99,8 +101,8 @@ def search(
     run = _Search(problem, priced, found, gap, remaining_s, seed)
     most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
     for least in ROUND_UP_FROM if len(problem.members) > most else ():
-        if not run.met() and remaining_s() > 0:
-            run.dive(least)
+        if run.met() or remaining_s() <= 0 or not run.dive(least):
+            break
     if not run.met():
         run.widening(Dive.from_top(problem, Whole.nothing(problem)))
     return found
@@ -121,6 +123,10 @@ class _Search:
         prices, first = priced.prices, problem.first_row
         # Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master.
         self._options = problem.surplus(prices) - prices[problem.options.group]
+        order = np.lexsort((-self._options, problem.options.group))
+        place = np.arange(len(order)) - np.searchsorted(problem.options.group[order], problem.options.group[order])
+        self._near = np.zeros(len(order), dtype=bool)
+        self._near[order] = place < ALWAYS_PER_GROUP
         ends = np.array([(move.source, move.target) for move in problem.moves], dtype=int).reshape(-1, 2)
         self._moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
         self._patterns = np.array([problem.worth(pattern, prices) for pattern in priced.patterns])
@@ -129,16 +135,17 @@ class _Search:
         proven = relative_gap(self.found.plan.objective, self.found.bound)
         return proven is not None and proven <= self.gap
 
-    def dive(self, least: float) -> None:
-        """Dive from the prices' own solution, then search what is left."""
+    def dive(self, least: float) -> bool:
+        """Dive from the prices' own solution, then search what is left; whether anything was rounded on the way."""
         problem, priced = self.problem, self.priced
         top = Dive.from_top(problem, Whole.nothing(problem))
         moves = np.arange(len(problem.moves))
         whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
-        dive(top, whole, priced.values, self._narrowed, least, remaining_s=self.remaining_s, seed=self.seed)
+        rounded = dive(top, whole, priced.values, self._narrowed, least, remaining_s=self.remaining_s, seed=self.seed)
         if top.plan.objective > self.found.plan.objective:
             self.found.plan = top.plan
         self.widening(top)
+        return rounded
 
     def _narrowed(self, top: Dive) -> Kernel:
         return self._kernel(top, self._first_slack(top))
@@ -177,7 +184,7 @@ class _Search:
         """The slack that lets a few options a group in."""
         free = self._free(top)
         groups = len(np.unique(self.problem.options.group[free]))
-        count = groups * (KERNEL_PER_GROUP if self.problem.complete else KERNEL_PER_GROUP_PRICED)
+        count = groups * (KERNEL_AFTER_DIVE if top.plan.options.any() and not self.problem.complete else KERNEL_PER_GROUP)
         own = self._options[free]
         if count >= len(own):
             return float("inf")
@@ -187,7 +194,7 @@ class _Search:
         return top.upper[: self.problem.first_row][self.problem.options.group] > 0
 
     def _kernel(self, top: Dive, slack: float) -> Kernel:
-        options = np.flatnonzero((self._options >= -slack) & self._free(top))
+        options = np.flatnonzero(((self._options >= -slack) | self._near) & self._free(top))
         moves = np.flatnonzero(self._moves >= -slack)
         nodes = top.upper[self.problem.first_class : self.problem.first_cap]
         patterns = [
