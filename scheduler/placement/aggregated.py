@@ -118,7 +118,7 @@ def solve_aggregated(
 
 
 class _Maker:
-    def __init__(  # noqa: PLR0913 - the stage and all that is known of it
+    def __init__(
         self,
         classes: Classes,
         ledger: Ledger,
@@ -140,7 +140,10 @@ class _Maker:
         taken: list[tuple[Ranked, Configuration, Group, int]] = []
         again = {ranked.job.id for ranked, _, _ in self.turns if ranked.job.id in last}
         for ranked, group, first in self.turns:
-            if ranked.job.id in again and (number := _same(group.options, last[ranked.job.id], stock, ranked)) is not None:
+            if (
+                ranked.job.id in again
+                and (number := _same(group.options, last[ranked.job.id], stock, ranked)) is not None
+            ):
                 option, parts = group.options[number], _parts(last[ranked.job.id], stock)
                 taken.append((ranked, stock.take(ranked.job, option, parts), group, first + number))
             else:
@@ -184,9 +187,7 @@ class _Maker:
         """The best plan that prices and search find, or the start; with the bound."""
         problem = self._problem()
         tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
-        priced = price(
-            problem, remaining_s=limits.until(PRICES_SHARE, began_s), tolerance=tolerance, seed=limits.seed
-        )
+        priced = price(problem, remaining_s=limits.until(PRICES_SHARE, began_s), tolerance=tolerance, seed=limits.seed)
         if priced is None:
             return start
         remaining_s = limits.until(1.0, began_s)
@@ -238,9 +239,7 @@ class _Maker:
                     caps.append(Cap(own, weights, float(most)))
         return caps
 
-    def _cuts(
-        self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]
-    ) -> list[Cap]:
+    def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:
         """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
         cuts: list[Cap] = []
         memory = np.array([group.job.memory_mib for group in self.options.groups])[self.options.group]

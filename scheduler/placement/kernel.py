@@ -109,7 +109,7 @@ def search(
 
 
 class _Search:
-    def __init__(  # noqa: PLR0913 - the search's whole state, in one place
+    def __init__(
         self,
         problem: Problem,
         priced: Priced,
@@ -184,7 +184,9 @@ class _Search:
         """The slack that lets a few options a group in."""
         free = self._free(top)
         groups = len(np.unique(self.problem.options.group[free]))
-        count = groups * (KERNEL_AFTER_DIVE if top.plan.options.any() and not self.problem.complete else KERNEL_PER_GROUP)
+        count = groups * (
+            KERNEL_AFTER_DIVE if top.plan.options.any() and not self.problem.complete else KERNEL_PER_GROUP
+        )
         own = self._options[free]
         if count >= len(own):
             return float("inf")

@@ -119,7 +119,7 @@ def _menu(offer: tuple[Pool, ...], classes: Sequence[NodeClass], options: Option
 
 
 def _table(menu: _Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """f and the choice behind each entry, for all (G, C) up to the largest class."""
+    """F and the choice behind each entry, for all (G, C) up to the largest class."""
     cores = np.arange(menu.most_cores + 1)
     value = np.zeros((menu.most_gpus + 1, menu.most_cores + 1))
     choice = np.full(value.shape, SKIP)

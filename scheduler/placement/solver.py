@@ -212,9 +212,7 @@ class Relaxation:
         solution = self._highs.getSolution()
         optimal = self._highs.getModelStatus() == self._highspy.HighsModelStatus.kOptimal
         prices = np.maximum(0.0, np.array(solution.row_dual))
-        return Relaxed(
-            optimal, self._highs.getInfo().objective_function_value, np.array(solution.col_value), prices
-        )
+        return Relaxed(optimal, self._highs.getInfo().objective_function_value, np.array(solution.col_value), prices)
 
 
 def solve_matrix(

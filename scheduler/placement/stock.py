@@ -35,11 +35,15 @@ class Stock:
         self.gpus = np.array([len(room.gpus) for room in rooms], dtype=int)
         self.cores = np.array([len(room.cores) for room in rooms], dtype=int)
         self.memory_mib = np.array([room.memory_mib for room in rooms], dtype=int)
-        self.owner = np.array([next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms])
+        self.owner = np.array(
+            [next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms]
+        )
         self._exclusive = np.array([room.node.exclusive_tenant for room in rooms], dtype=bool)
         self._members: dict[Pool, np.ndarray] = {}
         for pool in classes.pools:
-            own = [at[node] for each in classes.all if any(pool in offer for offer in each.offers) for node in each.nodes]
+            own = [
+                at[node] for each in classes.all if any(pool in offer for offer in each.offers) for node in each.nodes
+            ]
             self._members[pool] = np.array(sorted(own), dtype=int)
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
         self._failed: set[tuple[object, ...]] = set()
