@@ -206,7 +206,10 @@ class _Maker:
             if not seated.homeless or remaining_s() <= 0 or self._met(best, bound, limits.gap):
                 break
             problem.cut = True
-            problem.caps += self._cuts(seated.homeless, seated.placed)
+            cuts = self._cuts(seated.homeless, seated.placed)
+            problem.caps += cuts
+            # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
+            priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
         if not self.options.out_of_time:
             best.bound = max(bound, best.objective)
         best.status = self._status(best, limits)
