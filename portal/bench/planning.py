@@ -37,7 +37,7 @@ class PlanningBenchError(Exception):
     """The benchmark cannot run as asked; the sentence says why."""
 
 
-def planning_measure(  # noqa: PLR0913 - the command's options
+def planning_measure(
     *,
     gpus: int,
     jobs: int,
@@ -125,4 +125,12 @@ def planning_report(figures: dict[str, Any], *, as_json: bool) -> str:
     return "\n".join(rows)
 
 
-__all__ = ["BOTH", "FORMULATIONS", "LOCATED_GAP", "WORKLOADS", "PlanningBenchError", "planning_measure", "planning_report"]
+__all__ = [
+    "BOTH",
+    "FORMULATIONS",
+    "LOCATED_GAP",
+    "WORKLOADS",
+    "PlanningBenchError",
+    "planning_measure",
+    "planning_report",
+]

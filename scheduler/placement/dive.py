@@ -39,6 +39,21 @@ class Dive:
     def from_top(cls, problem: Problem, nothing: Whole) -> Dive:
         return cls(problem, nothing, np.zeros(len(problem.options.rows)), problem.row_upper.copy())
 
+    @classmethod
+    def after(cls, problem: Problem, plan: Whole) -> Dive:
+        """As if the plan had been fixed: what it leaves."""
+        offered = np.zeros(len(problem.options.rows))
+        for pattern, times in plan.patterns.items():
+            for row, pieces in pattern.pieces:
+                offered[row] += times * pieces
+        for move, times in zip(problem.moves, plan.moves, strict=True):
+            offered[move.source] -= times
+            offered[move.target] += times
+        np.subtract.at(offered, problem.options.row, problem.options.need * plan.options)
+        made = cls(problem, plan, offered, problem.row_upper)
+        made._take_stock()
+        return made
+
     def fix(self, kernel: Kernel, values: np.ndarray, least: float) -> int:
         """Fix what the values of the kernel's columns say, rounding up from `least` on; how many patterns and jobs."""
         count, moved = len(kernel.options), len(kernel.moves)

@@ -50,8 +50,8 @@ def _asked(plan: Whole, problem: Problem) -> list[tuple[Ranked, Option, Group, i
     """(job, option, group, option's position) of everyone in the plan: in a group the first gets the best."""
     options = problem.options
     by_group: dict[int, list[int]] = {}
-    for number in np.flatnonzero(plan.options):
-        by_group.setdefault(int(options.group[number]), []).extend([int(number)] * int(plan.options[number]))
+    for taken in np.flatnonzero(plan.options):
+        by_group.setdefault(int(options.group[taken]), []).extend([int(taken)] * int(plan.options[taken]))
     found = []
     for g, numbers in by_group.items():
         group = options.groups[g]

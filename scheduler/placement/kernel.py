@@ -17,7 +17,7 @@ from scheduler.placement.dive import ROUND_UP_FROM, Dive, dive
 from scheduler.placement.solver import relative_gap, solve_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from scheduler.placement.matrix import Matrix
     from scheduler.placement.patterns import Pattern
@@ -28,6 +28,9 @@ DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 50
 KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
 ALWAYS_PER_GROUP = 4
 """Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
+REPAIRS = 12
+FEW_NODES = 24
+"""Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
 WIDEN = 4.0
 TRIES = 6
 
@@ -44,6 +47,26 @@ class Whole:
     @classmethod
     def nothing(cls, problem: Problem) -> Whole:
         return cls(np.zeros(len(problem.options.group), int), np.zeros(len(problem.supply.moves), int), {}, 0.0)
+
+    def without(self, types: Container[str], problem: Problem) -> Whole:
+        """The part of the plan that is not on these GPU types."""
+        supply, options = problem.supply, problem.options
+        keep_row = np.array([name not in types for name in supply.types], dtype=bool)
+        patterns = {
+            pattern: times
+            for pattern, times in self.patterns.items()
+            if supply.classes[pattern.of_class].key.gpu_type not in types
+        }
+        moves = np.array([keep_row[move.source] for move in supply.moves], dtype=bool)
+        kept = self.options * keep_row[options.row]
+        return Whole(kept, self.moves * moves, patterns, float(options.value @ kept))
+
+    def minus(self, other: Whole) -> Whole:
+        """What this plan has beyond a part of it."""
+        left = {pattern: times - other.patterns.get(pattern, 0) for pattern, times in self.patterns.items()}
+        patterns = {pattern: times for pattern, times in left.items() if times}
+        objective = self.objective - other.objective
+        return Whole(self.options - other.options, self.moves - other.moves, patterns, objective)
 
     def plus(self, other: Whole) -> Whole:
         patterns = dict(self.patterns)
@@ -79,6 +102,8 @@ class Kernel:
         """The plan as values of these columns; None when it uses others."""
         counts = np.array([plan.patterns.get(pattern, 0) for pattern in self.patterns])
         values = np.concatenate((plan.options[self.options], plan.moves[self.moves], counts)).astype(float)
+        if any(np.any(part < 0) for part in (plan.options, plan.moves, counts)):
+            return None
         used = plan.options.sum() + plan.moves.sum() + sum(plan.patterns.values())
         return values if values.sum() == used else None
 
@@ -101,7 +126,9 @@ def search(
     run = _Search(problem, priced, found, gap, remaining_s, seed)
     most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
     for least in ROUND_UP_FROM if len(problem.members) > most else ():
-        if run.met() or remaining_s() <= 0 or not run.dive(least):
+        rounded = not run.met() and remaining_s() > 0 and run.dive(least)
+        run.repair()
+        if not rounded:
             break
     if not run.met():
         run.widening(Dive.from_top(problem, Whole.nothing(problem)))
@@ -147,14 +174,48 @@ class _Search:
         self.widening(top)
         return rounded
 
+    def repair(self) -> None:
+        """Free what the plan does on one GPU type after the other, the one that loses most first, and search it anew.
+
+        What a type loses: the price of its nodes, less what the jobs there are worth beyond their own prices.
+        """
+        for attempt in range(REPAIRS):
+            if self.met() or self.remaining_s() <= 0 or not self.found.plan.options.any():
+                return
+            losses = self._losses()
+            types = sorted(losses, key=lambda name: (-losses[name], name))
+            first, wider = attempt % len(types), attempt // len(types)
+            freed = {types[first]}
+            for further in range(1, len(types)):
+                if self._nodes_of(freed) >= FEW_NODES * (1 + wider):
+                    break
+                freed.add(types[(first + further) % len(types)])
+            kept = self.found.plan.without(freed, self.problem)
+            self.widening(Dive.after(self.problem, kept), wider=2.0 ** (1 + wider))
+
+    def _nodes_of(self, types: Container[str]) -> float:
+        supply = self.problem.supply
+        return sum(len(each.nodes) for each in supply.classes if each.key.gpu_type in types)
+
+    def _losses(self) -> dict[str, float]:
+        problem, prices = self.problem, self.priced.prices
+        losses: dict[str, float] = {}
+        for k, each in enumerate(problem.supply.classes):
+            paid = float(problem.nodes[k] * prices[problem.first_class + k])
+            losses[each.key.gpu_type] = losses.get(each.key.gpu_type, 0.0) + paid
+        for option in np.flatnonzero(self.found.plan.options):
+            own = float(problem.options.value[option] - prices[problem.options.group[option]])
+            losses[problem.supply.types[problem.options.row[option]]] -= own * int(self.found.plan.options[option])
+        return losses
+
     def _narrowed(self, top: Dive) -> Kernel:
         return self._kernel(top, self._first_slack(top))
 
-    def widening(self, top: Dive) -> None:
+    def widening(self, top: Dive, wider: float = 1.0) -> None:
         """Kernel after kernel until the gap is met, everything was inside or time is up; `found` holds the best."""
         problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
         whole = not fixed.options.any()
-        slack = self._first_slack(top)
+        slack = wider * self._first_slack(top)
         for _ in range(TRIES if whole else 1):
             most = priced.bound - found.plan.objective
             slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
@@ -167,7 +228,7 @@ class _Search:
                 gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
                 time_limit_s=left_s if slack > most else 0.6 * left_s,
                 seed=self.seed,
-                start=kernel.values_of(found.plan) if whole else None,
+                start=kernel.values_of(found.plan.minus(fixed)),
                 enough=priced.bound / (1 + self.gap) - fixed.objective,
             )
             found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
@@ -193,7 +254,8 @@ class _Search:
         return max(1e-9, -float(np.partition(own, len(own) - count)[len(own) - count]))
 
     def _free(self, top: Dive) -> np.ndarray:
-        return top.upper[: self.problem.first_row][self.problem.options.group] > 0
+        free: np.ndarray = top.upper[: self.problem.first_row][self.problem.options.group] > 0
+        return free
 
     def _kernel(self, top: Dive, slack: float) -> Kernel:
         options = np.flatnonzero(((self._options >= -slack) | self._near) & self._free(top))

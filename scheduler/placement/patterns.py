@@ -60,6 +60,9 @@ class Supply:
 
     def __init__(self, classes: Classes, options: Options) -> None:
         self.classes = classes.all
+        self.types = [
+            key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
+        ]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
         self._menus: dict[tuple[Pool, ...], _Menu] = {}
         for offer in {offer for each in self.classes for offer in each.offers}:
@@ -86,7 +89,7 @@ class Supply:
 
     def consistent(self, worth: np.ndarray) -> np.ndarray:
         """The same prices, raised where a piece would be worth less than what it can be used as: a bound needs that."""
-        raised = np.maximum(worth, 0.0)
+        raised: np.ndarray = np.maximum(worth, 0.0)
         for source, targets in self._targets:
             raised[source] = max(raised[source], float(raised[targets].max()))
         return raised

@@ -137,7 +137,7 @@ class Problem:
 
     def surplus(self, prices: np.ndarray) -> np.ndarray:
         """What each option is worth beyond the prices of its row and caps; the group's own price is not taken off."""
-        found = self.options.value - self.options.need * prices[self.first_row + self.options.row]
+        found: np.ndarray = self.options.value - self.options.need * prices[self.first_row + self.options.row]
         for row, cap in enumerate(self.caps, start=self.first_cap):
             np.subtract.at(found, cap.options, cap.weights * prices[row])
         return found
@@ -204,7 +204,8 @@ class _Generation:
         best = _best_of_groups(surplus, problem)
         behind = best[problem.options.group] - surplus
         count = min(len(behind), PER_GROUP * len(problem.members))
-        return behind <= np.partition(behind, count - 1)[count - 1] if count else behind <= 0
+        promising: np.ndarray = behind <= np.partition(behind, count - 1)[count - 1] if count else behind <= 0
+        return promising
 
     def run(self, remaining_s: Callable[[], float], tolerance: float) -> Priced | None:
         best: Priced | None = None

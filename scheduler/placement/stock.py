@@ -100,7 +100,8 @@ class Stock:
     def _nodes_of(self, pools: Iterable[Pool], job: Job) -> np.ndarray:
         at = np.unique(np.concatenate([self._members[pool] for pool in pools]))
         open_to = ~self._exclusive[at] | (self.owner[at] == NOBODY) | (self.owner[at] == job.tenant)
-        return at[open_to]
+        found: np.ndarray = at[open_to]
+        return found
 
     def _single(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
         fits = (self.gpus[at] >= option.gpus) & (self.cores[at] >= option.cores)

@@ -238,7 +238,10 @@ def test_the_last_plan_is_where_the_search_starts():
     nodes = [node(1, 4, gpu_type="a")]
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, (), ())
-    last = {2: Configuration(2, (Share(1, 3, 3, 0),), 1.0, "type"), 1: Configuration(1, (Share(1, 1, 1, 0),), 1.0, "type")}
+    last = {
+        2: Configuration(2, (Share(1, 3, 3, 0),), 1.0, "type"),
+        1: Configuration(1, (Share(1, 1, 1, 0),), 1.0, "type"),
+    }
     none_left = Limits(ticking(), 0.0, 0.0, 1)
     greedy = solve_aggregated(queue, weights, ledger, known, none_left)
     warm = solve_aggregated(queue, weights, ledger, known, none_left, last=last)
@@ -249,7 +252,9 @@ def test_the_last_plan_is_where_the_search_starts():
 def test_many_equal_or_nearly_equal_jobs_are_never_late(jobs, limit_s):
     for spread, near in itertools.product((1.1, 9.0), (0.0, 1e-4)):
         queue = [job(k, 1, 2, 3, 5, wait_s=60 * (1 + near * (k % 7)), cores=1 + k % 3) for k in range(1, jobs + 1)]
-        known = Estimator((Known({each.id: 1 + near * (each.id % 5) for each in queue}, {each.id: spread for each in queue}),))
+        known = Estimator(
+            (Known({each.id: 1 + near * (each.id % 5) for each in queue}, {each.id: spread for each in queue}),)
+        )
         nodes = [node(k, 8, gpu_type="ab"[k % 2], cores=20 + k % 5, idle=8 - k % 3) for k in range(1, 65)]
         stage, weights = stage_of(queue)
         ledger = Ledger(nodes, (), ())
