@@ -136,6 +136,7 @@ def dive(
     narrowed: Callable[[Dive], Kernel],
     least: float,
     *,
+    few: int = FEW_GROUPS,
     remaining_s: Callable[[], float],
     seed: int,
 ) -> bool:
@@ -148,7 +149,7 @@ def dive(
         kernel = narrowed(top)
         classes = slice(top.problem.first_class, top.problem.first_cap)
         free = len(np.unique(top.problem.options.group[kernel.options]))
-        if remaining_s() <= 0 or free <= FEW_GROUPS or not top.upper[classes].any():
+        if remaining_s() <= 0 or free <= few or not top.upper[classes].any():
             return step > 0
         answer = Relaxation(kernel.matrix, seed).solve(remaining_s())
         if not answer.optimal:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.dive import ROUND_UP_FROM, Dive, dive
+from scheduler.placement.dive import FEW_GROUPS, ROUND_UP_FROM, Dive, dive
 from scheduler.placement.solver import relative_gap, solve_matrix
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ ALWAYS_PER_GROUP = 4
 REPAIRS = 12
 FEW_NODES = 24
 """Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
+SURE_COLUMNS, OVERRUN_S = 300, 0.5
+"""HiGHS looks at its limit between rounds of cuts only: larger programs were seen half a second late."""
 WIDEN = 4.0
 TRIES = 6
 
@@ -125,7 +127,9 @@ def search(
     found = Searched(start, priced.bound)
     run = _Search(problem, priced, found, gap, remaining_s, seed)
     most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
-    for least in ROUND_UP_FROM if len(problem.members) > most else ():
+    # With no time to search, dives are all there is.
+    short = remaining_s() < 2 * OVERRUN_S
+    for least in ROUND_UP_FROM if short or len(problem.members) > most else ():
         rounded = not run.met() and remaining_s() > 0 and run.dive(least)
         run.repair()
         if not rounded:
@@ -168,7 +172,10 @@ class _Search:
         top = Dive.from_top(problem, Whole.nothing(problem))
         moves = np.arange(len(problem.moves))
         whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
-        rounded = dive(top, whole, priced.values, self._narrowed, least, remaining_s=self.remaining_s, seed=self.seed)
+        few = 0 if self.remaining_s() < 2 * OVERRUN_S else FEW_GROUPS
+        rounded = dive(
+            top, whole, priced.values, self._narrowed, least, few=few, remaining_s=self.remaining_s, seed=self.seed
+        )
         if top.plan.objective > self.found.plan.objective:
             self.found.plan = top.plan
         self.widening(top)
@@ -221,6 +228,8 @@ class _Search:
             slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
             kernel = self._kernel(top, slack)
             left_s = self.remaining_s()
+            if kernel.matrix.columns > SURE_COLUMNS:
+                left_s -= OVERRUN_S
             if left_s <= 0 or not kernel.matrix.columns:
                 return
             values, bound = solve_matrix(
