@@ -103,6 +103,9 @@ class Job:
     ineligible_reason: Reason | None = None  # `held` or `dependency` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
+    movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
+    attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
+    done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
 
     @property
     def is_cpu(self) -> bool:
@@ -155,6 +158,20 @@ class Running:
     started_s: float = 0.0
     requirement: tuple[int, ...] = ()
     elastic: bool = False
+    movable: bool = False  # may be stopped to give back what it borrowed
+    expected_end_s: float | None = None  # on the snapshot's clock; None = not known
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.requirement == (0,)
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(piece.gpus) for piece in self.pieces)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(piece.cores) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import AssumedLayer, Estimator
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
-from scheduler.fairness.priorities import order
+from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Decision, Fault, Metrics, Plan, Reason, Result
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
@@ -51,7 +51,9 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
     aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
     policy = POLICIES[parameters.policy]
     waiting = [job for job in jobs if job.id not in aside]
-    queue = order(waiting, policy.priority, now_s, lambda job: age_of(job, state.history, tick_s=parameters.tick_s))
+    moment = Moment(now_s, ledger.gpus_up, len(waiting) + len(state.running))
+    priority = policy.priority(parameters)
+    queue = order(waiting, priority, moment, lambda job: age_of(job, state.history, tick_s=parameters.tick_s))
     estimator = Estimator((AssumedLayer(state.gpu_speeds),))
     work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s)
     outcome = policy.place(work)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler.baselines import fifo, hops
 from scheduler.errors import InvalidParameter
+from scheduler.fairness.priorities import PRIORITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,7 @@ class Policy(Protocol):
     @property
     def meaning(self) -> str: ...
 
-    @property
-    def priority(self) -> Priority:
+    def priority(self, parameters: Parameters) -> Priority:
         """The queue's order; larger is sooner."""
         ...
 
@@ -88,6 +88,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         "",
         "hops",
         choices=tuple(POLICIES),
+    ),
+    Parameter(
+        "priority",
+        "Who of the queue goes first under hops: lrf = longest wait for its expected run time; fifo = "
+        "longest in the queue; sjf = shortest expected run time; srtf = shortest rest of it; las = fewest GPU-seconds "
+        "so far; ftf = latest against its time on an equal part of the cluster.",
+        "",
+        "lrf",
+        choices=tuple(PRIORITIES),
     ),
     Parameter(
         "placement",
@@ -150,6 +159,7 @@ class Parameters:
     """The knobs' values, checked. Fields are named as in PARAMETERS (`lambda` is `lambda_`)."""
 
     policy: str = "hops"
+    priority: str = "lrf"
     placement: str = "ilp"
     lambda_: float = 1.0
     window_size: float = 1.0

@@ -54,7 +54,7 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a whole number, 0 or more")
     if job.cores < 1:
         raise InvalidJob(job.id, "cores is 0; at least 1 is needed")
-    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples"):
+    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples", "attained_gpu_s", "done_fraction"):
         if not _is_time(getattr(job, name)):
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number, 0 or more")
     if not math.isfinite(job.submitted_s):

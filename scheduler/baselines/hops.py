@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.priorities import Priority
     from scheduler.placement.located import Candidate
+    from scheduler.policy import Parameters
     from scheduler.work import Ranked, Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
@@ -39,9 +40,8 @@ class Hops:
     name: str = "hops"
     meaning: str = "latency-ratio fairness, service window and a joint ILP for where and how large"
 
-    @property
-    def priority(self) -> Priority:
-        return PRIORITIES["lrf"]
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES[parameters.priority]
 
     def place(self, work: Work) -> Outcome:
         view = window.fill(
