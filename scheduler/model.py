@@ -232,8 +232,19 @@ class RunHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayHistory:
+    """What the arrays are divided by: a summary of the last week (section 4). Empty = no history."""
+
+    tuned_cores_per_gpu: Sequence[float] = ()  # of the GPU jobs tuned in it
+    large_gpus_peak: int | None = None  # the most GPUs that jobs of 4 GPUs or more held plus queued at one time
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1)."""
+    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1).
+
+    `gpu_weights`: what a GPU of a type counts in a tenant's share (operator's, default 1).
+    """
 
     nodes: Sequence[Node]
     jobs: Sequence[Job]
@@ -242,6 +253,8 @@ class ClusterState:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     ended: Sequence[Ended] = ()
     history: RunHistory = field(default_factory=RunHistory)
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+    array_history: ArrayHistory = field(default_factory=ArrayHistory)
 
 
 @dataclass(frozen=True, slots=True)
