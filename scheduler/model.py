@@ -104,6 +104,7 @@ class Job:
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
+    called_back: frozenset[int] = frozenset()  # nodes on which borrowers were stopped for it, and kept for it
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
 
@@ -327,6 +328,27 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A reservation (section 4): nodes kept for a job until it is expected to start there."""
+
+    job: int
+    nodes: tuple[int, ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A call-back (section 7): jobs to be stopped, which go to the head of their array, so that `job` can start.
+
+    Until `job` starts the caller gives `nodes` as its `called_back`, so that nobody takes them before it.
+    """
+
+    job: int
+    stopped: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue."""
 
@@ -340,6 +362,8 @@ class Plan:
     window_gpus: int  # the GPUs that closed the window
     total_s: float = 0.0
     faults: tuple[Fault, ...] = ()
+    reservations: tuple[Kept, ...] = ()
+    call_backs: tuple[Stop, ...] = ()
 
     @property
     def placements(self) -> tuple[Placement, ...]:

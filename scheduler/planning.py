@@ -18,7 +18,7 @@ from scheduler.estimator.layers import AssumedLayer, Estimator
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import Moment, order
-from scheduler.model import Decision, Fault, Metrics, Plan, Reason, Result
+from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result, Stop
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
 from scheduler.validation import check_job, check_node
@@ -55,9 +55,9 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
     priority = policy.priority(parameters)
     queue = order(waiting, priority, moment, lambda job: age_of(job, state.history, tick_s=parameters.tick_s))
     estimator = Estimator((AssumedLayer(state.gpu_speeds),))
-    work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s)
+    work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
     outcome = policy.place(work)
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s)
+    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
     decisions = [
         *_decide_queue(queue, ledger, outcome, hindsight),
         *_decide_aside(jobs, aside, state, parameters),
@@ -74,6 +74,8 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
         total_s=clock() - began_s,
+        reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
+        call_backs=tuple(Stop(each.job, each.stopped, each.nodes) for each in outcome.call_backs),
         faults=tuple(Fault(error.subject, error.key, error.detail) for error in errors),
     )
 

@@ -23,6 +23,7 @@ from scheduler.work import Chosen, Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.priorities import Priority
     from scheduler.placement.located import Candidate
     from scheduler.policy import Parameters
@@ -55,11 +56,18 @@ class Hops:
         return outcome
 
 
-def place_jointly(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
-    """Generate the stage's configurations, solve them together and take what was chosen."""
+def place_jointly(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None = None) -> None:
+    """Generate the stage's configurations, solve them together and take what was chosen.
+
+    `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
+    """
     began_s = work.clock()
-    generated = _generate(stage, work, outcome)
+    generated = _generate(stage, work, outcome, terms)
     candidates = located.candidates_of(stage, outcome.candidates, outcome.weights)
+    if terms is not None:
+        candidates = [
+            replace(each, value=each.value * terms.factor(each.ranked.job, each.configuration)) for each in candidates
+        ]
     if not candidates:
         return
     greedy = greedy_columns(candidates, work.ledger.copy())
@@ -80,9 +88,9 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> int:
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> int:
     """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
-    offers = idle_offers(work.ledger)
+    idle = idle_offers(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
@@ -91,6 +99,7 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> int:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
             break
         try:
+            offers = idle if terms is None else terms.offers(ranked)
             found = configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
         except InvalidJob as error:
             outcome.invalid[ranked.job.id] = error
