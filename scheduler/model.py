@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from scheduler.estimator.tables import Knowledge
+
 Clock = Callable[[], float]
 """A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""
 
@@ -97,6 +99,7 @@ class Job:
     age_s: float | None = None  # fixed at the first start; None = estimated anew by each planning
     owner: int | None = None  # the submitter, whose record corrects `expected_duration_s`; None = the tenant
     category: str | None = None
+    model_label: str | None = None  # with the tenant: the signature under which its speeds are known
     expected_duration_s: float | None = None
     total_samples: float | None = None
     eligible: bool = True
@@ -256,6 +259,7 @@ class ClusterState:
     history: RunHistory = field(default_factory=RunHistory)
     gpu_weights: Mapping[str, float] = field(default_factory=dict)
     array_history: ArrayHistory = field(default_factory=ArrayHistory)
+    knowledge: Knowledge = field(default_factory=Knowledge)
 
 
 @dataclass(frozen=True, slots=True)
