@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import http.client
 import importlib.util
 import json
 import os
@@ -206,7 +207,7 @@ class RunningBerth:
         return victims
 
     def request(self, path, *, method="GET", body=None, token=None, headers=None, limit_s=10.0):
-        """(status, JSON or text) of one call; no exception for a 4xx or 5xx."""
+        """(status, JSON or text) of one call; no exception for a 4xx or 5xx, an OSError for an answer cut off anywhere."""
         data = None if body is None else json.dumps(body).encode()
         sent = {"Content-Type": "application/json"} if data else {}
         sent |= {"Authorization": f"Bearer {token}"} if token else {}
@@ -216,6 +217,8 @@ class RunningBerth:
                 return answer.status, _decoded(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, _decoded(error.read())
+        except http.client.HTTPException as error:  # IncompleteRead: the server died in the middle of its answer
+            raise ConnectionResetError(repr(error)) from error
 
     def wait(self, condition, *, limit_s=60.0, what="the condition"):
         """Poll until `condition()` is true and return its value; an exception in it counts as not yet."""
