@@ -17,7 +17,7 @@ from scheduler.placement.ledger import Shortfall
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job
     from scheduler.placement.ledger import Ledger
@@ -78,8 +78,10 @@ class Foresight:
 class Hindsight:
     """Answers for one plan: what was idle before it, what it placed and what it left."""
 
-    def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], limit_s: float) -> None:
-        self._start, self._final, self._outcome, self._limit_s = start, final, outcome, limit_s
+    def __init__(
+        self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], limit_s: float, now_s: float
+    ) -> None:
+        self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
         self._queue_length = len(queue)
         # The GPU jobs are numbered alone: it is among them that a window is drawn.
@@ -94,7 +96,21 @@ class Hindsight:
         self._levels: dict[tuple[object, ...], Level | None] = {}
 
     def why_waiting(self, ranked: Ranked) -> Why:
-        """Why a queued job was not placed."""
+        """Why a queued job was not placed, and what is kept for it or stopped for it."""
+        why = self._why(ranked)
+        own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
+        for each in own:
+            in_s = max(0.0, each.until_s - self._now_s)
+            why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "in_s": in_s}
+        for called in self._outcome.call_backs:
+            if called.job == ranked.job.id:
+                why.figures["called_back"] = {"jobs": len(called.stopped), "nodes": self._names(called.nodes)}
+        return why
+
+    def _names(self, nodes: Iterable[int]) -> list[str]:
+        return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
+
+    def _why(self, ranked: Ranked) -> Why:
         job, outcome = ranked.job, self._outcome
         if job.id in outcome.out_of_time:
             reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
@@ -107,6 +123,8 @@ class Hindsight:
             return self._outside(ranked)
         if (level := self._failing(job)) is not None:
             return short_of(job, level, self._idle, ever=True)
+        if job.id in outcome.kept:
+            return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
         return self._lost(ranked)
 
     def _failing(self, job: Job) -> Level | None:
@@ -124,7 +142,8 @@ class Hindsight:
 
     def _outside(self, ranked: Ranked) -> Why:
         outcome = self._outcome
-        strict = outcome.blocked_by is not None
+        blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
+        strict = blocked is not None
         figures: dict[str, Any] = {
             "needs": needs(ranked.job),
             "place": ranked.rank if strict else self._gpu_places[ranked.job.id],
@@ -132,7 +151,7 @@ class Hindsight:
             "window_jobs": len(outcome.window) if strict else self._window_gpu_jobs,
             "window_gpus": outcome.window_gpus,
         }
-        if (blocked := outcome.blocked_by) is not None:
+        if blocked is not None:
             own = blocked.job.tenant == ranked.job.tenant
             figures["blocked_by"] = {"place": blocked.rank, "job": blocked.job.id if own else None}
         return Why(Reason.OUTSIDE_WINDOW, figures)

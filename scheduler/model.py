@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from scheduler.estimator.tables import Knowledge
+
 Clock = Callable[[], float]
 """A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""
 
@@ -69,6 +71,7 @@ class Node:
     single_account: bool = False  # every job there runs as one account
     trusts_tenants: bool = True  # the operator declared that tenants may share that account
     tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+    speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
 
     @property
     def domain(self) -> str:
@@ -97,12 +100,17 @@ class Job:
     age_s: float | None = None  # fixed at the first start; None = estimated anew by each planning
     owner: int | None = None  # the submitter, whose record corrects `expected_duration_s`; None = the tenant
     category: str | None = None
+    model_label: str | None = None  # with the tenant: the signature under which its speeds are known
     expected_duration_s: float | None = None
     total_samples: float | None = None
     eligible: bool = True
     ineligible_reason: Reason | None = None  # `held` or `dependency` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
+    movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
+    called_back: frozenset[int] = frozenset()  # nodes on which borrowers were stopped for it, and kept for it
+    attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
+    done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
 
     @property
     def is_cpu(self) -> bool:
@@ -155,6 +163,20 @@ class Running:
     started_s: float = 0.0
     requirement: tuple[int, ...] = ()
     elastic: bool = False
+    movable: bool = False  # may be stopped to give back what it borrowed
+    expected_end_s: float | None = None  # on the snapshot's clock; None = not known
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.requirement == (0,)
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(piece.gpus) for piece in self.pieces)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(piece.cores) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +237,19 @@ class RunHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayHistory:
+    """What the arrays are divided by: a summary of the last week (section 4). Empty = no history."""
+
+    tuned_cores_per_gpu: Sequence[float] = ()  # of the GPU jobs tuned in it
+    large_gpus_peak: int | None = None  # the most GPUs that jobs of 4 GPUs or more held plus queued at one time
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1)."""
+    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1).
+
+    `gpu_weights`: what a GPU of a type counts in a tenant's share (operator's, default 1).
+    """
 
     nodes: Sequence[Node]
     jobs: Sequence[Job]
@@ -225,6 +258,9 @@ class ClusterState:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     ended: Sequence[Ended] = ()
     history: RunHistory = field(default_factory=RunHistory)
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+    array_history: ArrayHistory = field(default_factory=ArrayHistory)
+    knowledge: Knowledge = field(default_factory=Knowledge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +333,27 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A reservation (section 4): nodes kept for a job until it is expected to start there."""
+
+    job: int
+    nodes: tuple[int, ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A call-back (section 7): jobs to be stopped, which go to the head of their array, so that `job` can start.
+
+    Until `job` starts the caller gives `nodes` as its `called_back`, so that nobody takes them before it.
+    """
+
+    job: int
+    stopped: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue."""
 
@@ -310,6 +367,8 @@ class Plan:
     window_gpus: int  # the GPUs that closed the window
     total_s: float = 0.0
     faults: tuple[Fault, ...] = ()
+    reservations: tuple[Kept, ...] = ()
+    call_backs: tuple[Stop, ...] = ()
 
     @property
     def placements(self) -> tuple[Placement, ...]:

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
-from scheduler.estimator.layers import AssumedLayer, Estimator
+from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
-from scheduler.fairness.priorities import order
-from scheduler.model import Decision, Fault, Metrics, Plan, Reason, Result
+from scheduler.fairness.priorities import Moment, order
+from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result, Stop
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
 from scheduler.validation import check_job, check_node
 from scheduler.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
+    from scheduler.fairness.lrf import Age
     from scheduler.model import Clock, ClusterState, Job, Node
     from scheduler.policy import Parameters
     from scheduler.work import Outcome, Ranked
@@ -51,14 +52,24 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
     aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
     policy = POLICIES[parameters.policy]
     waiting = [job for job in jobs if job.id not in aside]
-    queue = order(waiting, policy.priority, now_s, lambda job: age_of(job, state.history, tick_s=parameters.tick_s))
-    estimator = Estimator((AssumedLayer(state.gpu_speeds),))
-    work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s)
+    moment = Moment(now_s, ledger.gpus_up, len(waiting) + len(state.running))
+    priority = policy.priority(parameters)
+    estimator = estimator_for(state.knowledge, state.gpu_speeds, nodes)
+    gpus_by_type = Counter[str]()
+    for node in nodes:
+        gpus_by_type[node.gpu_type or ""] += node.gpus_total
+
+    def age(job: Job) -> Age:
+        known = {} if job.total_samples is None else estimator.samples_per_s(job)
+        return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
+
+    queue = order(waiting, priority, moment, age)
+    work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
     outcome = policy.place(work)
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s)
+    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
     decisions = [
         *_decide_queue(queue, ledger, outcome, hindsight),
-        *_decide_aside(jobs, aside, state, parameters),
+        *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
     errors: list[SchedulerError] = [*faulty_nodes, *(error for _, error in faulty_jobs), *outcome.invalid.values()]
@@ -72,6 +83,8 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
         total_s=clock() - began_s,
+        reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
+        call_backs=tuple(Stop(each.job, each.stopped, each.nodes) for each in outcome.call_backs),
         faults=tuple(Fault(error.subject, error.key, error.detail) for error in errors),
     )
 
@@ -132,14 +145,12 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
     return decisions
 
 
-def _decide_aside(
-    jobs: Sequence[Job], aside: Mapping[int, Why], state: ClusterState, parameters: Parameters
-) -> list[Decision]:
+def _decide_aside(jobs: Sequence[Job], aside: Mapping[int, Why], age_for: Callable[[Job], Age]) -> list[Decision]:
     decisions: list[Decision] = []
     for job in jobs:
         if (why := aside.get(job.id)) is None:
             continue
-        age = age_of(job, state.history, tick_s=parameters.tick_s)
+        age = age_for(job)
         decisions.append(
             Decision(
                 job=job.id,

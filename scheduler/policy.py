@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduler.baselines import fifo, hops
+from scheduler.baselines import berth, coda, drf, fifo, hops
 from scheduler.errors import InvalidParameter
+from scheduler.fairness.priorities import PRIORITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,7 @@ class Policy(Protocol):
     @property
     def meaning(self) -> str: ...
 
-    @property
-    def priority(self) -> Priority:
+    def priority(self, parameters: Parameters) -> Priority:
         """The queue's order; larger is sooner."""
         ...
 
@@ -39,7 +39,9 @@ class Policy(Protocol):
         ...
 
 
-POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in (fifo.POLICY, hops.POLICY)}
+POLICIES: Mapping[str, Policy] = {
+    policy.name: policy for policy in (fifo.POLICY, drf.POLICY, coda.POLICY, hops.POLICY, berth.POLICY)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,17 @@ PARAMETERS: tuple[Parameter, ...] = (
         choices=tuple(POLICIES),
     ),
     Parameter(
+        "priority",
+        "Who goes first under hops in the queue, under berth among a tenant's jobs: lrf = longest wait for its "
+        "expected run time; fifo = longest in the queue; sjf = shortest expected run time; srtf = shortest rest of it; "
+        "las = fewest GPU-seconds so far; ftf = latest against its time on an equal part of the cluster.",
+        "",
+        "lrf",
+        choices=tuple(PRIORITIES),
+    ),
+    Parameter(
         "placement",
-        "How hops places the window: ilp = jointly, by priority-weighted throughput; greedy = strict queue order, each "
+        "How hops and berth place the window: ilp = jointly, by priority-weighted throughput; greedy = strict queue order, each "
         "job in turn takes its best configuration (the limit of an endless lambda).",
         "",
         "ilp",
@@ -104,6 +115,57 @@ PARAMETERS: tuple[Parameter, ...] = (
         1.0,
         0,
         4,
+    ),
+    Parameter(
+        "arrays",
+        "Whether berth divides the cluster into the arrays cpu, gpu-small and gpu-large; off = one array, no core "
+        "reserved.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "fair_shares",
+        "Whether under berth the tenant with the smallest share is next; off = the queue's order alone.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "borrowing",
+        "Whether under berth jobs may use what is idle of another array, and give it back when it is called for.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "reserved_cores_per_gpu",
+        "Cores of a GPU node reserved for GPU jobs, per GPU; empty = the 95th percentile of the tuned ones of the last "
+        "week, 3 without any.",
+        "cores",
+        None,
+        0,
+        64,
+        optional=True,
+    ),
+    Parameter(
+        "large_array_share",
+        "Part of the nodes with 4 GPUs or more that is gpu-large; empty = for the most GPUs that large jobs asked for "
+        "at one time in the last week, at most 0.8; 0.5 without any.",
+        "",
+        None,
+        0,
+        1,
+        optional=True,
+    ),
+    Parameter(
+        "reserve_lr",
+        "From which latency ratio on berth keeps nodes for the first job of an array that does not fit; empty = never.",
+        "",
+        1.0,
+        0,
+        100,
+        optional=True,
     ),
     Parameter(
         "window_size",
@@ -150,8 +212,15 @@ class Parameters:
     """The knobs' values, checked. Fields are named as in PARAMETERS (`lambda` is `lambda_`)."""
 
     policy: str = "hops"
+    priority: str = "lrf"
     placement: str = "ilp"
     lambda_: float = 1.0
+    arrays: str = "on"
+    fair_shares: str = "on"
+    borrowing: str = "on"
+    reserved_cores_per_gpu: float | None = None
+    large_array_share: float | None = None
+    reserve_lr: float | None = 1.0
     window_size: float = 1.0
     gap: float | None = None
     tick_s: float = 30.0

@@ -162,6 +162,16 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
     return f"It resumes from a checkpoint that can only be read in {domain}, which has no room for it."
 
 
+def _reserved(figures: Figures) -> str:
+    if figures.get("kept_for") == "array":
+        return f"What is idle belongs to the {figures['array']} array, which keeps it for jobs of its own."
+    if "in_s" not in figures:
+        return "Idle GPUs are kept for another job that has waited longer."
+    minutes = max(1, round(figures["in_s"] / 60))
+    nodes = _listed(figures["nodes"])
+    return f"Idle GPUs on {nodes} are kept for a job that has waited longer and should start in about {minutes} min."
+
+
 SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.OUTSIDE_WINDOW: _outside_window,
     Reason.TENANT_QUOTA: _tenant_quota,
@@ -178,7 +188,7 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
     Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet; the next one will.",
     Reason.NODES_UNAVAILABLE: _nodes_unavailable,
-    Reason.RESERVED: lambda _: "Idle GPUs are kept for another job that has waited longer.",
+    Reason.RESERVED: _reserved,
     Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,
     Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
 }

@@ -39,6 +39,8 @@ def check_node(node: Node, gpu_speeds: Mapping[str, float], listed: Container[in
         raise InvalidNode(node.name, detail)
     if node.gpus_total and not node.gpu_type:
         raise InvalidNode(node.name, f"has {node.gpus_total} GPUs and no gpu_type; name their type")
+    if not (math.isfinite(node.speed) and node.speed > 0):
+        raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
     speed = gpu_speeds.get(node.gpu_type or "", 1.0)
     if not (math.isfinite(speed) and speed > 0):
         raise InvalidNode(node.name, f"GPU type {node.gpu_type} has the relative speed {speed}; it must be above 0")
@@ -54,7 +56,7 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a whole number, 0 or more")
     if job.cores < 1:
         raise InvalidJob(job.id, "cores is 0; at least 1 is needed")
-    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples"):
+    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples", "attained_gpu_s", "done_fraction"):
         if not _is_time(getattr(job, name)):
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number, 0 or more")
     if not math.isfinite(job.submitted_s):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from scheduler.errors import InvalidJob
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Clock, Job
+    from scheduler.fairness.giving_back import CallBack
+    from scheduler.fairness.reservation import Reservation
+    from scheduler.model import Clock, ClusterState, Job
     from scheduler.placement.ledger import Ledger
     from scheduler.policy import Parameters
 
@@ -42,6 +44,8 @@ class Work:
     rng: Generator
     clock: Clock
     deadline_s: float  # on `clock`
+    state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
+    now_s: float  # the snapshot's time
 
     @property
     def remaining_s(self) -> float:
@@ -73,3 +77,7 @@ class Outcome:
     out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
     invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
+    blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
+    reservations: list[Reservation] = field(default_factory=list)
+    call_backs: list[CallBack] = field(default_factory=list)
+    kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others

@@ -17,6 +17,7 @@ from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
+    from scheduler.policy import Parameters
     from scheduler.work import Work
 
 
@@ -25,8 +26,7 @@ class Fifo:
     name: str = "fifo"
     meaning: str = "strictly in order of submission, nobody passes a job that does not fit"
 
-    @property
-    def priority(self) -> Priority:
+    def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES["fifo"]
 
     def place(self, work: Work) -> Outcome:

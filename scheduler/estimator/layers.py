@@ -2,18 +2,22 @@
 
     T(config) = min_i(per_gpu_throughput_i) * sum_i d_i        d_i GPUs on node i
 
-Today's one layer is *assumed*, for jobs that report nothing: per-GPU throughput = speed(type) * r^-0.1, in units of one
-GPU of relative speed 1 - not samples per second, so no age follows from it. Measured and theoretical layers go above
-it.
+1. *entity*: measured on this node, for this GPU count (one node) or node count; 2. *type*: the same on any node of the
+type; 3. *theory*: the iteration model from the profiled time modules; 4. *assumed*, for jobs that report nothing:
+per-GPU throughput = speed(type) * r^-0.1. The assumed layer knows relative speeds only, no samples: where a job has
+measured or modelled types beside assumed ones, the assumed are scaled by the known, so that both can be compared.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob
+from scheduler.estimator.iteration import throughput
+from scheduler.estimator.tables import CellKey, Knowledge, cell_key, signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +50,60 @@ class Layer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EntityLayer:
+    """Measured on this very node."""
+
+    knowledge: Knowledge
+
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        cell = self.knowledge.cells.get(cell_key(signature(job), node.id, gpus, nodes))
+        return None if cell is None else Estimate(cell.mean, "entity", in_samples=True)
+
+    def sensitivity(self, job: Job) -> float | None:
+        return None  # rho is a property of the type
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLayer:
+    """Measured on any node of the type."""
+
+    knowledge: Knowledge
+
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        cell = self.knowledge.cells.get(cell_key(signature(job), node.gpu_type or "", gpus, nodes))
+        return None if cell is None else Estimate(cell.mean, "type", in_samples=True)
+
+    def sensitivity(self, job: Job) -> float | None:
+        """The largest over the types for which both placements were measured."""
+        name, cells = signature(job), self.knowledge.cells
+        types = dict.fromkeys(key.resource for key in cells if key.signature == name and isinstance(key.resource, str))
+        pairs = ((cells.get(CellKey(name, each, gpus=1)), cells.get(CellKey(name, each, nodes=2))) for each in types)
+        return max((one.mean / two.mean for one, two in pairs if one and two), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TheoryLayer:
+    """The iteration model from profiled time modules, data times and bandwidths."""
+
+    knowledge: Knowledge
+
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        value = self._throughput(signature(job), node.gpu_type or "", gpus, nodes)
+        return None if value is None else Estimate(value, "theory", in_samples=True)
+
+    def _throughput(self, name: str, gpu_type: str, gpus: int, nodes: int) -> float | None:
+        profile = self.knowledge.profiles.get((name, gpu_type))
+        return None if profile is None else throughput(profile, self.knowledge.links.get(gpu_type), gpus, nodes)
+
+    def sensitivity(self, job: Job) -> float | None:
+        """The largest over the profiled types: the careful choice."""
+        name = signature(job)
+        types = [gpu_type for own, gpu_type in self.knowledge.profiles if own == name]
+        pairs = [(self._throughput(name, each, 1, 1), self._throughput(name, each, 2, 2)) for each in types]
+        return max((one / two for one, two in pairs if one and two), default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class AssumedLayer:
     """Per-GPU throughput = the type's relative speed * r^-0.1; sensitivity high, so placements stay aggregated."""
 
@@ -72,10 +130,50 @@ class Estimator:
     """The layers, best first. The last one must always answer."""
 
     layers: Sequence[Layer]
+    nodes: Sequence[Node] = ()  # the cluster's, to find what a job's speed is on each type
+    signatures: frozenset[str] | None = None  # those that any layer but the last knows; None = ask them all
+    _asked: dict[int, Sequence[Layer]] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[int, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
+    _scales: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
+    _rhos: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def samples_per_s(self, job: Job) -> dict[str, float]:
+        """Per-GPU throughput by type, where measured or modelled, at the size nearest to the mean requirement (eq. 9)."""
+        if job.id not in self._known:
+            mean = sum(job.requirement) / len(job.requirement)
+            size = min(job.requirement, key=lambda each: (abs(each - mean), each))
+            found: dict[str, float] = {}
+            nodes = self.nodes if len(self._layers_for(job)) > 1 else ()
+            for node in {node.gpu_type: node for node in reversed(nodes) if node.gpu_type}.values():
+                estimate = self._by_type(job, node, size) or self._by_type(job, node, 1)
+                if estimate is not None and not job.is_cpu:
+                    found[node.gpu_type or ""] = estimate.per_gpu
+            self._known[job.id] = found
+        return self._known[job.id]
+
+    def _by_type(self, job: Job, node: Node, gpus: int) -> Estimate | None:
+        answers = (each.per_gpu(job, node, gpus, 1) for each in self.layers if not isinstance(each, EntityLayer))
+        return next((each for each in answers if each is not None and each.in_samples), None)
+
+    def _layers_for(self, job: Job) -> Sequence[Layer]:
+        """The layers worth asking: a planning asks for every job, node and size, mostly of jobs never seen before."""
+        if job.id not in self._asked:
+            known = self.signatures is None or signature(job) in self.signatures
+            self._asked[job.id] = self.layers if known else self.layers[-1:]
+        return self._asked[job.id]
+
+    def _scale(self, job: Job) -> float:
+        """Samples per second of one unit of the assumed layer: the median over the types that are known."""
+        if job.id not in self._scales:
+            speeds = next((each.speeds for each in self.layers if isinstance(each, AssumedLayer)), {})
+            ratios = [value / speeds.get(name, 1.0) for name, value in self.samples_per_s(job).items() if value > 0]
+            self._scales[job.id] = median(ratios) if ratios else 1.0
+        return self._scales[job.id]
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
         """The first layer's answer. InvalidJob when it is not a positive finite number, or when no layer answers."""
-        for layer in self.layers:
+        asked = self._asked.get(job.id) or self._layers_for(job)
+        for layer in asked:
             estimate = layer.per_gpu(job, node, gpus, nodes)
             if estimate is None:
                 continue
@@ -84,7 +182,11 @@ class Estimator:
                     f"throughput on {node.name} is {estimate.per_gpu} ({estimate.source} layer); it must be above 0"
                 )
                 raise InvalidJob(job.id, detail)
-            return estimate
+            if estimate.in_samples:
+                return estimate
+            if len(asked) == 1:
+                return estimate  # nothing is known of the job, so there is nothing to scale by
+            return Estimate(estimate.per_gpu * self._scale(job), estimate.source, in_samples=False)
         raise InvalidJob(job.id, f"no throughput known on {node.name}; add the assumed layer last")
 
     def throughput(self, job: Job, nodes: Sequence[Node], gpus: int) -> Throughput:
@@ -94,5 +196,14 @@ class Estimator:
 
     def sensitivity(self, job: Job) -> float:
         """The sensitivity rho of the first layer that knows it; high when none does."""
-        known = (layer.sensitivity(job) for layer in self.layers)
-        return next((rho for rho in known if rho is not None), math.inf)
+        if job.id not in self._rhos:
+            known = (layer.sensitivity(job) for layer in self._layers_for(job))
+            self._rhos[job.id] = next((rho for rho in known if rho is not None), math.inf)
+        return self._rhos[job.id]
+
+
+def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequence[Node]) -> Estimator:
+    """All four layers, top-down."""
+    known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
+    layers = (EntityLayer(knowledge), TypeLayer(knowledge), TheoryLayer(knowledge), AssumedLayer(speeds))
+    return Estimator(layers, nodes, known)

@@ -21,23 +21,72 @@ if TYPE_CHECKING:
     from scheduler.model import Job
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When priorities are asked: the snapshot's time, the GPUs on nodes that are up, the jobs waiting or running."""
+
+    now_s: float
+    gpus: int = 1
+    jobs: int = 1
+
+
 class Priority(Protocol):
-    """A job's priority at `now_s`; larger is sooner."""
+    """A job's priority at a moment, its expected run time being `age_s`; larger is sooner."""
 
-    def __call__(self, job: Job, now_s: float, age_s: float) -> float: ...
+    def __call__(self, job: Job, moment: Moment, age_s: float) -> float: ...
 
 
-def first_in_first_out(job: Job, now_s: float, age_s: float) -> float:
+def first_in_first_out(job: Job, moment: Moment, age_s: float) -> float:
     """FIFO: seconds since submission."""
-    return now_s - job.submitted_s
+    return moment.now_s - job.submitted_s
 
 
-def latency_ratio_first(job: Job, now_s: float, age_s: float) -> float:
+def latency_ratio_first(job: Job, moment: Moment, age_s: float) -> float:
     """LRF: the latency ratio, so that who waited longest for its length goes first (Hops eq. 8)."""
     return latency_ratio(job.wait_s, age_s)
 
 
-PRIORITIES: Mapping[str, Priority] = {"fifo": first_in_first_out, "lrf": latency_ratio_first}
+def shortest_job_first(job: Job, moment: Moment, age_s: float) -> float:
+    """SJF: the expected run time, negated."""
+    return -age_s
+
+
+def shortest_remaining_first(job: Job, moment: Moment, age_s: float) -> float:
+    """SRTF: what is left of the expected run time, negated."""
+    return -_remaining_s(job, age_s)
+
+
+def least_attained_service(job: Job, moment: Moment, age_s: float) -> float:
+    """LAS: the GPU-seconds it has had so far, negated (Tiresias' 2D-LAS without its discrete queues)."""
+    return -job.attained_gpu_s
+
+
+def finish_time_fairness(job: Job, moment: Moment, age_s: float) -> float:
+    """FTF: rho = T_shared / T_ideal (Themis): from submission to its expected end, over its time on 1/N of the cluster.
+
+    T_shared counts on the rest being run at the mean requirement from now on. On its own 1/N a job uses at most its
+    largest requirement; a part of a GPU means turns on one. A CPU job's ideal is its expected run time: its cores.
+    """
+    shared_s = max(0.0, moment.now_s - job.submitted_s) + _remaining_s(job, age_s)
+    if job.is_cpu:
+        return shared_s / age_s
+    own_gpus = min(job.requirement[-1], max(1, moment.gpus) / max(1, moment.jobs))
+    work_gpu_s = age_s * sum(job.requirement) / len(job.requirement)
+    return shared_s * own_gpus / work_gpu_s
+
+
+def _remaining_s(job: Job, age_s: float) -> float:
+    return age_s * (1.0 - min(1.0, max(0.0, job.done_fraction)))
+
+
+PRIORITIES: Mapping[str, Priority] = {
+    "lrf": latency_ratio_first,
+    "fifo": first_in_first_out,
+    "sjf": shortest_job_first,
+    "srtf": shortest_remaining_first,
+    "las": least_attained_service,
+    "ftf": finish_time_fairness,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +100,12 @@ class _Entry:
         return (-self.prior, self.job.submitted_s, self.job.id)
 
 
-def order(jobs: Sequence[Job], priority: Priority, now_s: float, age: Callable[[Job], Age]) -> list[Ranked]:
+def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable[[Job], Age]) -> list[Ranked]:
     """The queue, first job first, ranks from 1."""
     ages = {job.id: age(job) for job in jobs}
-    entries = sorted((_Entry(job, priority(job, now_s, ages[job.id].age_s)) for job in jobs), key=lambda each: each.key)
+    entries = sorted(
+        (_Entry(job, priority(job, moment, ages[job.id].age_s)) for job in jobs), key=lambda each: each.key
+    )
     queue: list[Ranked] = []
     for rank, (place, entry) in enumerate(zip(entries, _within_tenants(entries), strict=True), start=1):
         own = ages[entry.job.id]

@@ -39,20 +39,22 @@ def fill(queue: Sequence[Ranked], ledger: Ledger, size: float) -> Window:
             break
         tenant, gpus = ranked.job.tenant, ranked.job.min_gpus
         before = asked.get(tenant, 0)
-        if _sated(tenant, before, ledger):
+        if is_sated(tenant, before, ledger):
             sated.add(ranked.job.id)
             continue
         asked[tenant] = before + gpus
-        counted += _usable(tenant, asked[tenant], ledger) - _usable(tenant, before, ledger)
+        counted += usable_gpus(tenant, asked[tenant], ledger) - usable_gpus(tenant, before, ledger)
         picked.append(ranked)
     return Window(tuple(picked), capacity, frozenset(sated))
 
 
-def _sated(tenant: int, asked: int, ledger: Ledger) -> bool:
+def is_sated(tenant: int, asked: int, ledger: Ledger) -> bool:
+    """Whether the tenant's picked jobs ask for its whole quota already."""
     quotas = ledger.quotas.get(tenant)
     return quotas is not None and quotas.gpu_quota is not None and asked >= quotas.gpu_quota
 
 
-def _usable(tenant: int, asked: int, ledger: Ledger) -> int:
+def usable_gpus(tenant: int, asked: int, ledger: Ledger) -> int:
+    """Of the GPUs asked, those that the tenant's quota still lets it use."""
     allowance = ledger.allowances.get(tenant)
     return asked if allowance is None or allowance.gpus is None else min(asked, max(0, allowance.gpus))

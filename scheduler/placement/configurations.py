@@ -3,23 +3,21 @@
 For each allowed GPU type, each node t of it with S_t idle GPUs and each requirement R_k:
 - aggregated {t: R_k} when R_k <= S_t (deviation: the paper's text has <, which would exclude full nodes);
 - distributed, for low-sensitivity jobs (rho <= sigma) or when R_1 exceeds the largest node of the type: nodes filled
-one
-  after another in id order from t on, each as much as possible; only those with the fewest nodes are kept.
-A job wants c cores per GPU and gets min(c*g, what is idle there); where its part of the node's cores, floor(C*g/G)
-with C idle cores and G idle GPUs ("usable" read as idle now), is smaller, a second configuration with that part is
-generated, throughput falling linearly with the missing cores. At least one core per GPU; memory is a hard need.
+  one after another in id order from t on, each as much as possible; only those with the fewest nodes are kept.
+At least one core per GPU; which core counts are offered beside the wanted one is the type's menu (see `menu`). Memory
+is a hard need. A resumed attempt only goes where its checkpoint can be read.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.cores import DISTRIBUTED_CORES
 from scheduler.model import Configuration, Share
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, usable
+from scheduler.placement.menu import CoreMenus, per_gpu, share_of_speed, spread_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job
@@ -35,14 +33,26 @@ def generate(job: Job, ledger: Ledger, estimator: Estimator, *, sigma: float = S
     return generate_on(job, idle_offers(ledger), ledger, estimator, sigma=sigma)
 
 
+def menus_of(offers: Iterable[Offer]) -> CoreMenus:
+    """The core counts that these offers give, by type."""
+    return CoreMenus((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
+
+
 def generate_on(
-    job: Job, offers: Sequence[Offer], ledger: Ledger, estimator: Estimator, *, sigma: float = SIGMA
+    job: Job,
+    offers: Sequence[Offer],
+    ledger: Ledger,
+    estimator: Estimator,
+    *,
+    sigma: float = SIGMA,
+    menus: CoreMenus | None = None,
 ) -> tuple[Configuration, ...]:
-    """As `generate`, on offers already read from the ledger: a planning reads them once for all its jobs."""
+    """As `generate`, on offers already read from the ledger, with their menus: a planning reads them once for all."""
     allowance = ledger.allowances.get(job.tenant)
     most_cores = allowance.cores if allowance is not None else None
     most_gpus = allowance.gpus if allowance is not None else None
     sizes = [size for size in job.requirement if most_gpus is None or size <= most_gpus]
+    menus = menus or menus_of(offers)
     by_type: dict[str, list[Offer]] = {}
     for offer in offers:
         if offer.gpus and usable(job, offer, Level.TRUST):
@@ -52,51 +62,47 @@ def generate_on(
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
-            found += _aggregated(job, by_type[gpu_type], size, most_cores, estimator)
+            counts = menus.of(gpu_type, size, job.cores, most_cores)
+            found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
                 found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)
     return tuple(found)
 
 
 def _aggregated(
-    job: Job, offers: Sequence[Offer], size: int, most_cores: int | None, estimator: Estimator
+    job: Job, offers: Sequence[Offer], size: int, counts: Sequence[int], estimator: Estimator
 ) -> Iterator[Configuration]:
     for offer in offers:
         if aggregated_gpus(job, offer) < size:
             continue
-        per_gpu = estimator.per_gpu(job, offer.node, size, 1)
-        for cores in _core_counts(job.cores, size, offer, most_cores):
-            speed = per_gpu.per_gpu * size * min(1.0, cores / (job.cores * size))
-            yield Configuration(job.id, (Share(offer.node.id, size, cores, job.memory_mib),), speed, per_gpu.source)
-
-
-def _core_counts(per_gpu: int, gpus: int, offer: Offer, most: int | None) -> tuple[int, ...]:
-    """The wanted cores as far as they are idle and within `most`; then the smaller part that leaves others theirs."""
-    wanted = min(per_gpu * gpus, offer.cores, offer.cores if most is None else most)
-    if wanted < gpus:
-        return ()
-    part = max(gpus, offer.cores * gpus // offer.gpus)
-    return (wanted, part) if part < wanted else (wanted,)
+        speed, source = per_gpu(estimator, job, offer.node, size, 1)
+        for cores in counts:
+            if cores <= offer.cores:
+                throughput = speed * size * share_of_speed(cores, job.cores, size)
+                yield Configuration(job.id, (Share(offer.node.id, size, cores, job.memory_mib),), throughput, source)
 
 
 def _distributed(
     job: Job, offers: Sequence[Offer], size: int, most_cores: int | None, estimator: Estimator
 ) -> list[Configuration]:
-    fills = [fill for t in range(len(offers)) if (fill := _filled_from(job, offers[t:], size))]
-    fewest = min((len(fill) for fill in fills), default=0)
-    distinct = {tuple(offer.node.id for offer, _ in fill): fill for fill in fills if len(fill) == fewest}
+    """Every part gets the same whole number of cores a GPU: the job waits for its slowest part."""
     found: list[Configuration] = []
-    for fill in distinct.values():
-        found += _spread(job, fill, size, most_cores, estimator)
+    for rate in spread_rates(job.cores):
+        if most_cores is not None and rate * size > most_cores:
+            continue
+        fills = [fill for t in range(len(offers)) if (fill := _filled_from(job, offers[t:], size, rate))]
+        fewest = min((len(fill) for fill in fills), default=0)
+        distinct = {tuple(offer.node.id for offer, _ in fill): fill for fill in fills if len(fill) == fewest}
+        found += [_spread(job, fill, size, rate, estimator) for fill in distinct.values()]
     return found
 
 
-def _filled_from(job: Job, offers: Sequence[Offer], size: int) -> list[tuple[Offer, int]]:
+def _filled_from(job: Job, offers: Sequence[Offer], size: int, rate: int) -> list[tuple[Offer, int]]:
     """Nodes filled in order until `size` GPUs are reached over two or more of them; [] when they are not."""
     fill: list[tuple[Offer, int]] = []
     missing = size
     for offer in offers:
-        gpus = min(missing, distributed_gpus(job, offer, size))
+        gpus = min(missing, distributed_gpus(job, offer, size), offer.cores // rate)
         if gpus:
             fill.append((offer, gpus))
             missing -= gpus
@@ -105,19 +111,8 @@ def _filled_from(job: Job, offers: Sequence[Offer], size: int) -> list[tuple[Off
     return []
 
 
-def _spread(
-    job: Job, fill: Sequence[tuple[Offer, int]], size: int, most_cores: int | None, estimator: Estimator
-) -> Iterator[Configuration]:
-    per_gpu = min(job.cores, DISTRIBUTED_CORES)
-    speed = estimator.throughput(job, [offer.node for offer, _ in fill], size)
-    options = [_core_counts(per_gpu, gpus, offer, None) for offer, gpus in fill]
-    for cores in dict.fromkeys((tuple(each[0] for each in options), tuple(each[-1] for each in options))):
-        if most_cores is not None and sum(cores) > most_cores:
-            continue
-        # The whole job waits for its slowest part, so the part shortest of cores sets the pace.
-        pace = min(1.0, *(have / (per_gpu * gpus) for have, (_, gpus) in zip(cores, fill, strict=True)))
-        shares = tuple(
-            Share(offer.node.id, gpus, have, -(-job.memory_mib * gpus // size))
-            for have, (offer, gpus) in zip(cores, fill, strict=True)
-        )
-        yield Configuration(job.id, shares, speed.value * pace, speed.source)
+def _spread(job: Job, fill: Sequence[tuple[Offer, int]], size: int, rate: int, estimator: Estimator) -> Configuration:
+    speed, source = min(per_gpu(estimator, job, offer.node, size, len(fill)) for offer, _ in fill)
+    shares = tuple(Share(offer.node.id, gpus, rate * gpus, -(-job.memory_mib * gpus // size)) for offer, gpus in fill)
+    throughput = speed * size * share_of_speed(rate, spread_rates(job.cores)[0], 1)
+    return Configuration(job.id, shares, throughput, source)

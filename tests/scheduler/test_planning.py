@@ -298,7 +298,14 @@ def quotas(draw):
 
 
 @settings(max_examples=40, deadline=None)
-@given(clusters(), queues(), quotas(), st.sampled_from([("fifo", "ilp"), ("hops", "ilp"), ("hops", "greedy")]))
+@given(
+    clusters(),
+    queues(),
+    quotas(),
+    st.sampled_from(
+        [("fifo", "ilp"), ("hops", "ilp"), ("hops", "greedy"), ("drf", "ilp"), ("coda", "ilp"), ("berth", "ilp")]
+    ),
+)
 def test_every_plan_is_feasible_and_every_job_has_its_reason(nodes, jobs, tenants, policy):
     made = make_plan(
         nodes, jobs, tenants=tenants, policy=policy[0], placement=policy[1], gpu_speeds={"a": 2.0, "b": 1.0}

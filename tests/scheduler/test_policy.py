@@ -21,7 +21,7 @@ def test_every_knob_says_what_it_means_and_its_default_is_valid():
 
 
 def test_the_registry_holds_what_exists():
-    assert set(POLICIES) == {"fifo", "hops"}
+    assert set(POLICIES) == {"fifo", "drf", "coda", "hops", "berth"}
     assert all(name == policy.name and policy.meaning for name, policy in POLICIES.items())
 
 
@@ -35,7 +35,7 @@ def test_values_are_taken_as_their_type():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("policy", "berth", "parameter policy: 'berth' is not one of fifo, hops"),
+        ("policy", "lottery", "parameter policy: 'lottery' is not one of fifo, drf, coda, hops, berth"),
         ("lambda", 4.1, "parameter lambda: 4.1 is outside 0 to 4"),
         ("lambda", float("nan"), "nan is not a finite number"),
         ("lambda", True, "True is not a finite number"),
@@ -43,7 +43,7 @@ def test_values_are_taken_as_their_type():
         ("tick_s", 0, "0 is outside 1 to 3600 s"),
         ("tick_s", None, "None is not a finite number"),
         ("large_model_parameters", 1.5, "1.5 is not a whole number"),
-        ("sigma", 1.4, "parameter sigma: no such parameter; there are policy, placement, lambda"),
+        ("sigma", 1.4, "parameter sigma: no such parameter; there are policy, priority, placement, lambda"),
     ],
 )
 def test_bad_values_name_the_parameter(name, value, words):

@@ -1,12 +1,14 @@
 """The queue's order (algorithms.md section 3; a tenant's own priority, section 1)."""
 
+import pytest
+
 from scheduler.fairness.lrf import Age
-from scheduler.fairness.priorities import PRIORITIES, order
-from tests.scheduler.builders import job
+from scheduler.fairness.priorities import PRIORITIES, Moment, order
+from tests.scheduler.builders import job, make_plan, node, where
 
 
-def ids(jobs, kind="lrf", now_s=1000.0):
-    queue = order(jobs, PRIORITIES[kind], now_s, lambda each: Age(each.age_s, "test"))
+def ids(jobs, kind="lrf", now_s=1000.0, **more):
+    queue = order(jobs, PRIORITIES[kind], Moment(now_s, **more), lambda each: Age(each.age_s, "test"))
     assert [ranked.rank for ranked in queue] == list(range(1, len(queue) + 1))
     return [ranked.job.id for ranked in queue]
 
@@ -38,6 +40,38 @@ def test_a_tenants_priority_orders_its_own_jobs_and_moves_nobody_else():
 
 def test_the_weight_belongs_to_the_place_the_latency_ratio_to_the_job():
     queue = order(
-        [job(1, 1, wait_s=600), job(2, 1, wait_s=60, priority=1)], PRIORITIES["lrf"], 0.0, lambda _: Age(600.0, "test")
+        [job(1, 1, wait_s=600), job(2, 1, wait_s=60, priority=1)],
+        PRIORITIES["lrf"],
+        Moment(0.0),
+        lambda _: Age(600.0, "test"),
     )
     assert [(each.job.id, each.prior, each.latency_ratio) for each in queue] == [(2, 1.0, 0.1), (1, 0.1, 1.0)]
+
+
+def test_sjf_looks_at_the_length_and_srtf_at_what_is_left_of_it():
+    jobs = [job(1, 1, age_s=1000, done_fraction=0.9), job(2, 1, age_s=300), job(3, 1, age_s=500, done_fraction=0.3)]
+    assert ids(jobs, "sjf") == [2, 3, 1]
+    assert ids(jobs, "srtf") == [1, 2, 3]
+
+
+def test_las_puts_the_least_served_first():
+    jobs = [job(1, 8, attained_gpu_s=100.0), job(2, 1, attained_gpu_s=90.0), job(3, 1)]
+    assert ids(jobs, "las") == [3, 2, 1]
+
+
+def test_finish_time_fairness_is_shared_time_over_the_time_on_an_equal_part():
+    """Submitted 400 s ago, 600 s of work on 2 GPUs left: T_shared 1000. On 8/8 = 1 GPU it takes 1200 s, on 2 600 s."""
+    rho = PRIORITIES["ftf"]
+    asked = job(1, 2, submitted_s=600.0, age_s=600.0)
+    assert rho(asked, Moment(1000.0, gpus=8, jobs=8), 600.0) == pytest.approx(1000 / 1200)
+    assert rho(asked, Moment(1000.0, gpus=64, jobs=2), 600.0) == pytest.approx(1000 / 600)
+    assert rho(job(2, submitted_s=600.0), Moment(1000.0, gpus=0, jobs=0), 600.0) == pytest.approx(1000 / 600)
+    late, early = job(3, 1, submitted_s=0.0, age_s=100), job(4, 1, submitted_s=0.0, age_s=5000)
+    assert ids([early, late], "ftf") == [3, 4]
+
+
+def test_the_priority_is_a_knob_of_hops():
+    jobs = [job(1, 2, wait_s=900, age_s=9000), job(2, 2, wait_s=90, age_s=90)]
+    nodes = [node(1, 2)]
+    assert list(where(make_plan(nodes, jobs))) == [2]
+    assert list(where(make_plan(nodes, jobs, priority="fifo"))) == [1]

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import latency
+from portal.bench import latency, planning
 
 
 class Command(BaseCommand):
-    help = "Measure. Names: latency (submit to running on an idle virtual GPU)."
+    help = "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         names = parser.add_subparsers(dest="name", required=True)
@@ -18,8 +18,30 @@ class Command(BaseCommand):
         one.add_argument("--url", help="measure this Berth instead of starting one; needs --token")
         one.add_argument("--token", help="an API token with the scopes jobs:read and jobs:write")
         one.add_argument("--json", action="store_true", help="print one JSON object")
+        two = names.add_parser("planning", help="placing one window of a seeded queue on a seeded cluster")
+        two.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
+        two.add_argument("--jobs", type=int, default=500, help="queued jobs (default 500)")
+        two.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        two.add_argument("--formulation", choices=(*planning.FORMULATIONS, planning.BOTH), default=planning.BOTH)
+        two.add_argument("--workload", choices=planning.WORKLOADS, default="gpu-only")
+        two.add_argument("--gap", type=float, help="allowed gap of aggregated (default: by size and workload)")
+        two.add_argument("--located-gap", type=float, default=planning.LOCATED_GAP, help="of located (default 0.01)")
+        two.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
+        two.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        run = {"latency": self.latency, "planning": self.planning}[options["name"]]
+        self.stdout.write(run(options))
+
+    def planning(self, options: dict[str, Any]) -> str:
+        names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
+        try:
+            figures = planning.planning_measure(**{name: options[name] for name in names})
+        except (planning.PlanningBenchError, ValueError) as error:
+            raise CommandError(str(error)) from error
+        return planning.planning_report(figures, as_json=options["json"])
+
+    def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:
             raise CommandError("--submissions must be at least 1.")
         if bool(options["url"]) != bool(options["token"]):
@@ -32,7 +54,7 @@ class Command(BaseCommand):
                     figures = self.measure(url, token, options["submissions"])
         except latency.BenchError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(latency.report(figures, as_json=options["json"]))
+        return latency.report(figures, as_json=options["json"])
 
     def measure(self, url: str, token: str, submissions: int) -> dict[str, Any]:
         return latency.latency_measure(url=url, token=token, submissions=submissions)

@@ -1,0 +1,162 @@
+"""How long the placement of one window takes, and how good it is: both formulations on a seeded cluster and queue.
+
+One planning, one thread, in this process: the queue is ordered and its window filled first (not timed), then
+configurations are made, solved and handed out, which is what `total_s` counts. `user_cpu_s` beside it is the
+processor time of the same, which a loaded machine does not stretch.
+
+G divides by the smallest throughput of a job's configurations, and *located* generates fewer that are spread, so the
+two objectives differ in unit. `objective_common` values both plans alike: by the aggregated formulation's options.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scheduler.fairness import window
+from scheduler.fairness.lrf import age_of
+from scheduler.fairness.priorities import PRIORITIES, order
+from scheduler.model import ClusterState, RunHistory
+from scheduler.placement import located
+from scheduler.placement.classes import Classes
+from scheduler.placement.joint import FORMULATIONS, place_jointly
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.options import options_of
+from scheduler.policy import Parameters
+from scheduler.work import Outcome, Work
+from scheduler.workloads.queues import WORKLOADS, instance_draw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.work import Ranked
+    from scheduler.workloads.queues import Instance
+
+LOCATED_GAP = 0.01
+CORES_GAP, CORES_GAP_UP_TO_GPUS = 0.02, 1000
+BOTH = "both"
+
+
+class PlanningBenchError(Exception):
+    """The benchmark cannot run as asked; the sentence says why."""
+
+
+def planning_measure(
+    *,
+    gpus: int,
+    jobs: int,
+    seed: int,
+    formulation: str = BOTH,
+    workload: str = "gpu-only",
+    gap: float | None = None,
+    located_gap: float = LOCATED_GAP,
+    limit_s: float = 60.0,
+) -> dict[str, Any]:
+    """The figures of one instance, per formulation asked; `speedup` = located's total over aggregated's."""
+    if gpus < 1 or jobs < 1:
+        raise PlanningBenchError("--gpus and --jobs must be at least 1.")
+    if not limit_s > 0:
+        raise PlanningBenchError("--limit-s must be above 0.")
+    instance = instance_draw(gpus=gpus, jobs=jobs, seed=seed, workload=workload)
+    figures: dict[str, Any] = {"gpus": gpus, "jobs": jobs, "seed": seed, "workload": workload}
+    _place(instance_draw(gpus=8, jobs=4, seed=1, workload=workload), "aggregated", 0.0, 5.0, seed)  # loads the solver
+    gaps = {"located": located_gap, "aggregated": gap if gap is not None else _gap(gpus, workload)}
+    for name in FORMULATIONS if formulation == BOTH else (formulation,):
+        figures[name] = {"gpus": gpus, "jobs": jobs, **_place(instance, name, gaps[name], limit_s, seed)}
+    if formulation == BOTH:
+        figures["speedup"] = figures["located"]["total_s"] / max(figures["aggregated"]["total_s"], 1e-9)
+    return figures
+
+
+def _gap(gpus: int, workload: str) -> float:
+    if workload == "cores":
+        return CORES_GAP if gpus <= CORES_GAP_UP_TO_GPUS else Parameters().gap_for(gpus)
+    return Parameters().gap_for(gpus)
+
+
+def _place(instance: Instance, formulation: str, gap: float, limit_s: float, seed: int) -> dict[str, Any]:
+    # The placement's own share of a planning is 4/5; the limit given here is the placement's.
+    parameters = Parameters.from_mapping({"gap": gap, "time_limit_s": limit_s / 0.8})
+    ledger = Ledger(instance.nodes, (), ())
+    queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
+    picked = window.fill(queue, ledger, 1.0).picked
+    outcome = Outcome(weights=located.weights(picked, parameters.lambda_))
+    began_cpu_s, began_s = _user_cpu_s(), time.monotonic()
+    deadline_s = began_s + parameters.limit_s
+    rng = np.random.default_rng(seed)
+    state = ClusterState(instance.nodes, instance.jobs)
+    work = Work(queue, ledger, instance.estimator, parameters, rng, time.monotonic, deadline_s, state, 0.0)
+    place_jointly(picked, work, outcome, formulation=formulation)
+    total_s, cpu_s = time.monotonic() - began_s, _user_cpu_s() - began_cpu_s
+    solver, least = outcome.solver, _least(instance, picked, outcome)
+    common = math.fsum(
+        outcome.weights[job] * chosen.configuration.throughput / least[job] for job, chosen in outcome.chosen.items()
+    )
+    return {
+        "window_jobs": len(picked),
+        "placed_jobs": len(outcome.chosen),
+        "candidates": solver.candidates,
+        "variables": solver.variables,
+        "constraints": solver.constraints,
+        "build_s": round(solver.build_s, 4),
+        "solve_s": round(solver.solve_s, 4),
+        "total_s": round(total_s, 4),
+        "user_cpu_s": round(cpu_s, 4),
+        "objective": solver.objective,
+        "objective_common": common,
+        "bound": solver.bound,
+        "gap": solver.gap,
+        "gap_allowed": gap,
+        "status": solver.status,
+        "incumbent": solver.incumbent,
+    }
+
+
+def _least(instance: Instance, picked: Sequence[Ranked], outcome: Outcome) -> dict[int, float]:
+    """The smallest throughput among each job's options on the cluster as it was."""
+    ledger = Ledger(instance.nodes, (), ())
+    classes = Classes(ledger, (ranked.job for ranked in picked))
+    options = options_of(picked, outcome.weights, classes, ledger, instance.estimator)
+    return {
+        ranked.job.id: min(option.throughput for option in group.options)
+        for group in options.groups
+        for ranked in group.members
+    }
+
+
+def _user_cpu_s() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
+def planning_report(figures: dict[str, Any], *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps(figures)
+    rows = [f"{figures['gpus']} GPUs, {figures['jobs']} jobs, {figures['workload']}, seed {figures['seed']}"]
+    for name in FORMULATIONS:
+        if name not in figures:
+            continue
+        own = figures[name]
+        gap = "not proven" if own["gap"] is None else f"{own['gap']:.5f}"
+        rows.append(
+            f"{name:11} {own['total_s']:.2f} s ({own['user_cpu_s']:.2f} s of processor) for {own['window_jobs']} jobs, "
+            f"{own['variables']} variables, objective {own['objective_common']:.4f}, gap {gap}, {own['status']}"
+        )
+    if "speedup" in figures:
+        rows.append(f"speedup {figures['speedup']:.1f}")
+    return "\n".join(rows)
+
+
+__all__ = [
+    "BOTH",
+    "FORMULATIONS",
+    "LOCATED_GAP",
+    "WORKLOADS",
+    "PlanningBenchError",
+    "planning_measure",
+    "planning_report",
+]

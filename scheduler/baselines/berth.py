@@ -1,0 +1,42 @@
+"""Berth: CODA's arrays and shares joined with Hops' queue, window and solve (algorithms.md section 4).
+
+DRF decides whose turn it is, the priority (latency ratio) which job of theirs, the ILP where and how large. With one
+tenant and one array this is exactly Hops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler import multiarray
+from scheduler.fairness.priorities import PRIORITIES
+
+if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
+    from scheduler.policy import Parameters
+    from scheduler.work import Outcome, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    name: str = "berth"
+    meaning: str = "tenants by their share in each array, each one's jobs by latency ratio, a joint ILP for the rest"
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES[parameters.priority]
+
+    def place(self, work: Work) -> Outcome:
+        knobs = work.parameters
+        mode = multiarray.Mode(
+            arrays=knobs.arrays == "on",
+            fair=knobs.fair_shares == "on",
+            borrow=knobs.borrowing == "on",
+            joint=knobs.placement == "ilp",
+            rigid=False,
+            reserve_lr=knobs.reserve_lr,
+        )
+        return multiarray.place(work, mode)
+
+
+POLICY = Berth()

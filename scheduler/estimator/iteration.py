@@ -1,0 +1,150 @@
+"""The theory layer's iteration model (Hops 3.5, eq. 1, 2, 4, 5; algorithms.md section 2). All times in seconds.
+
+    T_iter = max(T_d, max(T_b + 0.2*T_c, T_c) + T_u) + T_f + T_w      pattern 1: data loading overlaps the backward pass
+    T_iter = T_d + max(T_b + 0.2*T_c, T_c) + T_u + T_f + T_w          pattern 2: it does not
+    T_iter = T_d + T_f                                                a job that only infers
+    T_c    = params / B_link * (N-1)/N on one node, params / B_net over several; B in parameters per second
+    throughput = batch_size / (p_hit * E(T_iter | hit) + p_miss * E(T_iter | miss))   per GPU
+
+Given hit or miss T_d is normal, so E max(T_d, c) has a closed form; it is used instead of max(E T_d, c).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.mixture import Loading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+EXPOSED = 0.2
+"""The part of the communication that does not overlap with the backward pass."""
+
+RECOGNITION_MARGIN = 1.5
+"""How many times worse the other pattern must explain the iterations before one is recognised."""
+
+
+class Pattern(IntEnum):
+    """How a training loop overlaps its data loading; INFERENCE has no backward pass."""
+
+    OVERLAPPED = 1
+    SEQUENTIAL = 2
+    INFERENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Bandwidths of a GPU type in parameters per second, measured once per cluster."""
+
+    within_node: float
+    between_nodes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A job's time modules on one GPU type, from profiling on one GPU, and its data times as they accumulate."""
+
+    forward_s: float
+    backward_s: float = 0.0
+    update_s: float = 0.0
+    batch_size: int = 1  # per GPU
+    parameters: float = 0.0
+    pattern: Pattern = Pattern.OVERLAPPED
+    loading: Loading = Loading()  # noqa: RUF009 - frozen, so sharing the default is safe
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One instrumented iteration: its modules and how long it took in all."""
+
+    data_s: float
+    forward_s: float
+    backward_s: float
+    update_s: float
+    total_s: float
+    wait_s: float = 0.0
+    communication_s: float = 0.0
+
+
+def communication_s(parameters: float, link: Link, gpus: int, nodes: int) -> float:
+    """T_c, eq. 2."""
+    if nodes > 1:
+        return parameters / link.between_nodes
+    return parameters / link.within_node * (gpus - 1) / gpus
+
+
+def gradient_s(profile: Profile, communication: float) -> float:
+    """max(T_b + 0.2*T_c, T_c) + T_u: what data loading may overlap with."""
+    return max(profile.backward_s + EXPOSED * communication, communication) + profile.update_s
+
+
+def expected_maximum(mean: float, sigma: float, floor: float) -> float:
+    """E max(X, floor) for X ~ N(mean, sigma)."""
+    if sigma <= 0:
+        return max(mean, floor)
+    z = (mean - floor) / sigma
+    above = 0.5 * math.erfc(-z / math.sqrt(2))
+    density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    return mean * above + floor * (1 - above) + sigma * density
+
+
+def iteration_s(profile: Profile, link: Link | None, gpus: int, nodes: int) -> float | None:
+    """E(T_iter), eq. 4; None when no data time is known, or communication is needed and no bandwidth is."""
+    if not profile.loading.parts or (gpus > 1 and link is None and profile.pattern is not Pattern.INFERENCE):
+        return None
+    communication = 0.0
+    if link is not None and gpus > 1 and profile.pattern is not Pattern.INFERENCE:
+        communication = communication_s(profile.parameters, link, gpus, nodes)
+    gradient = gradient_s(profile, communication)
+    expected = 0.0
+    for probability, part in zip(profile.loading.probabilities, profile.loading.parts, strict=True):
+        if profile.pattern is Pattern.INFERENCE:
+            once = part.data_s
+        else:
+            wait = part.wait_s if gpus > 1 else 0.0
+            overlapped = expected_maximum(part.data_s, part.data_sigma_s, gradient)
+            once = wait + (overlapped if profile.pattern is Pattern.OVERLAPPED else part.data_s + gradient)
+        expected += probability * (once + profile.forward_s)
+    return expected
+
+
+def throughput(profile: Profile, link: Link | None, gpus: int, nodes: int) -> float | None:
+    """Samples per second per GPU, eq. 5; None as for `iteration_s`."""
+    expected = iteration_s(profile, link, gpus, nodes)
+    return None if not expected else profile.batch_size / expected
+
+
+def recognise(iterations: Sequence[Iteration]) -> Pattern | None:
+    """Which pattern explains the recorded totals (least squares); None when neither does clearly better.
+
+    They differ by what data loading hides behind the backward pass, so a loop with next to no data time tells nothing,
+    and either pattern then serves. No backward and no update time at all: it only infers.
+    """
+    if not iterations:
+        return None
+    if not any(each.backward_s or each.update_s for each in iterations):
+        return Pattern.INFERENCE
+    errors = {Pattern.OVERLAPPED: 0.0, Pattern.SEQUENTIAL: 0.0}
+    for each in iterations:
+        gradient = max(each.backward_s + EXPOSED * each.communication_s, each.communication_s) + each.update_s
+        rest = each.forward_s + each.wait_s
+        errors[Pattern.OVERLAPPED] += (max(each.data_s, gradient) + rest - each.total_s) ** 2
+        errors[Pattern.SEQUENTIAL] += (each.data_s + gradient + rest - each.total_s) ** 2
+    best, other = sorted(errors, key=lambda pattern: errors[pattern])
+    return best if errors[other] > RECOGNITION_MARGIN**2 * errors[best] else None
+
+
+def bandwidth(measured: Iterable[tuple[float, float, int]], *, nodes: int = 1) -> float:
+    """B from (parameters, seconds, GPUs) of all-reduces, in parameters per second: least squares through the origin.
+
+    On one node a ring moves (N-1)/N of the parameters. ValueError without a measurement that took time.
+    """
+    points = [(p * (n - 1) / n if nodes == 1 else p, seconds) for p, seconds, n in measured]
+    slope_up = math.fsum(x * seconds for x, seconds in points)
+    if slope_up <= 0:
+        raise ValueError("no all-reduce with parameters, more than one GPU and a time above 0 was measured")
+    return math.fsum(x * x for x, _ in points) / slope_up

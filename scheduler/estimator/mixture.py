@@ -1,0 +1,190 @@
+"""Data times as a mixture of two normals, cache hit and miss, fitted on line (Hops 3.5, eq. 3; algorithms.md section 2).
+
+    T_d ~ p_hit * N(mu_hit, sigma_hit) + p_miss * N(mu_miss, sigma_miss);   T_w has a normal of its own for each of the two
+
+The first fit is EM on what there is, started at the best split in two; from then on each batch is one step of on-line EM,
+weighted by its part of all observations. One component when BIC, on the latest observations, says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+KEPT = 512
+"""Latest observations kept for the first fit and for BIC."""
+
+FIRST_FIT_FROM = 12
+EM_STEPS = 60
+RELATIVE_SIGMA_FLOOR = 1e-3
+SINGLE_PARAMETERS, MIXED_PARAMETERS = 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares."""
+
+    weight: float
+    data: float
+    data2: float
+    wait: float
+    wait2: float
+
+    @property
+    def data_s(self) -> float:
+        return self.data / self.weight
+
+    @property
+    def data_sigma_s(self) -> float:
+        spread = max(0.0, self.data2 / self.weight - self.data_s**2)
+        return max(math.sqrt(spread), RELATIVE_SIGMA_FLOOR * abs(self.data_s), 1e-12)
+
+    @property
+    def wait_s(self) -> float:
+        return self.wait / self.weight
+
+    @property
+    def wait_sigma_s(self) -> float:
+        return math.sqrt(max(0.0, self.wait2 / self.weight - self.wait_s**2))
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What is known of a job's data and wait times on a resource. `parts`: one, or hit and miss in this order."""
+
+    count: int = 0
+    parts: tuple[Part, ...] = ()
+    recent: tuple[tuple[float, float], ...] = ()  # (data, wait) in seconds, oldest first
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        total = sum(part.weight for part in self.parts)
+        return tuple(part.weight / total for part in self.parts)
+
+    @property
+    def is_stable(self) -> bool:
+        return len(self.parts) < 2
+
+
+def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float] | None = None) -> Loading:
+    """The loading after more iterations. `wait_s` beside each data time; None = one process, nothing to wait for.
+
+    ValueError when a time is negative or not finite, or the two differ in length.
+    """
+    waits = [0.0] * len(data_s) if wait_s is None else list(wait_s)
+    if len(waits) != len(data_s):
+        raise ValueError(f"{len(data_s)} data times beside {len(waits)} wait times; give one for each iteration")
+    if any(not math.isfinite(time) or time < 0 for time in (*data_s, *waits)):
+        raise ValueError("data and wait times must be finite and 0 or more")
+    if not len(data_s):  # it may be an array
+        return loading
+    count = loading.count + len(data_s)
+    recent = (*loading.recent, *zip(map(float, data_s), map(float, waits), strict=True))[-KEPT:]
+    if loading.is_stable:
+        single = _single(loading, np.array(data_s), np.array(waits))
+        return _split_if_better(Loading(count, (single,), recent))
+    stepped = replace(_step(loading, np.array(data_s), np.array(waits)), count=count, recent=recent)
+    return stepped if _prefers_two(stepped) else Loading(count, (_whole(stepped.parts),), recent)
+
+
+def _single(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
+    new = _part(np.ones(len(data)), data, wait)
+    return new if not loading.parts else _whole((loading.parts[0], new))
+
+
+def _whole(parts: Sequence[Part]) -> Part:
+    names = ("weight", "data", "data2", "wait", "wait2")
+    return Part(*(sum(getattr(part, name) for part in parts) for name in names))
+
+
+def _part(shares: NDArray[np.float64], data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
+    sums = (shares, shares * data, shares * data**2, shares * wait, shares * wait**2)
+    return Part(*(float(each.sum()) for each in sums))
+
+
+def _step(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Loading:
+    """One step of on-line EM: the batch's responsibilities under the present fit join the statistics."""
+    shares = _responsibilities(data, loading.parts)
+    parts = [_whole((part, _part(share, data, wait))) for part, share in zip(loading.parts, shares, strict=True)]
+    return replace(loading, parts=_ordered(parts))
+
+
+def _ordered(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=lambda part: part.data_s))
+
+
+def _log_densities(data: NDArray[np.float64], parts: Sequence[Part]) -> NDArray[np.float64]:
+    """log(p_k * N(x; mu_k, sigma_k)), shape (components, observations)."""
+    total = sum(part.weight for part in parts)
+    rows = [
+        math.log(max(part.weight / total, 1e-300))
+        - math.log(part.data_sigma_s * math.sqrt(2 * math.pi))
+        - 0.5 * ((data - part.data_s) / part.data_sigma_s) ** 2
+        for part in parts
+    ]
+    return np.array(rows)
+
+
+def _responsibilities(data: NDArray[np.float64], parts: Sequence[Part]) -> NDArray[np.float64]:
+    logs = _log_densities(data, parts)
+    shares: NDArray[np.float64] = np.exp(logs - logs.max(axis=0))
+    shares /= shares.sum(axis=0)
+    return shares
+
+
+def _bic(data: NDArray[np.float64], parts: Sequence[Part]) -> float:
+    logs = _log_densities(data, parts)
+    top = logs.max(axis=0)
+    likelihood = float((top + np.log(np.exp(logs - top).sum(axis=0))).sum())
+    free = SINGLE_PARAMETERS if len(parts) == 1 else MIXED_PARAMETERS
+    return free * math.log(len(data)) - 2 * likelihood
+
+
+def _prefers_two(loading: Loading) -> bool:
+    data, wait = np.array(loading.recent).T
+    if min(part.weight for part in loading.parts) < 1.0:
+        return False
+    return _bic(data, loading.parts) < _bic(data, (_part(np.ones(len(data)), data, wait),))
+
+
+def _split_if_better(loading: Loading) -> Loading:
+    """The loading with two components, where EM on the latest observations finds two that BIC prefers."""
+    data, wait = np.array(loading.recent).T
+    parts = _first_split(data, wait) if len(data) >= FIRST_FIT_FROM else None
+    if parts is None:
+        return loading
+    for _ in range(EM_STEPS):
+        before = parts
+        parts = [_part(share, data, wait) for share in _responsibilities(data, parts)]
+        if min(part.weight for part in parts) < 1.0:
+            return loading
+        if all(abs(new.data - old.data) <= 1e-6 * old.data for new, old in zip(parts, before, strict=True)):
+            break
+    mixed = replace(loading, parts=_ordered(parts))
+    return mixed if _prefers_two(mixed) else loading
+
+
+def _first_split(data: NDArray[np.float64], wait: NDArray[np.float64]) -> list[Part] | None:
+    """Two parts at the threshold with the smallest sum of squares within; None when all times are the same."""
+    ordered = np.sort(data)
+    sums, squares, n = np.cumsum(ordered), np.cumsum(ordered**2), len(ordered)
+    cuts = [k for k, (low, high) in enumerate(pairwise(ordered), start=1) if high > low]
+    if not cuts:
+        return None
+
+    def within(k: int) -> float:
+        low = squares[k - 1] - sums[k - 1] ** 2 / k
+        high = squares[-1] - squares[k - 1] - (sums[-1] - sums[k - 1]) ** 2 / (n - k)
+        return float(low + high)
+
+    limit = ordered[min(cuts, key=within)]
+    return [_part((side).astype(np.float64), data, wait) for side in (data < limit, data >= limit)]

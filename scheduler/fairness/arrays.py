@@ -1,0 +1,144 @@
+"""CODA's arrays (CODA V-C; algorithms.md section 4): the cluster divided by what its history of jobs needed.
+
+`gpu-large` (R_1 >= 4) and `gpu-small` (0 < R_1 < 4) own disjoint sets of whole GPU nodes, with *reserved* cores there:
+the 95th percentile of tuned cores per GPU times the node's GPUs. `cpu` (R = {0}) owns all other cores, on every node.
+`gpu-large` gets nodes for the most GPUs that large jobs held plus queued at one time, at most 80 % of the nodes with
+4 GPUs or more. With no history: 3 cores per GPU, half of those nodes.
+Where the specification is silent: the nodes go to `gpu-large` largest first, taking turns between GPU types, so that
+neither array is without a type; nodes that are down count, so that an outage does not move the border.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler.model import ArrayHistory, Node
+
+LARGE_FROM_GPUS = 4
+LARGE_SHARE_MOST = 0.8
+DEFAULT_LARGE_SHARE = 0.5
+DEFAULT_RESERVED_PER_GPU = 3.0
+TUNED_PERCENTILE = 95
+
+
+class Array(StrEnum):
+    """The three arrays. A cluster that is not divided has all its GPU jobs and nodes in `gpu-small`."""
+
+    CPU = "cpu"
+    GPU_SMALL = "gpu-small"
+    GPU_LARGE = "gpu-large"
+
+
+def array_of(requirement: Sequence[int]) -> Array:
+    """The array that a job with this requirement set belongs to."""
+    if requirement[0] == 0:
+        return Array.CPU
+    return Array.GPU_LARGE if requirement[0] >= LARGE_FROM_GPUS else Array.GPU_SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Which nodes are gpu-large's, and the cores reserved per node. `divided` false: one GPU array, nothing reserved."""
+
+    large: frozenset[int]
+    reserved_cores: Mapping[int, int]
+    divided: bool = True
+
+    def array_of_job(self, requirement: Sequence[int]) -> Array:
+        own = array_of(requirement)
+        return own if self.divided or own is Array.CPU else Array.GPU_SMALL
+
+    def array_of_node(self, node: int) -> Array:
+        """The GPU array that owns the node's GPUs."""
+        return Array.GPU_LARGE if node in self.large else Array.GPU_SMALL
+
+    def reserved(self, node: int) -> int:
+        return self.reserved_cores.get(node, 0)
+
+
+UNDIVIDED = Division(frozenset(), {}, divided=False)
+"""One array for all GPU jobs, every core open to all: what Hops assumes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A large job of the history: when it joined the queue, when it ended (None = not yet), GPUs held or asked."""
+
+    queued_s: float
+    ended_s: float | None
+    gpus: int
+
+
+def peak_gpus(jobs: Iterable[PastJob]) -> int | None:
+    """The highest number of GPUs that the jobs held plus queued at one time; None when there were none."""
+    # At one instant ends come before arrivals: a job that follows another does not double its demand.
+    events = sorted(
+        event
+        for job in jobs
+        for event in ((job.queued_s, job.gpus), (math.inf if job.ended_s is None else job.ended_s, -job.gpus))
+    )
+    peak = demand = 0
+    for _, change in events:
+        demand += change
+        peak = max(peak, demand)
+    return peak if events else None
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Nearest-rank percentile: the least value with at least `percent` of all at or below it."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+
+def divide(
+    nodes: Iterable[Node],
+    history: ArrayHistory,
+    *,
+    reserved_per_gpu: float | None = None,
+    large_share: float | None = None,
+) -> Division:
+    """The division of these nodes. `reserved_per_gpu` and `large_share` (of nodes with >= 4 GPUs) override history."""
+    every = list(nodes)
+    if reserved_per_gpu is None:
+        tuned = history.tuned_cores_per_gpu
+        reserved_per_gpu = percentile(tuned, TUNED_PERCENTILE) if tuned else DEFAULT_RESERVED_PER_GPU
+    reserved = {
+        node.id: min(node.cores_total, math.ceil(reserved_per_gpu * node.gpus_total))
+        for node in every
+        if node.gpus_total
+    }
+    return Division(frozenset(_large_nodes(every, history.large_gpus_peak, large_share)), reserved)
+
+
+def _large_nodes(nodes: Sequence[Node], peak: int | None, share: float | None) -> list[int]:
+    able = [node for node in nodes if node.gpus_total >= LARGE_FROM_GPUS]
+    if share is not None or peak is None:
+        count = int(len(able) * (DEFAULT_LARGE_SHARE if share is None else share))
+        return [node.id for node in _in_turns(able)[:count]]
+    chosen: list[int] = []
+    gpus = 0
+    for node in _in_turns(able)[: int(len(able) * LARGE_SHARE_MOST)]:
+        if gpus >= peak:
+            break
+        chosen.append(node.id)
+        gpus += node.gpus_total
+    return chosen
+
+
+def _in_turns(nodes: Sequence[Node]) -> list[Node]:
+    """Largest first within a type, the types taking turns in proportion to their nodes."""
+    by_type: dict[str, list[Node]] = {}
+    for node in nodes:
+        by_type.setdefault(node.gpu_type or "", []).append(node)
+    placed = [
+        ((position + 0.5) / len(own), name, node)
+        for name, own in by_type.items()
+        for position, node in enumerate(sorted(own, key=lambda each: (-each.gpus_total, each.id)))
+    ]
+    return [node for _, _, node in sorted(placed, key=lambda each: (each[0], each[1]))]

@@ -1,0 +1,138 @@
+"""Borrowing between the arrays (CODA V-C; algorithms.md section 4): who may use which idle resources of another array.
+
+A GPU job may use nodes of the other GPU array and idle cores of the CPU array, a CPU job idle reserved cores. Movable
+jobs (checkpointable or restartable) may always borrow; other GPU jobs only while no eligible job of the owner array
+waits (then they stay until they end), other CPU jobs never. A configuration on borrowed nodes weighs 0.95.
+Where the specification is silent: a job whose own array could not hold it even empty is at home in the other one, else
+a cluster of one node would never run a large job that cannot be stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.arrays import Array
+from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.fairness.reservation import Reservation
+    from scheduler.model import Configuration, Job, Running
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Ranked
+
+BORROWED_WEIGHT = 0.95
+
+
+def may_borrow(job_array: Array, *, movable: bool, owner_waits: bool) -> bool:
+    """The rule above, for what is idle of another array in which eligible jobs wait or do not."""
+    return movable or (job_array is not Array.CPU and not owner_waits)
+
+
+class Homes:
+    """Where jobs are at home: their array, or the other GPU array when theirs could never hold them."""
+
+    def __init__(self, division: Division, ledger: Ledger) -> None:
+        self._division, self._largest = division, ledger.largest
+        every = whole_offers(room.node for room in ledger.rooms.values())
+        self._whole = {
+            array: [offer for offer in every if division.array_of_node(offer.node.id) is array]
+            for array in (Array.GPU_SMALL, Array.GPU_LARGE)
+        }
+        self._known: dict[tuple[object, ...], Array] = {}
+
+    def of(self, job: Job) -> Array:
+        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain)
+        if shape not in self._known:
+            self._known[shape] = self._find(job)
+        return self._known[shape]
+
+    def _find(self, job: Job) -> Array:
+        own = self._division.array_of_job(job.requirement)
+        if own is Array.CPU:
+            return own
+        other = Array.GPU_LARGE if own is Array.GPU_SMALL else Array.GPU_SMALL
+        fits_own, fits_other = (first_failing(job, self._whole[array], self._largest) is None for array in (own, other))
+        return other if fits_other and not fits_own else own
+
+
+class Terms:
+    """What each GPU job of a planning may be placed on, at the ledger's present state."""
+
+    def __init__(
+        self,
+        division: Division,
+        homes: Homes,
+        ledger: Ledger,
+        running: Iterable[Running],
+        waiting: Collection[Array],
+        *,
+        borrow: bool = True,
+    ) -> None:
+        self._division, self._homes, self._ledger = division, homes, ledger
+        self._waiting, self._borrow = frozenset(waiting), borrow
+        self._idle_cores_at_start = {number: len(room.cores) for number, room in ledger.rooms.items()}
+        self._held_cores: dict[int, int] = {}  # by GPU jobs, on each node
+        for live in running:
+            if live.gpus:
+                for piece in live.pieces:
+                    self._held_cores[piece.node] = self._held_cores.get(piece.node, 0) + len(piece.cores)
+        self.reservations: list[tuple[Reservation, float]] = []  # with the snapshot's time
+        self._offers: dict[tuple[object, ...], list[Offer]] = {}
+
+    def home(self, job: Job) -> Array:
+        return self._homes.of(job)
+
+    def is_borrowed(self, job: Job, configuration: Configuration) -> bool:
+        home = self.home(job)
+        return any(self._division.array_of_node(share.node) is not home for share in configuration.shares)
+
+    def factor(self, job: Job, configuration: Configuration) -> float:
+        """What the configuration's objective value is multiplied by."""
+        return BORROWED_WEIGHT if self.is_borrowed(job, configuration) else 1.0
+
+    def refresh(self) -> None:
+        """Read the ledger anew: a stage took from it."""
+        self._offers.clear()
+
+    def offers(self, ranked: Ranked, *, home_only: bool = False) -> Sequence[Offer]:
+        """The idle offers that the job may use, in node order, without nodes kept for another job."""
+        job = ranked.job
+        key = (self.home(job), job.movable, home_only)
+        if key not in self._offers:
+            self._offers[key] = self._allowed(self.home(job), movable=job.movable, home_only=home_only)
+        found: Sequence[Offer] = self._offers[key]
+        for kept, now_s in self.reservations:
+            if kept.job != job.id and now_s + ranked.age_s > kept.until_s:
+                found = [offer for offer in found if offer.node.id not in kept.nodes]
+        return found
+
+    def _allowed(self, home: Array, *, movable: bool, home_only: bool) -> list[Offer]:
+        other = Array.GPU_LARGE if home is Array.GPU_SMALL else Array.GPU_SMALL
+        arrays = {home}
+        if self._borrow and not home_only and may_borrow(home, movable=movable, owner_waits=other in self._waiting):
+            arrays.add(other)
+        cores_too = self._borrow and may_borrow(home, movable=movable, owner_waits=Array.CPU in self._waiting)
+        return [
+            offer if cores_too else replace(offer, cores=min(offer.cores, self.reserved_left(offer.node.id)))
+            for offer in idle_offers(self._ledger)
+            if self._division.array_of_node(offer.node.id) in arrays
+        ]
+
+    def reserved_left(self, node: int) -> int:
+        """Reserved cores of the node that no GPU job holds (a movable CPU job may). No limit when undivided."""
+        if not self._division.divided:
+            return len(self._ledger.rooms[node].cores)
+        taken = self._idle_cores_at_start[node] - len(self._ledger.rooms[node].cores)
+        return max(0, self._division.reserved(node) - self._held_cores.get(node, 0) - taken)
+
+    def cpu_cores(self, node: int) -> int:
+        """Idle cores of the node's part of the CPU array: what is idle but for the reserved ones not in use.
+
+        Asked when the GPU jobs are placed; a CPU job's own taking is the caller's to count.
+        """
+        idle = len(self._ledger.rooms[node].cores)
+        return max(0, idle - self.reserved_left(node)) if self._division.divided else idle

@@ -1,0 +1,69 @@
+"""Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
+
+For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
+what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The nodes are then
+promised to the job, and the next planning keeps them for it (`Job.called_back`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness.giving_back import CallBack, borrowers, owner_borrowers, whom_to_stop
+from scheduler.placement.configurations import generate_on
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.fairness.arrays import Array, Division
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.progressive import ArrayWindow
+    from scheduler.model import Running
+    from scheduler.placement.feasibility import Offer
+    from scheduler.work import Outcome, Ranked, Work
+
+
+def call_back(
+    by_array: Mapping[Array, ArrayWindow], work: Work, terms: Terms, division: Division, outcome: Outcome
+) -> None:
+    """Add to `outcome.call_backs` the borrowers to stop for jobs of the fronts; nothing is placed on theirs yet."""
+    lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division)
+    for array, window in by_array.items():
+        for ranked in window.front if lent else ():
+            job = ranked.job
+            if job.id in outcome.chosen or job.id in outcome.invalid or job.called_back or work.remaining_s <= 0:
+                continue
+            if work.ledger.over_quota(job) is None:
+                stopped = {live for each in outcome.call_backs for live in each.stopped}
+                lenders = [live for live in owner_borrowers(array, lent, division) if live.job not in stopped]
+                _call_for(ranked, work, terms, lenders, outcome)
+
+
+def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:
+    promised = {node for each in outcome.call_backs for node in each.nodes}
+    offers = [
+        _with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True) if offer.node.id not in promised
+    ]
+    smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
+    try:
+        wanted = generate_on(smallest, offers, work.ledger, work.estimator)
+    except InvalidJob as error:
+        outcome.invalid[ranked.job.id] = error
+        return
+    ways = [(each, stopped) for each in wanted if (stopped := whom_to_stop(each, work.ledger, lenders))]
+    if ways:
+        best, stopped = min(ways, key=lambda way: (len(way[1]), -min(live.started_s for live in way[1])))
+        nodes = tuple(share.node for share in best.shares)
+        outcome.call_backs.append(CallBack(ranked.job.id, tuple(live.job for live in stopped), nodes))
+
+
+def _with_lent(offer: Offer, lenders: Sequence[Running]) -> Offer:
+    pieces = [piece for live in lenders for piece in live.pieces if piece.node == offer.node.id]
+    return replace(
+        offer,
+        gpus=offer.gpus + sum(len(piece.gpus) for piece in pieces),
+        cores=offer.cores + sum(len(piece.cores) for piece in pieces),
+        memory_mib=offer.memory_mib + sum(piece.memory_mib for piece in pieces),
+    )

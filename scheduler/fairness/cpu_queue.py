@@ -1,0 +1,90 @@
+"""CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): the tenant with the smallest share of the CPU array next.
+
+Best fit by cores and memory; a job that does not fit is passed over. A job that may borrow sees every idle core, the
+others those of the CPU array alone, and reserved cores stay free for GPU jobs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.arrays import Array
+from scheduler.fairness.borrowing import may_borrow
+from scheduler.fairness.drf import cpu_shares
+from scheduler.placement import cpu
+from scheduler.work import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.model import Job
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Outcome, Ranked, Work
+
+
+class _Cores:
+    """The ledger as CPU jobs see it, all of it or the CPU array's part; both are kept in step."""
+
+    def __init__(self, ledger: Ledger, terms: Terms, *, borrow: bool) -> None:
+        self.every, self.own, self._borrow = ledger, ledger.copy(), borrow
+        self.own.allowances = ledger.allowances
+        for number, room in self.own.rooms.items():
+            room.cores = room.cores[: terms.cpu_cores(number)]
+
+    def seen_by(self, job: Job) -> Ledger:
+        borrows = self._borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
+        return self.every if borrows else self.own
+
+    def take(self, ranked: Ranked, outcome: Outcome) -> bool:
+        job = ranked.job
+        best = cpu.choose(job, self.seen_by(job))
+        if best is None:
+            return False
+        outcome.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
+        for share in best.shares:
+            room, own = self.every.rooms[share.node], self.own.rooms[share.node]
+            own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
+            own.memory_mib, own.tenants = room.memory_mib, room.tenants
+        return True
+
+
+def place_cpu_queue(
+    queue: Sequence[Ranked],
+    work: Work,
+    outcome: Outcome,
+    terms: Terms,
+    division: Division,
+    *,
+    fair: bool,
+    borrow: bool,
+) -> None:
+    """Place the CPU jobs; all are in the window. `fair` false: in queue order."""
+    cores = _Cores(work.ledger, terms, borrow=borrow)
+    nodes = [room.node for room in work.ledger.rooms.values()]
+    shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
+    waiting: dict[int, deque[Ranked]] = {}
+    for ranked in queue:
+        waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
+    heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
+    heapify(heap)
+    failed: set[tuple[object, ...]] = set()
+    while heap:
+        _, _, tenant = heappop(heap)
+        ranked = waiting[tenant].popleft()
+        shape = (*cpu.shape(ranked.job), ranked.job.movable)
+        if work.remaining_s <= 0:
+            outcome.out_of_time.add(ranked.job.id)
+        else:
+            outcome.window.add(ranked.job.id)
+            if shape not in failed and cores.take(ranked, outcome):
+                shares.add(tenant, ranked.job.cores)
+            else:
+                failed.add(shape)
+                if work.ledger.rooms and cpu.choose(ranked.job, work.ledger) is not None:
+                    outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu"}
+        if waiting[tenant]:
+            heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))

@@ -1,0 +1,74 @@
+"""Weighted dominant resource fairness within an array (CODA V-C; algorithms.md section 4).
+
+GPU jobs count by their tenants' share of all GPUs (both GPU arrays together), each GPU by its type's weight; CPU jobs by
+their share of the CPU array's cores. Cores held by CPU jobs never count in the GPU share, nor the reverse, so that a
+tenant with many GPUs is not starved of CPUs. A share is divided by the tenant's weight: the smallest is next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.model import Job, Node, Running, Tenant
+
+
+@dataclass(slots=True)
+class Shares:
+    """What tenants hold of one resource, in its units, beside its capacity. `add` is the only change."""
+
+    capacity: float
+    weights: Mapping[int, float]
+    held: dict[int, float] = field(default_factory=dict)
+
+    def of(self, tenant: int) -> float:
+        """The weighted share; a tenant that nobody listed weighs 1."""
+        weight = self.weights.get(tenant, 1.0)
+        return self.held.get(tenant, 0.0) / (self.capacity or 1.0) / weight
+
+    def add(self, tenant: int, units: float) -> None:
+        self.held[tenant] = self.held.get(tenant, 0.0) + units
+
+
+def gpu_units(gpu_type: str | None, gpus: int, gpu_weights: Mapping[str, float]) -> float:
+    """So many GPUs of a type, weighted (operator's, default 1)."""
+    return gpus * gpu_weights.get(gpu_type or "", 1.0)
+
+
+def gpu_shares(
+    nodes: Iterable[Node], running: Iterable[Running], tenants: Iterable[Tenant], gpu_weights: Mapping[str, float]
+) -> Shares:
+    """Shares of all GPUs on `nodes` (those that are up), from what GPU jobs hold anywhere."""
+    every = list(nodes)
+    types = {node.id: node.gpu_type for node in every}
+    capacity = sum(gpu_units(node.gpu_type, node.gpus_total, gpu_weights) for node in every)
+    shares = Shares(capacity, {tenant.id: tenant.weight for tenant in tenants})
+    for live in running:
+        for piece in live.pieces:
+            shares.add(live.tenant, gpu_units(types.get(piece.node), len(piece.gpus), gpu_weights))
+    return shares
+
+
+def cpu_shares(
+    nodes: Iterable[Node], running: Iterable[Running], tenants: Iterable[Tenant], division: Division
+) -> Shares:
+    """Shares of the CPU array's cores (those not reserved), from what CPU jobs hold, borrowed cores included."""
+    capacity = sum(node.cores_total - division.reserved(node.id) for node in nodes)
+    shares = Shares(capacity, {tenant.id: tenant.weight for tenant in tenants})
+    for live in running:
+        if not live.gpus:
+            shares.add(live.tenant, live.cores)
+    return shares
+
+
+def least_units(job: Job, gpus_by_type: Mapping[str, int], gpu_weights: Mapping[str, float]) -> float:
+    """A GPU job's minimum requirement in weighted GPUs: at the mean weight of the GPUs it may use."""
+    counts = {name: n for name, n in gpus_by_type.items() if n and (not job.gpu_types or name in job.gpu_types)}
+    total = sum(counts.values())
+    if not total:
+        return float(job.min_gpus)
+    return job.min_gpus * sum(gpu_units(name, n, gpu_weights) for name, n in counts.items()) / total

@@ -1,0 +1,87 @@
+"""Giving back what was borrowed (CODA V-C; algorithms.md section 4): whom to stop so that an owner's job can start.
+
+The fewest, then the youngest movable borrowers in the way. Borrowers are GPU jobs on nodes of the other GPU array, and
+CPU jobs on a node where CPU jobs hold more than the CPU array's cores; they go to the head of their array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler.fairness.arrays import Array, Division
+    from scheduler.model import Configuration, Node, Running
+    from scheduler.placement.ledger import Ledger
+
+SETS_TRIED = 2_000
+"""Sets of borrowers of one size that are compared; beyond it the first that serves is good enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallBack:
+    """An owner's job and the borrowers that must stop for it, with the nodes it will then start on."""
+
+    job: int
+    stopped: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: Division) -> list[Running]:
+    """The movable jobs that hold what another array owns, youngest first."""
+    live = list(running)
+    cpu_cores: dict[int, int] = {}
+    for each in live:
+        if not each.gpus:
+            for piece in each.pieces:
+                cpu_cores[piece.node] = cpu_cores.get(piece.node, 0) + len(piece.cores)
+    found = [each for each in live if each.movable and _borrows(each, nodes, division, cpu_cores)]
+    return sorted(found, key=lambda each: (-each.started_s, each.job))
+
+
+def _borrows(live: Running, nodes: Mapping[int, Node], division: Division, cpu_cores: Mapping[int, int]) -> bool:
+    pieces = [piece for piece in live.pieces if piece.node in nodes]
+    if live.gpus:
+        own = division.array_of_job(live.requirement or (live.gpus,))
+        return any(division.array_of_node(piece.node) is not own for piece in pieces)
+    return any(
+        cpu_cores[piece.node] > nodes[piece.node].cores_total - division.reserved(piece.node) for piece in pieces
+    )
+
+
+def owner_borrowers(array: Array, found: Sequence[Running], division: Division) -> list[Running]:
+    """Those in the way of a job that is at home in the GPU array: on its nodes, and not of it."""
+    return [
+        live
+        for live in found
+        if (not live.gpus or division.array_of_job(live.requirement or (live.gpus,)) is not array)
+        and any(division.array_of_node(piece.node) is array for piece in live.pieces)
+    ]
+
+
+def whom_to_stop(wanted: Configuration, ledger: Ledger, found: Sequence[Running]) -> tuple[Running, ...] | None:
+    """The fewest of `found` (youngest first) without whom the configuration fits what is idle; None when none do."""
+    nodes = {share.node for share in wanted.shares}
+    here = [live for live in found if any(piece.node in nodes for piece in live.pieces)]
+    for size in range(len(here) + 1):
+        serving = [chosen for chosen in islice(combinations(here, size), SETS_TRIED) if _fits(wanted, ledger, chosen)]
+        if serving:
+            # Youngest: the set whose oldest member started last.
+            return max(serving, key=lambda chosen: sorted((live.started_s for live in chosen), reverse=False))
+    return None
+
+
+def _fits(wanted: Configuration, ledger: Ledger, stopped: Sequence[Running]) -> bool:
+    for share in wanted.shares:
+        room = ledger.rooms[share.node]
+        pieces = [piece for live in stopped for piece in live.pieces if piece.node == share.node]
+        if (
+            len(room.gpus) + sum(len(piece.gpus) for piece in pieces) < share.gpus
+            or len(room.cores) + sum(len(piece.cores) for piece in pieces) < share.cores
+            or room.memory_mib + sum(piece.memory_mib for piece in pieces) < share.memory_mib
+        ):
+            return False
+    return True

@@ -1,0 +1,134 @@
+"""One window per array, filled progressively (algorithms.md section 4): where DRF and LRF become one queue.
+
+The tenant with the smallest weighted share (running plus already picked; ties: the first in the queue) is picked, its
+first eligible job joins the window of its array and adds its minimum requirement to the share; and so on until the
+picked minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled
+side by side. The picks until what this planning can hand out is reached, the job that crosses the line included, are
+the *front*, the rest the *backfill*. So DRF decides whose turn it is, the queue's priority which job of theirs.
+With one tenant and one array this is Hops' window; quotas count as there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.window import is_sated, usable_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.fairness.arrays import Array
+    from scheduler.fairness.drf import Shares
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Ranked
+
+
+@dataclass(slots=True)
+class ArrayWindow:
+    """An array's window: its picks in order of picking, and how many of them are the front."""
+
+    capacity: int  # GPUs at which the window closes
+    idle: int  # GPUs that this planning can hand out in the array
+    picked: list[Ranked] = field(default_factory=list)
+    front_jobs: int = 0
+    counted: int = 0  # the picks' minimum requirements, as far as quotas let them be used
+    tenants: set[int] = field(default_factory=set)  # who waits in the array at all
+
+    @property
+    def is_closed(self) -> bool:
+        return self.counted >= self.capacity
+
+    @property
+    def front(self) -> Sequence[Ranked]:
+        """With one tenant waiting there is nobody to be fair to: the whole window is the front."""
+        return self.picked[: self.front_jobs] if len(self.tenants) > 1 else self.picked
+
+    @property
+    def backfill(self) -> Sequence[Ranked]:
+        return self.picked[len(self.front) :]
+
+    def add(self, ranked: Ranked, gpus: int) -> None:
+        if self.counted < self.idle or not self.picked:
+            self.front_jobs += 1
+        self.picked.append(ranked)
+        self.counted += gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows by array, everybody picked in order of picking, and whom only their tenant's quota kept out."""
+
+    by_array: Mapping[Array, ArrayWindow]
+    picked: tuple[Ranked, ...]
+    sated: frozenset[int]
+
+
+class _Waiting:
+    """A tenant's jobs by array, each array's in queue order."""
+
+    def __init__(self) -> None:
+        self.by_array: dict[Array, deque[Ranked]] = {}
+        self.asked = 0  # GPUs, the sum of its picked R_1
+
+    def head(self, windows: Mapping[Array, ArrayWindow]) -> tuple[Ranked, Array] | None:
+        """The tenant's first job whose array is still open."""
+        heads = [(jobs[0], array) for array, jobs in self.by_array.items() if jobs and not windows[array].is_closed]
+        return min(heads, key=lambda each: each[0].rank, default=None)
+
+
+def fill(
+    queue: Sequence[Ranked],
+    windows: Mapping[Array, ArrayWindow],
+    shares: Shares,
+    ledger: Ledger,
+    *,
+    array: Callable[[Ranked], Array],
+    units: Callable[[Ranked], float],
+) -> Windows:
+    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
+    waiting = _by_tenant(queue, windows, array)
+    heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
+    heapify(heap)
+    picked: list[Ranked] = []
+    sated: set[int] = set()
+    while heap:
+        _, rank, tenant = heappop(heap)
+        own = waiting[tenant]
+        head = own.head(windows)
+        if head is None:
+            continue
+        ranked, home = head
+        if ranked.rank == rank:  # else its array closed since the entry was made, and another job is its head now
+            if is_sated(tenant, own.asked, ledger):
+                sated.update(each.job.id for jobs in own.by_array.values() for each in jobs)
+                continue
+            own.by_array[home].popleft()
+            own.asked += ranked.job.min_gpus
+            before = usable_gpus(tenant, own.asked - ranked.job.min_gpus, ledger)
+            windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
+            shares.add(tenant, units(ranked))
+            picked.append(ranked)
+        if entry := _entry(tenant, own, windows, shares):
+            heappush(heap, entry)
+    return Windows(windows, tuple(picked), frozenset(sated))
+
+
+def _by_tenant(
+    queue: Sequence[Ranked], windows: Mapping[Array, ArrayWindow], array: Callable[[Ranked], Array]
+) -> dict[int, _Waiting]:
+    waiting: dict[int, _Waiting] = {}
+    for ranked in queue:
+        home = array(ranked)
+        windows[home].tenants.add(ranked.job.tenant)
+        waiting.setdefault(ranked.job.tenant, _Waiting()).by_array.setdefault(home, deque()).append(ranked)
+    return waiting
+
+
+def _entry(
+    tenant: int, own: _Waiting, windows: Mapping[Array, ArrayWindow], shares: Shares
+) -> tuple[float, int, int] | None:
+    head = own.head(windows)
+    return None if head is None else (shares.of(tenant), head[0].rank, tenant)

@@ -1,0 +1,244 @@
+"""What `coda` and `berth` share (algorithms.md sections 4 and 7): arrays, progressive windows, stages, giving back.
+
+The windows are filled over all GPU arrays; starving first jobs get their reservation; the fronts are placed, then the
+backfills, each stage jointly by one ILP or job by job; what a gap or a limit left open is topped up; owners' jobs that
+borrowers keep out call back the fewest of them; CPU jobs come last, in the order of their tenants' shares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness import drf, progressive
+from scheduler.fairness.arrays import UNDIVIDED, Array, divide
+from scheduler.fairness.borrowing import Homes, Terms
+from scheduler.fairness.call_backs import call_back
+from scheduler.fairness.cpu_queue import place_cpu_queue
+from scheduler.fairness.progressive import ArrayWindow, Windows
+from scheduler.fairness.reservation import Reservation, soonest
+from scheduler.model import SolverFigures
+from scheduler.placement import configurations, located
+from scheduler.placement.feasibility import first_failing, idle_offers
+from scheduler.placement.greedy import best_fit
+from scheduler.placement.joint import place_jointly
+from scheduler.placement.solver import relative_gap
+from scheduler.work import Chosen, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.model import Configuration
+    from scheduler.placement.feasibility import Offer
+    from scheduler.work import Ranked, Work
+
+FRONT_TIME_SHARE = 0.6
+"""Of the time left, what the first of two stages may use."""
+
+GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations."""
+
+    arrays: bool
+    fair: bool
+    borrow: bool
+    joint: bool
+    rigid: bool
+    reserve_lr: float | None
+
+
+def place(work: Work, mode: Mode) -> Outcome:
+    """One planning's placing by these rules."""
+    division = _division(work, mode)
+    gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
+    cpu_queue = [each for each in work.queue if each.job.is_cpu]
+    homes = Homes(division, work.ledger)
+    windows = _fill(gpu_queue, work, mode, division, homes)
+    waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
+    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
+    outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
+    outcome.weights = located.weights(windows.picked, work.parameters.lambda_)
+    _reserve(windows, work, mode, terms, outcome)
+    _place_stages(windows, work, mode, terms, outcome)
+    _settle(windows, work, terms, outcome)
+    if mode.borrow and mode.arrays:
+        call_back(windows.by_array, work, terms, division, outcome)
+    place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+    return outcome
+
+
+def _division(work: Work, mode: Mode) -> Division:
+    if not mode.arrays:
+        return UNDIVIDED
+    knobs = work.parameters
+    return divide(
+        work.ledger.nodes,
+        work.state.array_history,
+        reserved_per_gpu=knobs.reserved_cores_per_gpu,
+        large_share=knobs.large_array_share,
+    )
+
+
+def _rigid(ranked: Ranked) -> Ranked:
+    return replace(ranked, job=replace(ranked.job, requirement=(ranked.job.min_gpus,)))
+
+
+def _fill(gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Homes) -> Windows:
+    windows: dict[Array, ArrayWindow] = {}
+    for array in GPU_ARRAYS:
+        rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
+        capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
+        windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    by_type: dict[str, int] = {}
+    for node in nodes:
+        by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
+    shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
+    if not mode.fair:
+        shares.capacity = math.inf  # nobody has a share: the queue's order decides alone
+    filled = progressive.fill(
+        gpu_queue,
+        windows,
+        shares,
+        work.ledger,
+        array=lambda each: homes.of(each.job),
+        units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
+    )
+    if not mode.fair:
+        for window in windows.values():
+            window.tenants.clear()
+    return filled
+
+
+def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+    """Keep nodes for jobs that borrowers were stopped for, and for the starving first job of each array's front."""
+    now_s, running = work.now_s, work.state.running
+    kept = [Reservation(each.job.id, each.job.called_back, now_s) for each in windows.picked if each.job.called_back]
+    for window in windows.by_array.values():
+        if mode.reserve_lr is None or not window.picked or window.picked[0].latency_ratio < mode.reserve_lr:
+            continue
+        first = window.picked[0]
+        found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
+        if found is not None and not first.job.called_back:
+            kept.append(found)
+    outcome.reservations = kept
+    terms.reservations = [(each, now_s) for each in kept]
+
+
+def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+    place_in_order = {each.job.id: position for position, each in enumerate(windows.picked, start=1)}
+    front = [each for window in windows.by_array.values() for each in window.front]
+    backfill = [each for window in windows.by_array.values() for each in window.backfill]
+    stages = [
+        sorted((replace(each, rank=place_in_order[each.job.id]) for each in stage), key=lambda each: each.rank)
+        for stage in (front, backfill)
+        if stage
+    ]
+    figures: list[SolverFigures] = []
+    for position, stage in enumerate(stages):
+        terms.refresh()
+        if not mode.joint:
+            for ranked in stage:
+                _take_turn(ranked, work, terms, outcome)
+            continue
+        last = position == len(stages) - 1
+        until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
+        outcome.solver = SolverFigures()
+        place_jointly(stage, work if last else replace(work, deadline_s=until_s), outcome, terms=terms)
+        figures.append(outcome.solver)
+    if mode.joint:
+        outcome.solver = together(figures)
+    elif outcome.chosen:
+        outcome.solver = SolverFigures(incumbent="greedy")
+
+
+def together(stages: Sequence[SolverFigures]) -> SolverFigures:
+    """The figures of stages solved one after another: sums, and the worst status. The bound is that of the stages."""
+    used = [each for each in stages if each.incumbent != "none"]
+    if len(used) < 2:
+        return used[0] if used else SolverFigures()
+    worst = max(used, key=lambda each: ("not-needed", "optimal", "gap", "time-limit", "failed").index(each.status))
+    objective = sum(each.objective or 0.0 for each in used)
+    bounds = [each.bound for each in used if each.bound is not None]
+    bound = sum(bounds) if len(bounds) == len(used) else None
+    return replace(
+        worst,
+        incumbent="greedy" if any(each.incumbent == "greedy" for each in used) else "ilp",
+        candidates=sum(each.candidates for each in used),
+        variables=sum(each.variables for each in used),
+        constraints=sum(each.constraints for each in used),
+        objective=objective,
+        bound=bound,
+        gap=relative_gap(objective, bound),
+        build_s=sum(each.build_s for each in used),
+        solve_s=sum(each.solve_s for each in used),
+    )
+
+
+def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
+    """Top up what the stages left, and note who does not start although idle GPUs would fit it."""
+    terms.reservations = [(each, now_s) for each, now_s in terms.reservations if each.job not in outcome.chosen]
+    terms.refresh()
+    topped_up = 0
+    for ranked in windows.picked:
+        if work.remaining_s <= 0:
+            break
+        if ranked.job.id not in outcome.chosen and ranked.job.id not in outcome.invalid:
+            topped_up += _take_turn(ranked, work, terms, outcome)
+    outcome.solver = replace(outcome.solver, topped_up=topped_up)
+    _note_kept(windows, work, terms, outcome)
+
+
+def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:
+    """Place one job on its own array, else on what it may borrow."""
+    job = ranked.job
+    for home_only in (True, False):
+        found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
+        best = best_fit(found, work.ledger, job.tenant)
+        if best is not None:
+            known = (*outcome.candidates.get(job.id, ()), *found)
+            gain = best.throughput / min(each.throughput for each in known)
+            placement = work.ledger.take(best, job.tenant)
+            weight = outcome.weights.get(job.id, 1.0)
+            outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
+            terms.refresh()
+            return True
+    return False
+
+
+def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
+    try:
+        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
+    except InvalidJob as error:
+        outcome.invalid[ranked.job.id] = error
+        return ()
+
+
+def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
+    """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
+    left = idle_offers(work.ledger)
+    known: dict[tuple[object, ...], bool] = {}
+    for ranked in windows.picked:
+        job = ranked.job
+        if job.id in outcome.chosen or job.id in outcome.invalid:
+            continue
+        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant)
+        if shape not in known:
+            known[shape] = first_failing(job, left, work.ledger.largest) is None
+        if known[shape] and work.remaining_s > 0:
+            outcome.kept[job.id] = _kept_by(ranked, work, terms)
+
+
+def _kept_by(ranked: Ranked, work: Work, terms: Terms) -> dict[str, object]:
+    for each, now_s in terms.reservations:
+        if each.job != ranked.job.id and now_s + ranked.age_s > each.until_s:
+            nodes = sorted(work.ledger.rooms[number].node.name for number in each.nodes)
+            return {"kept_for": "job", "nodes": nodes, "in_s": max(0.0, each.until_s - now_s)}
+    return {"kept_for": "array", "array": str(terms.home(ranked.job))}

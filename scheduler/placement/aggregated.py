@@ -1,0 +1,274 @@
+"""The placement problem aggregated by class of node (algorithms.md section 6), from a stage of the queue to a plan.
+
+    max  sum over groups and options: w * G * x
+    s.t. sum over a group's options: x <= jobs in the group
+         per kind of piece: pieces used by options <= pieces offered by patterns
+         per class: patterns <= nodes                         and quotas
+Options, patterns, prices and the search are a file each; here they are put together under one time limit: a greedy
+plan first, then the bound and the columns, then whole plans, then the nodes. Memory is checked when nodes are handed
+out; a failure adds a cut and searches again. Bounds are those of the problem without cuts, so they hold for all plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.classes import Classes
+from scheduler.placement.configurations import SIGMA
+from scheduler.placement.handout import hand_out
+from scheduler.placement.kernel import Whole, search
+from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.options import options_of
+from scheduler.placement.patterns import Supply
+from scheduler.placement.pricing import Cap, Problem, price
+from scheduler.placement.solver import relative_gap
+from scheduler.placement.stock import Stock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Configuration
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.options import Group, Option, Options
+    from scheduler.work import Ranked
+
+OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
+"""Of the time given: when options must have been made, and when prices must have been found."""
+MEMORY_CUTS = 3
+PRICE_TOLERANCE = 0.1
+"""Of the allowed gap: how near bound and master must come; the rest is left to the search."""
+
+
+@dataclass(slots=True)
+class Placed:
+    """One job's part of a plan: G is its throughput over the least of its options."""
+
+    ranked: Ranked
+    configuration: Configuration
+    gain: float
+    options: int
+
+
+@dataclass(slots=True)
+class Aggregated:
+    """A plan with its figures. `bound` is None when options were left out for want of time, or no price was found."""
+
+    placed: list[Placed]
+    options: Options
+    objective: float = 0.0
+    bound: float | None = None
+    incumbent: str = "greedy"
+    status: str = "time-limit"
+    candidates: int = 0
+    variables: int = 0
+    constraints: int = 0
+    build_s: float = 0.0
+    solve_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to be back (on the clock), at which relative gap to stop, and the solver's seed."""
+
+    clock: Callable[[], float]
+    deadline_s: float
+    gap: float
+    seed: int
+
+    def until(self, share: float, began_s: float) -> Callable[[], float]:
+        """Seconds left until that share of the time is used."""
+        end_s = began_s + share * (self.deadline_s - began_s)
+        return lambda: end_s - self.clock()
+
+
+def solve_aggregated(
+    stage: Sequence[Ranked],
+    weight: Mapping[int, float],
+    ledger: Ledger,
+    estimator: Estimator,
+    limits: Limits,
+    *,
+    sigma: float = SIGMA,
+    last: Mapping[int, Configuration] | None = None,
+) -> Aggregated:
+    """The stage's plan on what is idle in the ledger, which is left as it is.
+
+    `last`: what the last plan gave to jobs that still wait; those that still fit are taken first by a second greedy
+    plan, and the better of the two is where the search starts.
+    """
+    began_s = limits.clock()
+    classes = Classes(ledger, (ranked.job for ranked in stage))
+    late = limits.until(OPTIONS_SHARE, began_s)
+    options = options_of(stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0)
+    maker = _Maker(classes, ledger, estimator, options, weight)
+    answer = maker.greedy({})
+    if last and (warm := maker.greedy(last)).objective > answer.objective:
+        answer = warm
+    built_s = limits.clock()
+    answer.build_s = built_s - began_s
+    if limits.deadline_s - built_s > 0 and options.groups:
+        answer = maker.improved(answer, limits, built_s)
+    answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
+    answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
+    return answer
+
+
+class _Maker:
+    def __init__(
+        self,
+        classes: Classes,
+        ledger: Ledger,
+        estimator: Estimator,
+        options: Options,
+        weight: Mapping[int, float],
+    ) -> None:
+        self.classes, self.ledger, self.estimator = classes, ledger, estimator
+        self.options, self.weight = options, weight
+        firsts = np.searchsorted(options.group, np.arange(len(options.groups)))
+        self.turns = sorted(
+            ((ranked, group, int(firsts[g])) for g, group in enumerate(options.groups) for ranked in group.members),
+            key=lambda each: each[0].rank,
+        )
+
+    def greedy(self, last: Mapping[int, Configuration]) -> Aggregated:
+        """Each job in turn takes its fastest option that fits; those of the last plan first, as they stood in it."""
+        stock = Stock(self.classes, self.ledger, self.options)
+        taken: list[tuple[Ranked, Configuration, Group, int]] = []
+        again = {ranked.job.id for ranked, _, _ in self.turns if ranked.job.id in last}
+        for ranked, group, first in self.turns:
+            if (
+                ranked.job.id in again
+                and (number := _same(group.options, last[ranked.job.id], stock, ranked)) is not None
+            ):
+                option, parts = group.options[number], _parts(last[ranked.job.id], stock)
+                taken.append((ranked, stock.take(ranked.job, option, parts), group, first + number))
+            else:
+                again.discard(ranked.job.id)
+        for ranked, group, first in self.turns:
+            if ranked.job.id in again:
+                continue
+            for number in sorted(range(len(group.options)), key=lambda k: (-group.values[k], k)):
+                made = stock.seat(ranked.job, group.options[number])
+                if made is not None:
+                    taken.append((ranked, made, group, first + number))
+                    break
+        return self.valued(taken)
+
+    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
+        """The plan with every spread job at what it gets on the nodes it really got."""
+        placed: list[Placed] = []
+        for ranked, configuration, group, number in taken:
+            option = group.options[self.options.position[number]]
+            least = min(each.throughput for each in group.options)
+            made = self._measured(ranked, configuration) if option.spread else configuration
+            placed.append(Placed(ranked, made, made.throughput / least, len(group.options)))
+        placed.sort(key=lambda each: each.ranked.rank)
+        objective = sum(self.weight[each.ranked.job.id] * each.gain for each in placed)
+        return Aggregated(placed, self.options, objective)
+
+    def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
+        shares = configuration.shares
+        if len(shares) < 2:
+            return configuration
+        job, rooms = ranked.job, self.ledger.rooms
+        speeds = [
+            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
+        ]
+        speed, source = min(speeds)
+        rate = configuration.cores // configuration.gpus
+        pace = share_of_speed(rate, spread_rates(job.cores)[0], 1)
+        return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
+
+    def improved(self, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:
+        """The best plan that prices and search find, or the start; with the bound."""
+        problem = self._problem()
+        tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
+        priced = price(problem, remaining_s=limits.until(PRICES_SHARE, began_s), tolerance=tolerance, seed=limits.seed)
+        if priced is None:
+            return start
+        remaining_s = limits.until(1.0, began_s)
+        best, bound = start, priced.bound
+        for _ in range(1 + MEMORY_CUTS):
+            # Greedy columns are not the master's, so the search starts from nothing and is told what it must beat.
+            found = search(
+                problem, priced, Whole.nothing(problem), gap=limits.gap, remaining_s=remaining_s, seed=limits.seed
+            )
+            bound = min(bound, found.bound) if not problem.cut else bound
+            seated = hand_out(found.plan, problem, Stock(self.classes, self.ledger, self.options))
+            made = self.valued(seated.placed)
+            if made.objective >= best.objective - 1e-12:
+                best, best.incumbent = made, "ilp"
+            best.variables, best.constraints = found.variables, found.rows
+            if not seated.homeless or remaining_s() <= 0 or self._met(best, bound, limits.gap):
+                break
+            problem.cut = True
+            cuts = self._cuts(seated.homeless, seated.placed)
+            problem.caps += cuts
+            # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
+            priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
+        if not self.options.out_of_time:
+            best.bound = max(bound, best.objective)
+        best.status = self._status(best, limits)
+        return best
+
+    def _met(self, best: Aggregated, bound: float, gap: float) -> bool:
+        proven = relative_gap(best.objective, bound)
+        return proven is not None and proven <= gap
+
+    def _status(self, best: Aggregated, limits: Limits) -> str:
+        proven = relative_gap(best.objective, best.bound)
+        if proven is None or proven > limits.gap + 1e-12:
+            return "time-limit"
+        return "gap" if proven else "optimal"
+
+    def _problem(self) -> Problem:
+        supply = Supply(self.classes, self.options)
+        members = np.array([len(group.members) for group in self.options.groups], dtype=float)
+        return Problem(self.options, supply, self._quotas(), members, supply.counts, supply.listed, supply.complete)
+
+    def _quotas(self) -> list[Cap]:
+        """A row per tenant and quota that its jobs could exceed."""
+        flat = [(group.job.tenant, option) for group in self.options.groups for option in group.options]
+        caps: list[Cap] = []
+        for tenant, allowance in self.ledger.allowances.items():
+            own = np.array([k for k, (whose, _) in enumerate(flat) if whose == tenant], dtype=int)
+            for most, what in ((allowance.gpus, "gpus"), (allowance.cores, "cores")):
+                if most is not None and len(own):
+                    weights = np.array([float(getattr(flat[k][1], what)) for k in own])
+                    caps.append(Cap(own, weights, float(most)))
+        return caps
+
+    def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:
+        """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
+        cuts: list[Cap] = []
+        memory = np.array([group.job.memory_mib for group in self.options.groups])[self.options.group]
+        for row in sorted({int(self.options.row[number]) for number in homeless}):
+            least = min(memory[number] for number in homeless if self.options.row[number] == row)
+            own = np.flatnonzero((self.options.row == row) & (memory >= least))
+            seated = sum(number in set(own.tolist()) for _, _, _, number in placed)
+            cuts.append(Cap(own, np.ones(len(own)), float(seated)))
+        return cuts
+
+
+def _parts(configuration: Configuration, stock: Stock) -> list[tuple[int, int]]:
+    return [(stock.position(share.node), share.gpus) for share in configuration.shares]
+
+
+def _same(options: Sequence[Option], last: Configuration, stock: Stock, ranked: Ranked) -> int | None:
+    """The option that the last plan's configuration stands for, when its nodes still have it."""
+    for number, option in enumerate(options):
+        alike = (option.gpus, option.cores, option.spread) == (last.gpus, last.cores, len(last.shares) > 1)
+        if alike and stock.quota_admits(ranked.job, option):
+            there = all(
+                share.node in stock.nodes
+                and stock.holds(stock.position(share.node), ranked.job, share.gpus, share.cores, share.memory_mib)
+                and stock.offers(stock.position(share.node), option)
+                for share in last.shares
+            )
+            if there:
+                return number
+    return None

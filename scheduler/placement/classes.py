@@ -1,0 +1,146 @@
+"""Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and who may use what they offer.
+
+A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Two things split it
+further, where they matter: a storage domain that a resumed job of this planning must stay in, and a node that takes one
+tenant at a time. A *pool* is what a job may draw on: a type, a speed class and, for those two, the tenant and the
+domain it is reserved to. A class offers pieces to one or more pools; each job draws on one or more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduler.placement.feasibility import type_allowed
+from scheduler.placement.menu import CoreMenus, speed_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import Job, Node
+    from scheduler.placement.ledger import Ledger, Room
+
+
+NO_NODE = -1
+"""The id of a stand-in, so that no estimator's layer takes it for a node it has measured."""
+
+
+class Pool(NamedTuple):
+    """Pieces for the jobs of one tenant (None = of all) and one checkpoint domain (None = for those without)."""
+
+    gpu_type: str
+    speed: int
+    tenant: int | None
+    domain: str | None
+
+
+class ClassKey(NamedTuple):
+    """What makes nodes interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's."""
+
+    gpu_type: str
+    speed: int
+    gpus: int
+    cores: int
+    owner: tuple[int, ...] | None
+    domain: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """A class with its nodes in id order, and the alternative sets of pools it can offer to, one set per node."""
+
+    key: ClassKey
+    nodes: tuple[int, ...]
+    offers: tuple[tuple[Pool, ...], ...]
+
+
+@dataclass(slots=True)
+class PoolRoom:
+    """The most that one node of the pool offers, per least number of idle GPUs (index), and a node to stand for it."""
+
+    cores: list[int] = field(default_factory=list)
+    memory_mib: list[int] = field(default_factory=list)
+    gpus: int = 0
+    unit_gpus: dict[int, int] = field(default_factory=dict)  # cores a GPU -> GPUs in all that have them
+
+
+class Classes:
+    """The classes of what is idle in a ledger, as far as the jobs of a stage can tell them apart."""
+
+    def __init__(self, ledger: Ledger, jobs: Iterable[Job]) -> None:
+        asked = list(jobs)
+        self.domains = {job.checkpoint_domain for job in asked if job.checkpoint_domain is not None}
+        self.tenants = sorted({job.tenant for job in asked})
+        rooms = [room for room in ledger.rooms.values() if room.gpus and room.cores]
+        grouped: dict[ClassKey, list[int]] = {}
+        for room in rooms:
+            if (key := self._key(room)) is not None:
+                grouped.setdefault(key, []).append(room.node.id)
+        self.all = [
+            NodeClass(key, tuple(nodes), tuple(self._offers(key)))
+            for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
+        ]
+        self.menus = CoreMenus((room.node.gpu_type or "", len(room.gpus), len(room.cores)) for room in rooms)
+        self.largest = ledger.largest
+        self.pools = self._measure(ledger)
+        self.by_type: dict[str, list[Pool]] = {}
+        for pool in sorted(self.pools, key=repr):
+            self.by_type.setdefault(pool.gpu_type, []).append(pool)
+        self._stand_ins = {
+            (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
+            for each in reversed(self.all)
+        }
+
+    def _key(self, room: Room) -> ClassKey | None:
+        node = room.node
+        owner = tuple(sorted(room.tenants)) if node.exclusive_tenant else None
+        if owner is not None and len(owner) > 1:
+            return None  # two tenants under one account already: nobody is let in
+        domain = node.domain if node.domain in self.domains else None
+        return ClassKey(node.gpu_type or "", speed_class(node), len(room.gpus), len(room.cores), owner, domain)
+
+    def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
+        owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
+        domains = (None,) if key.domain is None else (None, key.domain)
+        for owner in owners:
+            yield tuple(Pool(key.gpu_type, key.speed, owner, domain) for domain in domains)
+
+    def _measure(self, ledger: Ledger) -> dict[Pool, PoolRoom]:
+        pools: dict[Pool, PoolRoom] = {}
+        for each in self.all:
+            memory = max(ledger.rooms[node].memory_mib for node in each.nodes)
+            for pool in {pool for pools_of in each.offers for pool in pools_of}:
+                room = pools.setdefault(pool, PoolRoom())
+                _raise_to(room, each.key, memory, len(each.nodes))
+        return pools
+
+    def pools_for(self, job: Job, gpu_type: str) -> list[Pool]:
+        """The pools of a type that the job may draw on."""
+        return [
+            pool
+            for pool in self.by_type.get(gpu_type, ())
+            if pool.domain == job.checkpoint_domain and pool.tenant in {None, job.tenant}
+        ]
+
+    def types_for(self, job: Job) -> list[str]:
+        return [name for name in self.by_type if type_allowed(job, self.stand_in(self.by_type[name][0]))]
+
+    def stand_in(self, pool: Pool) -> Node:
+        """A node of the pool's type and speed class: the estimator is asked about it for all of them."""
+        return self._stand_ins[pool.gpu_type, pool.speed]
+
+    def unit_gpus(self, pools: Sequence[Pool], rate: int) -> int:
+        """GPUs in all that have `rate` cores each."""
+        return sum(self.pools[pool].unit_gpus.get(rate, 0) for pool in pools)
+
+
+def _raise_to(room: PoolRoom, key: ClassKey, memory_mib: int, nodes: int) -> None:
+    grow = key.gpus + 1 - len(room.cores)
+    room.cores += [0] * grow
+    room.memory_mib += [0] * grow
+    for gpus in range(key.gpus + 1):
+        room.cores[gpus] = max(room.cores[gpus], key.cores)
+        room.memory_mib[gpus] = max(room.memory_mib[gpus], memory_mib)
+    room.gpus += key.gpus * nodes
+    for rate in (1, 2):
+        room.unit_gpus[rate] = room.unit_gpus.get(rate, 0) + min(key.gpus, key.cores // rate) * nodes

@@ -1,0 +1,258 @@
+"""One stage of the queue placed jointly: which formulation, within which time, and what is left to say for it.
+
+The *located* formulation serves clusters of up to `LOCATED_NODES` GPU nodes, the *aggregated* one larger ones
+(algorithms.md section 6). Either keeps to the planning's time: a share for making configurations, a share for the
+solver, the rest for handing out and explaining; when time is short it is the greedy plan that stands, marked so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Configuration, Share, SolverFigures
+from scheduler.placement import configurations, located, solver, turn
+from scheduler.placement.aggregated import Limits, solve_aggregated
+from scheduler.placement.configurations import SIGMA
+from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.greedy import greedy_columns
+from scheduler.placement.options import PieceRow
+from scheduler.work import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.placement.aggregated import Aggregated
+    from scheduler.placement.located import Candidate
+    from scheduler.work import Outcome, Ranked, Work
+
+LOCATED_NODES = 16
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
+"""Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
+
+MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
+"""Located variables a solve may have: with more, HiGHS does not keep to its limit. Jobs are thinned out past it."""
+
+FORMULATIONS = ("located", "aggregated")
+
+
+def place_jointly(
+    stage: Sequence[Ranked],
+    work: Work,
+    outcome: Outcome,
+    *,
+    formulation: str | None = None,
+    sigma: float = SIGMA,
+    last: Mapping[int, Configuration] | None = None,
+    terms: Terms | None = None,
+) -> None:
+    """Place the stage together and record it. `formulation`: as the cluster's size says when None.
+
+    `last`: the last plan's configurations of jobs that still wait; the aggregated search may start from them.
+    `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
+    """
+    if formulation is None:
+        formulation = "aggregated" if terms is None and _gpu_nodes(work) > LOCATED_NODES else "located"
+    if formulation == "aggregated" and work.parameters.placement == "ilp":
+        _place_aggregated(stage, work, outcome, sigma, last)
+    else:
+        _place_located(stage, work, outcome, sigma, terms)
+
+
+def _gpu_nodes(work: Work) -> int:
+    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values())
+
+
+def _place_aggregated(
+    stage: Sequence[Ranked],
+    work: Work,
+    outcome: Outcome,
+    sigma: float,
+    last: Mapping[int, Configuration] | None,
+) -> None:
+    if not stage:
+        return
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    deadline_s = work.deadline_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
+    answer = solve_aggregated(stage, outcome.weights, work.ledger, work.estimator, limits, sigma=sigma, last=last)
+    outcome.invalid |= answer.options.invalid
+    outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
+    _offer(answer, work, outcome)
+    for placed in answer.placed:
+        job, configuration = placed.ranked.job, placed.configuration
+        if work.ledger.shortfall(configuration, job.tenant) is None:
+            placement = work.ledger.take(configuration, job.tenant)
+            weight = outcome.weights[job.id]
+            outcome.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
+    outcome.solver = _figures(answer, gap)
+
+
+def _figures(answer: Aggregated, gap: float) -> SolverFigures:
+    if not answer.options.groups:
+        return SolverFigures()
+    return SolverFigures(
+        formulation="aggregated",
+        status=answer.status,
+        incumbent=answer.incumbent,
+        candidates=answer.candidates,
+        variables=answer.variables,
+        constraints=answer.constraints,
+        objective=answer.objective,
+        bound=answer.bound,
+        gap=solver.relative_gap(answer.objective, answer.bound),
+        gap_allowed=gap,
+        build_s=answer.build_s,
+        solve_s=answer.solve_s,
+    )
+
+
+def _offer(answer: Aggregated, work: Work, outcome: Outcome) -> None:
+    """For the pages: each job's best and least option, on the first node that has it."""
+    rows = list(answer.options.rows)
+    first: dict[tuple[int, int, int], int | None] = {}
+    for group in answer.options.groups:
+        ordered = sorted((option for option in group.options), key=lambda option: -option.throughput)
+        for ranked in group.members:
+            found: list[Configuration] = []
+            for option in dict.fromkeys((ordered[0], ordered[-1])):
+                key = rows[option.row]
+                pool = key.pool if isinstance(key, PieceRow) else key.pools[0]
+                if option.spread:
+                    continue  # many nodes at once: no single one stands for it
+                wanted = (option.row, option.cores, ranked.job.memory_mib)
+                if wanted not in first:
+                    first[wanted] = _first_node(work, pool.gpu_type, option.gpus, option.cores, ranked.job.memory_mib)
+                if (node := first[wanted]) is not None:
+                    share = Share(node, option.gpus, option.cores, ranked.job.memory_mib)
+                    found.append(Configuration(ranked.job.id, (share,), option.throughput, option.source))
+            outcome.candidates[ranked.job.id] = tuple(found)
+
+
+def _first_node(work: Work, gpu_type: str, gpus: int, cores: int, memory_mib: int) -> int | None:
+    for number, room in work.ledger.rooms.items():
+        fits = len(room.gpus) >= gpus and len(room.cores) >= cores and room.memory_mib >= memory_mib
+        if fits and room.node.gpu_type == gpu_type:
+            return number
+    return None
+
+
+def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> None:
+    """Generate the stage's configurations, solve them together and take what was chosen."""
+    began_s = work.clock()
+    generated = _generate(stage, work, outcome, sigma, terms)
+    candidates = located.candidates_of(stage, outcome.candidates, outcome.weights)
+    if terms is not None:
+        candidates = [
+            replace(each, value=each.value * terms.factor(each.ranked.job, each.configuration)) for each in candidates
+        ]
+    if not candidates:
+        return
+    greedy = greedy_columns(candidates, work.ledger.copy())
+    chosen: Sequence[int] = greedy
+    figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
+    if work.parameters.placement == "ilp":
+        chosen, figures = _solve(candidates, greedy, work, figures, began_s)
+    objective = sum(candidates[column].value for column in chosen)
+    bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
+    outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
+    for column in located.in_turn(chosen, candidates, stage, work.ledger):
+        _take(candidates[column], work, outcome)
+
+
+def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
+    """The best proven bound: the solver's only speaks for all configurations when none was thinned out."""
+    simple = located.knapsack_bound(candidates, work.ledger)
+    return simple if solved is None or generated > len(candidates) else min(simple, solved)
+
+
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> int:
+    """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
+    idle = idle_offers(work.ledger)
+    menus = configurations.menus_of(idle) if terms is None else None
+    enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
+    generated = 0
+    for position, ranked in enumerate(stage):
+        if work.remaining_s < enough_s:
+            outcome.out_of_time.update(late.job.id for late in stage[position:])
+            break
+        try:
+            offers = idle if terms is None else terms.offers(ranked)
+            found = configurations.generate_on(
+                ranked.job, offers, work.ledger, work.estimator, sigma=sigma, menus=menus
+            )
+        except InvalidJob as error:
+            outcome.invalid[ranked.job.id] = error
+            continue
+        generated += len(found)
+        outcome.candidates[ranked.job.id] = tuple(located.thin(found, most, ranked.rank))
+    return generated
+
+
+def _solve(
+    candidates: Sequence[Candidate], greedy: Sequence[int], work: Work, figures: SolverFigures, began_s: float
+) -> tuple[Sequence[int], SolverFigures]:
+    """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
+    program = located.build(candidates, work.ledger)
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    seed = int(work.rng.integers(2**31 - 1))
+    built_s = work.clock()
+    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    answer = solver.NOTHING
+    if limit_s > 0:
+        answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    figures = replace(
+        figures,
+        formulation="located",
+        status=answer.status,
+        incumbent="greedy",
+        variables=len(program.objective),
+        constraints=len(program.rows),
+        bound=answer.bound,
+        gap_allowed=gap,
+        build_s=built_s - began_s,
+        solve_s=work.clock() - built_s,
+    )
+    greedy_objective = sum(candidates[column].value for column in greedy)
+    if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
+        return answer.chosen, replace(figures, incumbent="ilp")
+    return greedy, figures
+
+
+def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
+    job, configuration = candidate.ranked.job, candidate.configuration
+    if work.ledger.shortfall(configuration, job.tenant) is not None:
+        return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
+    placement = work.ledger.take(configuration, job.tenant)
+    count, weight = len(outcome.candidates[job.id]), outcome.weights[job.id]
+    outcome.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
+
+
+def top_up(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
+    """Greedily place whoever of the stage still fits: every addition raises the objective, so an optimum has none."""
+    topped_up = 0
+    most = _most_idle(work)
+    for ranked in stage:
+        if work.remaining_s <= 0 or not most:
+            break
+        job = ranked.job
+        if job.id in outcome.chosen or job.id in outcome.invalid:
+            continue
+        if not any(job.min_gpus <= gpus for name, gpus in most.items() if not job.gpu_types or name in job.gpu_types):
+            continue
+        if turn.take_turn(ranked, work, outcome) and job.id in outcome.chosen:
+            topped_up += 1
+            most = _most_idle(work)
+    outcome.solver = replace(outcome.solver, topped_up=topped_up)
+
+
+def _most_idle(work: Work) -> dict[str, int]:
+    """The idle GPUs of each type: who needs more cannot be placed, however they lie."""
+    idle: dict[str, int] = {}
+    for room in work.ledger.rooms.values():
+        if room.gpus and room.cores:
+            idle[room.node.gpu_type or ""] = idle.get(room.node.gpu_type or "", 0) + len(room.gpus)
+    return idle

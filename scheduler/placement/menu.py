@@ -1,0 +1,80 @@
+"""What may vary about a configuration beside its size: how many cores, and how fast the node is (sections 5 and 6).
+
+*Cores.* A job wants c cores a GPU; on a node with G idle GPUs and C idle cores it gets min(c*g, C), and where its share
+floor(C*g/G) is smaller, that too, its throughput falling linearly with the missing cores. Ours: the counts that the
+nodes of a type would give form one *menu* for the type, thinned to `MENU_LEVELS` that include the largest and the
+smallest, and every node of the type that has the cores offers them all. So the number of choices does not grow with the
+number of nodes, and nodes with the same idle resources are interchangeable whatever their neighbours have.
+Spread over nodes every part gets the same whole number of cores a GPU, 2 or 1, for the job waits for its slowest part.
+
+*Speed.* The entity factor of a node in 5 % steps, independent of the job.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.cores import DISTRIBUTED_CORES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.estimator.layers import Estimate, Estimator
+    from scheduler.model import Job, Node
+
+MENU_LEVELS = 6
+SPEED_STEP = 0.05
+MEASURED_THERE = "entity"
+"""The estimator's layer that already speaks of this very node: its answer is not scaled by the node's factor again."""
+
+
+def speed_class(node: Node) -> int:
+    """The node's entity factor in steps of 5 %: 20 = as fast as its type."""
+    return max(1, round(node.speed / SPEED_STEP))
+
+
+def per_gpu(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int) -> tuple[float, str]:
+    """Per-GPU throughput on this node and its source, the node's speed class applied."""
+    estimate: Estimate = estimator.per_gpu(job, node, gpus, nodes)
+    factor = 1.0 if estimate.source == MEASURED_THERE else speed_class(node) * SPEED_STEP
+    return estimate.per_gpu * factor, estimate.source
+
+
+def share_of_speed(cores: int, per_gpu: int, gpus: int) -> float:
+    """The part of full speed that so many cores give, by assumption until it is measured."""
+    return min(1.0, cores / (per_gpu * gpus))
+
+
+def spread_rates(per_gpu: int) -> range:
+    """Cores a GPU for a job spread over nodes, largest first."""
+    return range(min(per_gpu, DISTRIBUTED_CORES), 0, -1)
+
+
+class CoreMenus:
+    """The core counts that the nodes of each type offer. `idle`: (type, idle GPUs, idle cores) of each node."""
+
+    def __init__(self, idle: Iterable[tuple[str, int, int]]) -> None:
+        self._idle: dict[str, set[tuple[int, int]]] = {}
+        for gpu_type, gpus, cores in idle:
+            if gpus:
+                self._idle.setdefault(gpu_type, set()).add((gpus, cores))
+        self._known: dict[tuple[str, int, int, float], tuple[int, ...]] = {}
+
+    def of(self, gpu_type: str, size: int, per_gpu: int, most: int | None = None) -> tuple[int, ...]:
+        """Core counts for `size` GPUs at `per_gpu` wanted cores each and at most `most` in all, largest first."""
+        key = (gpu_type, size, per_gpu, math.inf if most is None else most)
+        if key not in self._known:
+            self._known[key] = self._counts(gpu_type, size, min(per_gpu * size, key[3]))
+        return self._known[key]
+
+    def _counts(self, gpu_type: str, size: int, wanted: float) -> tuple[int, ...]:
+        counts: set[int] = set()
+        for gpus, cores in self._idle.get(gpu_type, ()):
+            given = int(min(wanted, cores))
+            if gpus >= size and given >= size:
+                counts |= {given, min(given, max(size, cores * size // gpus))}
+        found = sorted(counts, reverse=True)
+        if len(found) <= MENU_LEVELS:
+            return tuple(found)
+        return tuple(found[round(k * (len(found) - 1) / (MENU_LEVELS - 1))] for k in range(MENU_LEVELS))

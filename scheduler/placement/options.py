@@ -1,0 +1,219 @@
+"""The job side of the aggregated formulation (algorithms.md section 6): what each job may take from which pool.
+
+A variable per (job, type, requirement, pieces, lowest speed class used). On one node a job takes one piece, (GPUs,
+cores). Spread over nodes it takes *units*, pieces of one GPU with 2 or 1 cores: any split of a requirement is a sum of
+units, and units that end on one node become one piece there, so the units stand for every split at once. Their
+throughput is that of the fewest nodes that can hold them; where the estimator says that more nodes are slower, the
+bound is optimistic and the plan is valued by what it really got.
+
+Jobs alike in everything, the weight included, form a *group* with one integer variable an option: without that the
+solver would try their permutations. A *row* is a kind of piece that pools offer: options need it, patterns offer it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scheduler.errors import InvalidJob
+from scheduler.placement.configurations import SIGMA
+from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job
+    from scheduler.placement.classes import Classes, Pool
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Ranked
+
+
+class PieceRow(NamedTuple):
+    """Pieces of `gpus` and `cores` that a pool offers. `cores` is 0 where the type has more than can ever be asked."""
+
+    pool: Pool
+    gpus: int
+    cores: int
+
+
+class UnitRow(NamedTuple):
+    """Units of one GPU that any of several pools may offer."""
+
+    pools: tuple[Pool, ...]
+    cores: int
+
+
+class Option(NamedTuple):
+    """One way to serve a job: how many GPUs and cores in all, `need` times its row; more than one node when `spread`."""
+
+    row: int
+    need: int
+    gpus: int
+    cores: int
+    spread: bool
+    throughput: float
+    source: str
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs alike, in queue order, their options and each option's objective value w * G."""
+
+    members: list[Ranked]
+    options: list[Option]
+    values: list[float]
+
+    @property
+    def job(self) -> Job:
+        return self.members[0].job
+
+
+@dataclass(slots=True)
+class Options:
+    """All groups and rows of a stage, and the same as arrays, an entry per option."""
+
+    groups: list[Group] = field(default_factory=list)
+    rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
+    unbound: frozenset[str] = frozenset()  # types whose nodes have all the cores that can be asked
+    invalid: dict[int, InvalidJob] = field(default_factory=dict)
+    out_of_time: list[Ranked] = field(default_factory=list)
+    group: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    row: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    need: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    value: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own options
+
+    def row_of(self, key: PieceRow | UnitRow) -> int:
+        return self.rows.setdefault(key, len(self.rows))
+
+    def freeze(self) -> None:
+        """Fill the arrays from the groups."""
+        flat = [(g, p, option) for g, group in enumerate(self.groups) for p, option in enumerate(group.options)]
+        self.group = np.array([g for g, _, _ in flat], dtype=int)
+        self.position = np.array([p for _, p, _ in flat], dtype=int)
+        self.row = np.array([option.row for _, _, option in flat], dtype=int)
+        self.need = np.array([option.need for _, _, option in flat], dtype=float)
+        self.value = np.array([value for group in self.groups for value in group.values], dtype=float)
+
+
+def options_of(
+    stage: Sequence[Ranked],
+    weight: Mapping[int, float],
+    classes: Classes,
+    ledger: Ledger,
+    estimator: Estimator,
+    *,
+    sigma: float = SIGMA,
+    late: Callable[[], bool] = lambda: False,
+) -> Options:
+    """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then."""
+    found = Options(unbound=_unbound(stage, classes))
+    alike: dict[object, Group] = {}
+    for position, ranked in enumerate(stage):
+        if position % 16 == 0 and late():
+            found.out_of_time = list(stage[position:])
+            break
+        try:
+            options = _Maker(ranked.job, classes, ledger, estimator, found).all(sigma)
+        except InvalidJob as error:
+            found.invalid[ranked.job.id] = error
+            continue
+        if options:
+            _join(ranked, weight[ranked.job.id], options, found, alike, quoted=ranked.job.tenant in ledger.allowances)
+    found.freeze()
+    return found
+
+
+def _unbound(stage: Sequence[Ranked], classes: Classes) -> frozenset[str]:
+    most = max((ranked.job.cores for ranked in stage), default=1)
+    scarce = {each.key.gpu_type for each in classes.all if each.key.cores < most * each.key.gpus}
+    return frozenset(classes.by_type) - scarce
+
+
+def _join(
+    ranked: Ranked, w: float, options: list[Option], found: Options, alike: dict[object, Group], *, quoted: bool
+) -> None:
+    job = ranked.job
+    key = (w, job.tenant if quoted else None, job.memory_mib, job.cores, tuple(options))
+    group = alike.get(key)
+    if group is not None:
+        group.members.append(ranked)
+        return
+    least = min(option.throughput for option in options)
+    group = Group([ranked], options, [w * option.throughput / least for option in options])
+    alike[key] = group
+    found.groups.append(group)
+
+
+@dataclass(slots=True)
+class _Maker:
+    """The options of one job."""
+
+    job: Job
+    classes: Classes
+    ledger: Ledger
+    estimator: Estimator
+    found: Options
+
+    def all(self, sigma: float) -> list[Option]:
+        allowance = self.ledger.allowances.get(self.job.tenant)
+        most_gpus = allowance.gpus if allowance is not None else None
+        most_cores = allowance.cores if allowance is not None else None
+        sizes = [size for size in self.job.requirement if most_gpus is None or size <= most_gpus]
+        low_sensitivity = self.estimator.sensitivity(self.job) <= sigma
+        made: list[Option] = []
+        for gpu_type in self.classes.types_for(self.job):
+            pools = self.classes.pools_for(self.job, gpu_type)
+            spread = low_sensitivity or self.job.min_gpus > self.classes.largest.get(gpu_type, 0)
+            for size in sizes:
+                for pool in pools:
+                    made += self._single(pool, size, most_cores)
+                if spread and size > 1 and pools:
+                    made += self._spread(pools, size, most_cores)
+        return made
+
+    def _single(self, pool: Pool, size: int, most_cores: int | None) -> list[Option]:
+        job, room = self.job, self.classes.pools[pool]
+        if size >= len(room.cores) or room.memory_mib[size] < job.memory_mib:
+            return []
+        speed, source = per_gpu(self.estimator, job, self.classes.stand_in(pool), size, 1)
+        unbound = pool.gpu_type in self.found.unbound
+        return [
+            Option(
+                self.found.row_of(PieceRow(pool, size, 0 if unbound else cores)),
+                1,
+                size,
+                cores,
+                spread=False,
+                throughput=speed * size * share_of_speed(cores, job.cores, size),
+                source=source,
+            )
+            for cores in self.classes.menus.of(pool.gpu_type, size, job.cores, most_cores)
+            if cores <= room.cores[size]
+        ]
+
+    def _spread(self, pools: Sequence[Pool], size: int, most_cores: int | None) -> list[Option]:
+        """An option per rate and lowest speed class, those with the fastest nodes alone included."""
+        made: list[Option] = []
+        for slowest in sorted({pool.speed for pool in pools}, reverse=True):
+            usable = tuple(pool for pool in pools if pool.speed >= slowest)
+            stand_in = self.classes.stand_in(next(pool for pool in usable if pool.speed == slowest))
+            nodes = max(2, -(-size // max(len(self.classes.pools[pool].cores) - 1 for pool in usable)))
+            for rate in spread_rates(self.job.cores):
+                if self.classes.unit_gpus(usable, rate) < size or not (most_cores is None or rate * size <= most_cores):
+                    continue
+                speed, source = per_gpu(self.estimator, self.job, stand_in, size, nodes)
+                throughput = speed * size * share_of_speed(rate, spread_rates(self.job.cores)[0], 1)
+                row = self.found.row_of(self._unit_row(usable, rate))
+                made.append(Option(row, size, size, rate * size, spread=True, throughput=throughput, source=source))
+        return made
+
+    def _unit_row(self, pools: tuple[Pool, ...], rate: int) -> PieceRow | UnitRow:
+        cores = 0 if pools[0].gpu_type in self.found.unbound else rate
+        pieces = [PieceRow(pool, 1, cores) for pool in pools]
+        for piece in pieces:
+            self.found.row_of(piece)
+        return pieces[0] if len(pieces) == 1 else UnitRow(pools, cores)

@@ -1,0 +1,222 @@
+"""The node side of the aggregated formulation (algorithms.md section 6): what a node of a class can be cut into.
+
+A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be
+added matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given what a piece is worth, a dynamic
+programme over (GPUs, cores) finds the best pattern of every class that offers the same pieces in one table,
+
+    f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scheduler.placement.options import PieceRow, UnitRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scheduler.placement.classes import Classes, NodeClass, Pool
+    from scheduler.placement.options import Options
+
+ENUMERATED = 2_000
+ENUMERATED_IN_ALL = 6_000
+MOST_TO_LIST, STEPS = 160, 20_000
+"""Kinds of pieces times GPUs, and steps of the listing, above which it is given up: such a class has too many."""
+SKIP = -1
+"""In a table of choices: leave one GPU idle."""
+
+
+class Pattern(NamedTuple):
+    """Pieces cut from one node of a class: (row, how many), ascending."""
+
+    of_class: int
+    pieces: tuple[tuple[int, int], ...]
+
+
+class Move(NamedTuple):
+    """A piece offered in one row used in another: a larger one for a smaller, or a unit for jobs of several pools."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Menu:
+    """The pieces that classes of the same pools offer, as arrays, and the largest class among them."""
+
+    rows: np.ndarray
+    gpus: np.ndarray
+    cores: np.ndarray
+    most_gpus: int
+    most_cores: int
+
+
+class Supply:
+    """The classes' patterns for the rows that a stage's options need."""
+
+    def __init__(self, classes: Classes, options: Options) -> None:
+        self.classes = classes.all
+        self.types = [
+            key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
+        ]  # the GPU type of each row
+        self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
+        self._menus: dict[tuple[Pool, ...], _Menu] = {}
+        for offer in {offer for each in self.classes for offer in each.offers}:
+            self._menus[offer] = _menu(offer, self.classes, options)
+        self.listed, self.complete = self._enumerated()
+        self.moves = list(_moves(options, within_pools=not self.complete))
+        self._targets = _targets(self.moves)
+        served = {row: k for k, (row, _) in enumerate(self._targets)}
+        # From the largest pieces on: a piece that was moved may be moved again.
+        self.move_order = sorted(range(len(self.moves)), key=lambda k: -served[self.moves[k].source])
+
+    def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
+        """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
+        tables = {offer: _table(menu, worth) for offer, menu in self._menus.items()}
+        best = np.zeros(len(self.classes))
+        found: list[Pattern] = []
+        for k, each in enumerate(self.classes):
+            offer = max(each.offers, key=lambda offer: tables[offer][0][each.key.gpus, each.key.cores])
+            values, choices = tables[offer]
+            best[k] = values[each.key.gpus, each.key.cores]
+            if best[k] > least[k] + 1e-7:
+                found.append(Pattern(k, _traced(self._menus[offer], choices, each)))
+        return best, found
+
+    def consistent(self, worth: np.ndarray) -> np.ndarray:
+        """The same prices, raised where a piece would be worth less than what it can be used as: a bound needs that."""
+        raised: np.ndarray = np.maximum(worth, 0.0)
+        for source, targets in self._targets:
+            raised[source] = max(raised[source], float(raised[targets].max()))
+        return raised
+
+    def _enumerated(self) -> tuple[list[Pattern], bool]:
+        """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED`."""
+        found: list[Pattern] = []
+        for k, each in enumerate(self.classes):
+            own: set[tuple[tuple[int, int], ...]] = set()
+            room = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
+            for offer in each.offers:
+                own |= _all_patterns(self._menus[offer], each.key.gpus, each.key.cores, room - len(own))
+            if len(own) >= room:
+                return [], False
+            found += [Pattern(k, pieces) for pieces in sorted(own)]
+        return found, True
+
+
+def _menu(offer: tuple[Pool, ...], classes: Sequence[NodeClass], options: Options) -> _Menu:
+    keys = [each.key for each in classes if offer in each.offers]
+    most_gpus, most_cores = max(key.gpus for key in keys), max(key.cores for key in keys)
+    pieces = [
+        (row, key.gpus, key.cores)
+        for key, row in options.rows.items()
+        if isinstance(key, PieceRow) and key.pool in offer and key.gpus <= most_gpus and key.cores <= most_cores
+    ]
+    pieces.sort(key=lambda piece: (-piece[1], -piece[2], piece[0]))
+    columns = np.array(pieces, dtype=int).reshape(-1, 3)
+    return _Menu(columns[:, 0], columns[:, 1], columns[:, 2], most_gpus, most_cores)
+
+
+def _table(menu: _Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """F and the choice behind each entry, for all (G, C) up to the largest class."""
+    cores = np.arange(menu.most_cores + 1)
+    value = np.zeros((menu.most_gpus + 1, menu.most_cores + 1))
+    choice = np.full(value.shape, SKIP)
+    prices = worth[menu.rows]
+    for gpus in range(1, menu.most_gpus + 1):
+        value[gpus] = value[gpus - 1]
+        usable = np.flatnonzero((menu.gpus <= gpus) & (prices > 1e-12))
+        if not len(usable):
+            continue
+        left = cores[None, :] - menu.cores[usable][:, None]
+        with_piece = value[(gpus - menu.gpus[usable])[:, None], np.maximum(left, 0)] + prices[usable][:, None]
+        with_piece[left < 0] = -1.0
+        first = with_piece.argmax(axis=0)
+        gain = with_piece[first, cores]
+        better = gain > value[gpus] + 1e-12
+        value[gpus] = np.where(better, gain, value[gpus])
+        choice[gpus] = np.where(better, usable[first], SKIP)
+    return value, choice
+
+
+def _traced(menu: _Menu, choice: np.ndarray, each: NodeClass) -> tuple[tuple[int, int], ...]:
+    gpus, cores = each.key.gpus, each.key.cores
+    taken: dict[int, int] = {}
+    while gpus > 0:
+        k = int(choice[gpus, cores])
+        if k == SKIP:
+            gpus -= 1
+            continue
+        row = int(menu.rows[k])
+        taken[row] = taken.get(row, 0) + 1
+        gpus, cores = gpus - int(menu.gpus[k]), cores - int(menu.cores[k])
+    return tuple(sorted(taken.items()))
+
+
+def _all_patterns(menu: _Menu, gpus: int, cores: int, most: int) -> set[tuple[tuple[int, int], ...]]:
+    """The patterns of a node to which nothing can be added; stops once there are `most`."""
+    pieces = [(int(r), int(g), int(k)) for r, g, k in zip(menu.rows, menu.gpus, menu.cores, strict=True)]
+    pieces = [piece for piece in pieces if piece[1] <= gpus and piece[2] <= cores]
+    found: set[tuple[tuple[int, int], ...]] = set()
+    steps = 0
+
+    def extend(start: int, gpus: int, cores: int, taken: tuple[tuple[int, int], ...]) -> None:
+        nonlocal steps
+        steps += 1
+        if len(found) >= most or steps > STEPS:
+            return
+        if start == len(pieces):
+            if taken and not any(g <= gpus and k <= cores for _, g, k in pieces):
+                found.add(tuple(sorted(taken)))
+            return
+        row, g, k = pieces[start]
+        for times in range(min(gpus // g, cores // k if k else gpus), -1, -1):
+            with_it = ((*taken, (row, times))) if times else taken
+            extend(start + 1, gpus - times * g, cores - times * k, with_it)
+
+    if len(pieces) * gpus <= MOST_TO_LIST:
+        extend(0, gpus, cores, ())
+        if steps <= STEPS:
+            return found
+    return {((SKIP, k),) for k in range(most)}  # too many to list: said by reaching `most`
+
+
+def _moves(options: Options, *, within_pools: bool) -> Iterator[Move]:
+    """Neighbours only; longer steps are sums of these. From large to small within a pool, then from pools to units.
+
+    Within a pool a move stands for another pattern, which is of use only where patterns are priced one by one.
+    """
+    by_pool: dict[Pool, dict[tuple[int, int], int]] = {}
+    for key, row in options.rows.items():
+        if isinstance(key, PieceRow):
+            by_pool.setdefault(key.pool, {})[key.gpus, key.cores] = row
+    for own in by_pool.values() if within_pools else ():
+        for (gpus, cores), row in sorted(own.items()):
+            fewer_cores = max(((g, k) for g, k in own if g == gpus and k < cores), default=None)
+            fewer_gpus = max(((g, k) for g, k in own if g < gpus and k <= cores), default=None)
+            yield from (Move(row, own[small]) for small in (fewer_cores, fewer_gpus) if small is not None)
+    for key, row in options.rows.items():
+        if isinstance(key, UnitRow):
+            yield from (Move(options.rows[PieceRow(pool, 1, key.cores)], row) for pool in key.pools)
+
+
+def _targets(moves: Sequence[Move]) -> list[tuple[int, np.ndarray]]:
+    """Sources with what they serve, such that a source comes after the sources it serves."""
+    grouped: dict[int, list[int]] = {}
+    for move in moves:
+        grouped.setdefault(move.source, []).append(move.target)
+    done: dict[int, None] = {}
+
+    def visit(row: int) -> None:
+        for target in grouped.get(row, ()):
+            if target not in done:
+                visit(target)
+        done.setdefault(row)
+
+    for row in grouped:
+        visit(row)
+    return [(row, np.array(grouped[row])) for row in done if row in grouped]

@@ -1,0 +1,100 @@
+"""Core tuning (CODA V-B.2, Table II; algorithms.md section 8)."""
+
+from itertools import product
+
+import pytest
+
+from scheduler.estimator.cores import start_cores
+from scheduler.estimator.tuner import Way, advance, begin
+
+
+def run(start, curve, most=20, **more):
+    """Tune on `curve(cores) -> utilisation`; the finished search."""
+    tuning = begin(start, most, **more)
+    for _ in range(100):
+        if tuning.is_done:
+            return tuning
+        tuning = advance(tuning, curve(tuning.cores))
+    raise AssertionError("it does not end")
+
+
+def peaked(optimum, slope=0.12, drop=0.004):
+    """Linear up to the optimum, then a slight drop (CODA Fig. 3)."""
+    return lambda cores: max(0.0, 0.95 - slope * max(0, optimum - cores) - drop * max(0, cores - optimum))
+
+
+# The eight models of Table II: category, pipelined, large, heavy between iterations, steps in the paper. The optimum
+# is what section 8 derives from the steps: 3 = N_start or one less, 4 = one more or two less.
+TABLE_II = [
+    ("alexnet", "cv", False, True, True, 4, +1),
+    ("vgg16", "cv", False, True, False, 4, +1),
+    ("inceptionv3", "cv", False, False, False, 3, 0),
+    ("resnet50", "cv", False, False, False, 3, -1),
+    ("bi-att-flow", "nlp", False, False, False, 4, +1),
+    ("transformer", "nlp", False, False, True, 3, 0),
+    ("wavenet", "speech", True, False, False, 3, 0),
+    ("deepspeech", "speech", False, False, False, 3, -1),
+    ("alexnet, two off", "cv", False, False, False, 4, -2),
+]
+
+
+@pytest.mark.parametrize(("model", "category", "pipelined", "large", "heavy", "steps", "off"), TABLE_II)
+def test_table_ii(model, category, pipelined, large, heavy, steps, off):
+    start = start_cores(
+        category=category,
+        tuned={},
+        pipelined=pipelined,
+        model_parameters=138_000_000 if large else 25_000_000,
+        heavy_between_iterations=heavy,
+    )
+    optimum = start + off
+    # Two below a start of 3 is 1: there is nothing fewer to try, and the search ends a step sooner.
+    found = run(start, peaked(optimum))
+    assert found.best == optimum
+    assert found.steps == (3 if optimum == 1 and off == -2 else steps)
+
+
+STARTS_AND_OPTIMA = list(product(range(1, 17), repeat=2))
+
+
+def test_the_optimum_is_found_from_every_start():
+    for start, optimum in STARTS_AND_OPTIMA:
+        assert run(start, peaked(optimum, slope=0.05)).best == optimum, (start, optimum)
+
+
+def test_the_faster_search_takes_at_most_8_steps_and_98_percent_of_the_best():
+    for start, optimum in STARTS_AND_OPTIMA:
+        curve = peaked(optimum, slope=0.05)
+        found = run(start, curve, fast=True)
+        assert found.steps <= 8, (start, optimum)
+        assert curve(found.best) >= 0.98 * curve(optimum), (start, optimum)
+
+
+def test_the_faster_search_is_faster_from_far():
+    assert run(16, peaked(2, slope=0.05), fast=True).steps < run(16, peaked(2, slope=0.05)).steps
+
+
+def test_fewer_cores_win_a_tie_and_small_losses_do_not_add_up():
+    assert run(5, lambda _: 0.9).best == 1
+    assert run(10, lambda cores: 0.9 - 0.006 * (10 - cores)).best == 9
+
+
+def test_noise_within_the_band_does_not_send_it_upwards():
+    found = run(3, lambda cores: {2: 0.5, 3: 0.9, 4: 0.905}[cores])
+    assert (found.best, found.steps, found.way) == (3, 3, Way.DONE)
+
+
+def test_it_stays_within_what_the_job_can_get():
+    assert run(9, peaked(12), most=6).best == 6
+    assert run(1, peaked(1), most=1).steps == 1
+    assert run(-3, peaked(2)).best == 2
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="most is 0"):
+        begin(3, 0)
+    for bad in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="utilisation is"):
+            advance(begin(3, 8), bad)
+    done = run(1, peaked(1), most=1)
+    assert advance(done, 0.5) is done

@@ -1,0 +1,265 @@
+"""The aggregated formulation against the located one, and every plan node by node (algorithms.md section 6)."""
+
+import itertools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.estimator.layers import Estimate, Estimator
+from scheduler.model import Configuration, Share, Tenant
+from scheduler.placement import located, patterns
+from scheduler.placement.aggregated import Limits, solve_aggregated
+from scheduler.placement.classes import Classes
+from scheduler.placement.configurations import generate
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.options import options_of
+from scheduler.placement.patterns import Supply
+from scheduler.placement.pricing import Problem, price
+from scheduler.placement.solver import solve_arrays, solve_matrix, solve_matrix_pulp
+from scheduler.work import Ranked
+from tests.scheduler.builders import job, node, ticking
+
+SPEEDS = {"a": 1.0, "b": 1.7}
+
+
+@dataclass(frozen=True)
+class Known:
+    """Per-GPU throughput by job and type, falling with the GPU count; the sensitivity rho of each job."""
+
+    factors: dict
+    rho: dict
+
+    def per_gpu(self, job, node, gpus, nodes):
+        value = SPEEDS[node.gpu_type] * self.factors[job.id] * gpus**-0.15
+        return Estimate(value / (self.rho[job.id] if nodes > 1 else 1.0), "type", in_samples=False)
+
+    def sensitivity(self, job):
+        return self.rho[job.id]
+
+
+@st.composite
+def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
+    """Up to five nodes and seven jobs: small enough for the located optimum, varied enough to matter."""
+    nodes = []
+    for number in range(1, draw(st.integers(1, 5)) + 1):
+        idle = draw(st.integers(0, 4))
+        alone = exclusive and draw(st.integers(0, 5)) == 0
+        nodes.append(
+            node(
+                number,
+                4,
+                gpu_type=draw(st.sampled_from("ab")),
+                cores=12,
+                idle=idle,
+                idle_cores=draw(st.sampled_from((3, 6, 12))),
+                memory_mib=draw(st.sampled_from((60, 100))) if memory else 10**6,
+                storage_domain=draw(st.sampled_from(("", "nfs"))),
+                speed=draw(st.sampled_from((1.0, 1.0, 0.8))),
+                single_account=alone,
+                trusts_tenants=not alone,
+                tenants=frozenset(draw(st.sets(st.integers(1, 2), max_size=1))) if alone else frozenset(),
+            )
+        )
+    jobs = []
+    for number in range(1, draw(st.integers(1, 7)) + 1):
+        sizes = sorted(draw(st.sets(st.integers(1, 6), min_size=1, max_size=3)))
+        jobs.append(
+            job(
+                number,
+                *sizes,
+                tenant=draw(st.integers(1, 2)),
+                cores=draw(st.integers(1, 4)),
+                memory_mib=draw(st.sampled_from((10, 40, 60))) if memory else 1,
+                gpu_types=frozenset(draw(st.sets(st.sampled_from("ab"), max_size=1))),
+                checkpoint_domain=draw(st.sampled_from((None, None, None, "nfs"))),
+                wait_s=float(draw(st.integers(1, 5)) * 60),
+            )
+        )
+    layer = Known(
+        {each.id: draw(st.sampled_from((1.0, 1.3))) for each in jobs},
+        {each.id: draw(st.sampled_from((1.1, 1.3))) if spread else 9.0 for each in jobs},
+    )
+    tenants = [Tenant(1, gpu_quota=draw(st.integers(1, 8)), core_quota=draw(st.integers(1, 20)))] if quotas else []
+    return nodes, jobs, Estimator((layer,)), tenants
+
+
+def stage_of(jobs):
+    ordered = sorted(jobs, key=lambda each: (-each.wait_s, each.id))
+    queue = [Ranked(each, k, each.wait_s / 600, each.wait_s / 600, 600.0, "test") for k, each in enumerate(ordered, 1)]
+    return queue, located.weights(queue, 1.0)
+
+
+def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, **more):
+    queue, weights = stage_of(jobs)
+    ledger = Ledger(nodes, tenants, ())
+    answer = solve_aggregated(queue, weights, ledger, estimator, Limits(ticking(), 60.0, gap, 1), **more)
+    check(answer, ledger, weights)
+    return answer
+
+
+def check(answer, ledger, weights):
+    """Node by node: the ledger takes every part, or raises; one accepted size a job; the objective is the plan's."""
+    assert len({placed.ranked.job.id for placed in answer.placed}) == len(answer.placed)
+    left = ledger.copy()
+    for placed in answer.placed:
+        asked, made = placed.ranked.job, placed.configuration
+        assert made.gpus in asked.requirement
+        assert made.cores >= made.gpus
+        assert sum(share.memory_mib for share in made.shares) >= asked.memory_mib
+        assert len({share.node for share in made.shares}) == len(made.shares)
+        for share in made.shares:
+            host = left.rooms[share.node].node
+            assert not asked.gpu_types or host.gpu_type in asked.gpu_types
+            assert asked.checkpoint_domain in {None, host.domain}
+        left.take(made, asked.tenant)
+    worth = sum(weights[placed.ranked.job.id] * placed.gain for placed in answer.placed)
+    assert answer.objective == pytest.approx(worth)
+    assert answer.bound is None or answer.bound >= answer.objective - 1e-6
+
+
+def located_optimum(nodes, jobs, estimator, tenants=()):
+    queue, weights = stage_of(jobs)
+    ledger = Ledger(nodes, tenants, ())
+    found = {each.id: generate(each, ledger, estimator) for each in jobs}
+    columns = located.candidates_of(queue, found, weights)
+    if not columns:
+        return 0.0
+    return solve_arrays(located.build(columns, ledger), gap=0.0, time_limit_s=20, seed=1).objective
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_with_one_node_placements_and_listed_patterns_both_optima_are_equal(given_):
+    nodes, jobs, estimator, tenants = given_
+    jobs = [each for each in jobs if each.min_gpus <= 4]
+    answer = aggregated(nodes, jobs, estimator, tenants)
+    assert answer.objective == pytest.approx(located_optimum(nodes, jobs, estimator, tenants), abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(spread=True, exclusive=False))
+def test_with_spread_placements_aggregated_is_at_least_located(given_):
+    answer = aggregated(*given_)
+    assert answer.objective >= located_optimum(*given_) - 1e-6
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(spread=True, memory=True))
+def test_plans_are_feasible_node_by_node_when_memory_binds(given_):
+    aggregated(*given_)
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters())
+def test_priced_patterns_are_within_the_proven_gap_of_listed_ones(given_):
+    exact = aggregated(*given_)
+    before = patterns.ENUMERATED
+    patterns.ENUMERATED = 0
+    try:
+        priced = aggregated(*given_)
+    finally:
+        patterns.ENUMERATED = before
+    assert priced.objective <= exact.objective + 1e-6
+    assert priced.bound is None or priced.bound >= exact.objective - 1e-6
+
+
+def problem_of(nodes, jobs, estimator):
+    queue, weights = stage_of(jobs)
+    ledger = Ledger(nodes, (), ())
+    classes = Classes(ledger, jobs)
+    options = options_of(queue, weights, classes, ledger, estimator)
+    supply = Supply(classes, options)
+    members = np.array([len(group.members) for group in options.groups], dtype=float)
+    return Problem(options, supply, [], members, supply.counts, supply.listed, supply.complete)
+
+
+@settings(max_examples=15, deadline=None)
+@given(clusters(quotas=False, exclusive=False))
+def test_pulp_and_arrays_state_the_same_program(given_):
+    problem = problem_of(*given_[:3])
+    if not problem.options.groups:
+        return
+    options = problem.option_columns(np.arange(len(problem.options.group)))
+    matrix = options.beside(problem.supply_columns(problem.listed, range(len(problem.moves))), problem.row_upper)
+    found = [path(matrix, gap=0.0, time_limit_s=5, seed=1) for path in (solve_matrix, solve_matrix_pulp)]
+    assert matrix.cost @ found[0][0] == pytest.approx(matrix.cost @ found[1][0])
+    assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(clusters(quotas=False, exclusive=False))
+def test_the_bound_is_the_relaxations_optimum_once_prices_converge(given_):
+    problem = problem_of(*given_[:3])
+    if not problem.options.groups:
+        return
+    priced = price(problem, remaining_s=lambda: 10.0, tolerance=0.0, seed=1)
+    assert priced.converged
+    assert priced.bound == pytest.approx(problem.options.value[priced.options] @ priced.values[: len(priced.options)])
+
+
+def test_equal_jobs_are_one_variable_and_go_in_queue_order():
+    same = Estimator((Known(dict.fromkeys(range(1, 31), 1.0), dict.fromkeys(range(1, 31), 9.0)),))
+    jobs = [job(number, 1, 2) for number in range(1, 31)]
+    answer = aggregated([node(k, 4, gpu_type="a") for k in range(1, 6)], jobs, same)
+    assert len(answer.options.groups) == 1
+    assert [placed.ranked.job.id for placed in answer.placed] == list(range(1, len(answer.placed) + 1))
+    assert sum(placed.configuration.gpus for placed in answer.placed) == 20
+
+
+def test_spread_over_any_number_of_pieces():
+    """Six nodes with one idle GPU each: located's nodes in id order would do too, but only as six equal pieces."""
+    low = Estimator((Known({1: 1.0}, {1: 1.2}),))
+    answer = aggregated([node(k, 4, gpu_type="a", idle=1) for k in range(1, 7)], [job(1, 6)], low)
+    assert [len(placed.configuration.shares) for placed in answer.placed] == [6]
+
+
+def test_a_lone_pair_of_faster_nodes_sets_the_speed_of_what_is_spread_over_them_alone():
+    low = Estimator((Known({1: 1.0}, {1: 1.0}),))
+    nodes = [node(k, 4, gpu_type="a", idle=2, speed=speed) for k, speed in enumerate((1.0, 1.0, 0.5), 1)]
+    (placed,) = aggregated(nodes, [job(1, 4)], low).placed
+    assert {share.node for share in placed.configuration.shares} == {1, 2}
+
+
+def test_memory_that_no_plan_by_class_knows_of_is_found_out_at_the_nodes():
+    same = Estimator((Known(dict.fromkeys(range(1, 5), 1.0), dict.fromkeys(range(1, 5), 9.0)),))
+    jobs = [job(number, 1, memory_mib=60) for number in range(1, 5)]
+    answer = aggregated([node(k, 4, gpu_type="a", memory_mib=100) for k in (1, 2)], jobs, same)
+    assert len(answer.placed) == 2
+
+
+def test_the_last_plan_is_where_the_search_starts():
+    """With no time for a search the plan is the better of the greedy one and the last one."""
+    known = Estimator((Known({1: 1.0, 2: 1.0, 3: 1.0}, dict.fromkeys((1, 2, 3), 9.0)),))
+    jobs = [job(1, 1, 4, wait_s=120.0), job(2, 3, wait_s=119.0), job(3, 3, wait_s=119.0)]
+    nodes = [node(1, 4, gpu_type="a")]
+    queue, weights = stage_of(jobs)
+    ledger = Ledger(nodes, (), ())
+    last = {
+        2: Configuration(2, (Share(1, 3, 3, 0),), 1.0, "type"),
+        1: Configuration(1, (Share(1, 1, 1, 0),), 1.0, "type"),
+    }
+    none_left = Limits(ticking(), 0.0, 0.0, 1)
+    greedy = solve_aggregated(queue, weights, ledger, known, none_left)
+    warm = solve_aggregated(queue, weights, ledger, known, none_left, last=last)
+    assert warm.objective >= greedy.objective
+
+
+@pytest.mark.parametrize(("jobs", "limit_s"), [(700, 1.0), (200, 0.3), (700, 0.05)])
+def test_many_equal_or_nearly_equal_jobs_are_never_late(jobs, limit_s):
+    for spread, near in itertools.product((1.1, 9.0), (0.0, 1e-4)):
+        queue = [job(k, 1, 2, 3, 5, wait_s=60 * (1 + near * (k % 7)), cores=1 + k % 3) for k in range(1, jobs + 1)]
+        known = Estimator(
+            (Known({each.id: 1 + near * (each.id % 5) for each in queue}, {each.id: spread for each in queue}),)
+        )
+        nodes = [node(k, 8, gpu_type="ab"[k % 2], cores=20 + k % 5, idle=8 - k % 3) for k in range(1, 65)]
+        stage, weights = stage_of(queue)
+        ledger = Ledger(nodes, (), ())
+        began = time.monotonic()
+        answer = solve_aggregated(stage, weights, ledger, known, Limits(time.monotonic, began + limit_s, 0.0, 1))
+        took = time.monotonic() - began
+        check(answer, ledger, weights)
+        assert took <= 1.25 * limit_s + 0.25, (spread, near)

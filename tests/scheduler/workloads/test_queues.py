@@ -1,0 +1,31 @@
+"""The seeded workloads keep to what their docstring says."""
+
+import pytest
+
+from scheduler.workloads.queues import GPU_SPEEDS, instance_draw
+
+
+@pytest.mark.parametrize("workload", ["gpu-only", "cores"])
+def test_an_instance_is_what_the_recipe_says_and_the_same_for_the_same_seed(workload):
+    made = instance_draw(gpus=400, jobs=300, seed=7, workload=workload)
+    again = instance_draw(gpus=400, jobs=300, seed=7, workload=workload)
+    assert (made.nodes, made.jobs) == (again.nodes, again.jobs)
+    assert made.jobs != instance_draw(gpus=400, jobs=300, seed=8, workload=workload).jobs
+    assert {node.gpu_type for node in made.nodes} == set(GPU_SPEEDS)
+    assert sum(len(node.idle_gpus) for node in made.nodes) == pytest.approx(0.7 * 400, abs=1)
+    assert {size for job in made.jobs for size in job.requirement} <= set(range(1, 17))
+    assert all(1 <= made.estimator.sensitivity(job) <= 2 for job in made.jobs)
+    assert len({job.tenant for job in made.jobs}) > 3
+
+
+def test_only_the_cores_workload_makes_cores_scarce():
+    plain, scarce = (instance_draw(gpus=400, jobs=300, seed=7, workload=name) for name in ("gpu-only", "cores"))
+    assert all(len(node.idle_cores) >= 4 * len(node.idle_gpus) for node in plain.nodes)
+    assert {node.cores_total for node in scarce.nodes} <= set(range(28, 65))
+    assert {job.cores for job in scarce.jobs} == set(range(1, 11))
+
+
+@pytest.mark.parametrize("wrong", [{"workload": "disks"}, {"gpus": 0}, {"jobs": -1}])
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"must be one of|are needed"):
+        instance_draw(**{"gpus": 8, "jobs": 1, "seed": 1, "workload": "cores"} | wrong)
