@@ -93,6 +93,8 @@ def plan(
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
+        windows=tuple(outcome.windows),
+        shares=tuple(outcome.shares),
         total_s=clock() - began_s,
         reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
         stops=tuple(outcome.stops),
@@ -142,6 +144,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_s=ranked.age_s,
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
+            standing=outcome.standing(ranked),
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import may_borrow
 from scheduler.fairness.drf import cpu_shares
+from scheduler.fairness.standings import shares_of
+from scheduler.model import Side, Standing
 from scheduler.placement import cpu
 from scheduler.work import Chosen
 
@@ -67,14 +70,18 @@ def place_cpu_queue(
     cores = _Cores(work.ledger, terms, borrow=borrow)
     nodes = [room.node for room in work.ledger.rooms.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
+    held = dict(shares.held)
     failed: set[tuple[object, ...]] = set()
+    turns = count(1)
 
     def turn(ranked: Ranked) -> None:
         shape = (*cpu.shape(ranked.job), ranked.job.movable)
+        number = next(turns)
         if work.remaining_s <= 0:
             outcome.out_of_time.add(ranked.job.id)
             return
         outcome.window.add(ranked.job.id)
+        outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, number)
         if shape not in failed and cores.take(ranked, outcome):
             shares.add(ranked.job.tenant, ranked.job.cores)
             return
@@ -95,3 +102,4 @@ def place_cpu_queue(
         turn(waiting[tenant].popleft())
         if waiting[tenant]:
             heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
+    outcome.shares += shares_of("cores", held, shares, shares.capacity)
