@@ -230,6 +230,7 @@ def test_records_at_once_lose_none(shared_cluster):
     """Two attempts under one label on one node: every measurement is counted, on SQLite and on Postgres."""
     attempts = [shared_cluster.running(model="vgg") for _ in range(4)]
     results = given.race(*[lambda each=each: send(each, record(), record()) for each in attempts])
+    assert not [result for result in results if isinstance(result, BaseException)], results
     assert [result["code"] for result in results] == [None] * 4
     assert [cell.count for cell in ThroughputCell.objects.all()] == [8, 8]
     assert Signature.objects.count() == 1
