@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
+from scheduler.detail import Details
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
@@ -66,9 +67,10 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
     queue = order(waiting, priority, moment, age)
     work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
     outcome = policy.place(work)
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
+    details = Details(start, ledger, outcome, queue, estimator)
+    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight),
+        *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -114,7 +116,9 @@ def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], 
     return list(sound.values()), faulty
 
 
-def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight) -> list[Decision]:
+def _decide_queue(
+    queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight, details: Details
+) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
         common = Decision(
@@ -128,6 +132,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_s=ranked.age_s,
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
+            explain=details,
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import Configuration, Placement, SolverFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.giving_back import CallBack
     from scheduler.fairness.reservation import Reservation
+    from scheduler.fairness.standing import Standing
     from scheduler.model import Clock, ClusterState, Job
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
 
 
@@ -63,6 +65,14 @@ class Chosen:
     candidates: int
 
 
+@dataclass(frozen=True, slots=True)
+class Classed:
+    """A job's candidates by class of node: its group's options, and the rows that say what each option is a piece of."""
+
+    group: Group
+    rows: Sequence[PieceRow | UnitRow]
+
+
 @dataclass(slots=True)
 class Outcome:
     """A policy's answer. A policy adds to it as it goes, so that whatever stands in it when time is up is the plan."""
@@ -81,3 +91,8 @@ class Outcome:
     reservations: list[Reservation] = field(default_factory=list)
     call_backs: list[CallBack] = field(default_factory=list)
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
+    # What explanations read (`scheduler.detail`); a policy that leaves them empty has less to say.
+    standing: Standing | None = None
+    shares: dict[int, float] = field(default_factory=dict)  # the tenant's weighted share when the job's turn came
+    classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
+    factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed

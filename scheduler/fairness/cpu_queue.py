@@ -73,9 +73,11 @@ def place_cpu_queue(
     heapify(heap)
     failed: set[tuple[object, ...]] = set()
     while heap:
-        _, _, tenant = heappop(heap)
+        share, _, tenant = heappop(heap)
         ranked = waiting[tenant].popleft()
         shape = (*cpu.shape(ranked.job), ranked.job.movable)
+        if fair:
+            outcome.shares[ranked.job.id] = share
         if work.remaining_s <= 0:
             outcome.out_of_time.add(ranked.job.id)
         else:

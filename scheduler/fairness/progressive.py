@@ -64,6 +64,8 @@ class Windows:
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
+    share_when_picked: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's, before it was added
+    shares: Shares | None = None  # all that was picked included
 
 
 class _Waiting:
@@ -93,9 +95,10 @@ def fill(
     heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
     heapify(heap)
     picked: list[Ranked] = []
+    when_picked: dict[int, float] = {}
     sated: set[int] = set()
     while heap:
-        _, rank, tenant = heappop(heap)
+        share, rank, tenant = heappop(heap)
         own = waiting[tenant]
         head = own.head(windows)
         if head is None:
@@ -111,9 +114,10 @@ def fill(
             windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
             shares.add(tenant, units(ranked))
             picked.append(ranked)
+            when_picked[ranked.job.id] = share
         if entry := _entry(tenant, own, windows, shares):
             heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated))
+    return Windows(windows, tuple(picked), frozenset(sated), when_picked, shares)
 
 
 def _by_tenant(
