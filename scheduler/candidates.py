@@ -9,23 +9,22 @@ final plan, the job's own placement taken out of it; the best fitting node is th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
+from scheduler.kinds import Kind, kinds_of
 from scheduler.model import Configuration, Share
 from scheduler.placement.configurations import generate
-from scheduler.placement.feasibility import domain_allowed
-from scheduler.placement.ledger import Shortfall
+from scheduler.placement.ledger import Allowance, Ledger, Shortfall
 from scheduler.placement.located import gains
-from scheduler.placement.menu import speed_class
 from scheduler.placement.options import PieceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Job, Placement
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.model import Job, Piece, Placement
     from scheduler.work import Chosen, Classed, Outcome
 
 LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
@@ -64,10 +63,14 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
-        self._kinds: dict[tuple[str, int], list[int]] = {}
-        for number, room in start.rooms.items():
-            if room.gpus:
-                self._kinds.setdefault((room.node.gpu_type or "", speed_class(room.node)), []).append(number)
+
+    @cached_property
+    def _before(self) -> Mapping[tuple[str, int], Kind]:
+        return kinds_of(self._start)
+
+    @cached_property
+    def _after(self) -> Mapping[tuple[str, int], Kind]:
+        return kinds_of(self._final)
 
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
@@ -117,70 +120,75 @@ class Candidates:
                 value / (weight * gain), value, speeds=tuple(sorted({pool.speed for pool in pools})),
             )  # fmt: skip
 
-    def ways(self, job: Job, alike: Alike) -> Sequence[Configuration] | None:
-        """The configurations that the class stood for when the planning began; None where nodes are not told apart."""
+    def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
+        """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
+        apart, and the nodes.
+        """
         if alike.located:
-            return alike.located
+            nodes = dict.fromkeys(share.node for each in alike.located for share in each.shares)
+            return len(alike.located), list(nodes)
         if alike.spread:
-            return None
-        return [each for each in self._on_nodes(job, alike) if self._start.shortfall(each, job.tenant) is None]
+            return None, []
+        kinds = self._of_kind(self._before, alike)
+        found = sorted(node for kind in kinds for node in kind.fitting(job, alike.gpus, alike.cores))
+        return len(found), found
 
-    def _on_nodes(self, job: Job, alike: Alike) -> Iterator[Configuration]:
-        for speed in alike.speeds:
-            for number in self._kinds.get((alike.gpu_type, speed), ()):
-                if domain_allowed(job, self._start.rooms[number].node):
-                    share = Share(number, alike.gpus, alike.cores, job.memory_mib)
-                    yield Configuration(job.id, (share,), alike.throughput, alike.source)
+    def _of_kind(self, kinds: Mapping[tuple[str, int], Kind], alike: Alike) -> list[Kind]:
+        return [kinds[alike.gpu_type, speed] for speed in alike.speeds if (alike.gpu_type, speed) in kinds]
 
     def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
         """How the class fares when it is added to the final plan, less what the job itself was given there."""
+        own = () if chosen is None else chosen.placement.pieces
         final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
-        if alike.spread and not alike.located:
-            return Verdict(self._units_short(job, alike, final), None)
-        return _nearest(alike.located or self._on_nodes(job, alike), final, job.tenant)
+        if alike.located:
+            return _nearest(alike.located, final, job.tenant)
+        kinds = self._of_kind(self._after, alike)
+        verdict = self._units(job, alike, kinds, own) if alike.spread else self._piece(job, alike, kinds, own)
+        if verdict.short is None:
+            return Verdict(final.quota_shortfall(job.tenant, alike.gpus, alike.cores), verdict.nearest)
+        return verdict
 
-    def _units_short(self, job: Job, alike: Alike, final: Ledger) -> Shortfall | None:
+    def _piece(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
+        found = [each for kind in kinds if (each := kind.nearest(job, alike.gpus, alike.cores, own))]
+        if not found:
+            return Verdict(Shortfall("gpus", None, alike.gpus, 0), None)
+        node, short = max(found, key=lambda each: (each[1] is None, _nearness(each[1])))
+        share = Share(node, alike.gpus, alike.cores, job.memory_mib)
+        return Verdict(short, Configuration(job.id, (share,), alike.throughput, alike.source))
+
+    def _units(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
         """Spread, the nodes not chosen: the pieces of one GPU that are left in all, by GPUs, then with their cores."""
-        numbers = [number for speed in alike.speeds for number in self._kinds.get((alike.gpu_type, speed), ())]
-        rooms = [final.rooms[number] for number in numbers if _open_to(job, final.rooms[number])]
         rate = max(1, alike.cores // alike.gpus)
-        gpus = sum(len(room.gpus) for room in rooms)
+        left = [kind.units(job, rate, own) for kind in kinds]
+        gpus, units = sum(each[0] for each in left), sum(each[1] for each in left)
         if gpus < alike.gpus:
-            return Shortfall("gpus", None, alike.gpus, gpus)
-        units = sum(min(len(room.gpus), len(room.cores) // rate) for room in rooms)
-        if units < alike.gpus:
-            return Shortfall("cores", None, alike.cores, units * rate)
-        return final.quota_shortfall(job.tenant, alike.gpus, alike.cores)
+            return Verdict(Shortfall("gpus", None, alike.gpus, gpus), None)
+        return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
+
+
+def _nearness(short: Shortfall | None) -> tuple[int, int]:
+    return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
 
 
 def _nearest(configurations: Iterable[Configuration], final: Ledger, tenant: int) -> Verdict:
-    best: tuple[int, int] | None = None
-    verdict = Verdict(None, None)
-    for each in configurations:
-        short = final.shortfall(each, tenant)
-        if short is None:
-            return Verdict(None, each)
-        nearness = (LEVELS.index(short.resource), short.available - short.needed)
-        if best is None or nearness > best:
-            best, verdict = nearness, Verdict(short, each)
-    return verdict
-
-
-def _open_to(job: Job, room: Room) -> bool:
-    return domain_allowed(job, room.node) and room.admits(job.tenant)
+    found = (Verdict(final.shortfall(each, tenant), each) for each in configurations)
+    return max(found, key=lambda each: _nearness(each.short))
 
 
 def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
     """The final plan without the job's own placement."""
-    twin = final.copy()
+    twin = Ledger((), (), ())
+    twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
     for piece in own.pieces:
-        room = twin.rooms[piece.node]
-        room.gpus, room.cores = (*piece.gpus, *room.gpus), (*piece.cores, *room.cores)
-        room.memory_mib += piece.memory_mib
-    if (allowance := twin.allowances.get(tenant)) is not None:
-        twin.allowances[tenant] = replace(
-            allowance,
-            gpus=None if allowance.gpus is None else allowance.gpus + own.gpus,
-            cores=None if allowance.cores is None else allowance.cores + own.cores,
+        room = final.rooms[piece.node]
+        twin.rooms[piece.node] = replace(
+            room,
+            gpus=(*piece.gpus, *room.gpus),
+            cores=(*piece.cores, *room.cores),
+            memory_mib=room.memory_mib + piece.memory_mib,
+        )
+    if (left := final.allowances.get(tenant)) is not None:
+        twin.allowances[tenant] = Allowance(
+            None if left.gpus is None else left.gpus + own.gpus, None if left.cores is None else left.cores + own.cores
         )
     return twin

@@ -3,13 +3,13 @@
 Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were not in the queue):
 
     array           "gpu-small" | "gpu-large" | "cpu" | null (the policy has no arrays)
-    share           the tenant's weighted dominant share in the array when the job's turn came, the job itself not
-                    counted; of a job outside, once the window had closed; null where shares do not count
-    window          {inside, place, part, jobs, front_jobs, asked_gpus, capacity_gpus, idle_gpus, last_rank, closed}
-                    place: among the picks, 1 = first, null = outside; part: "front" | "backfill" | null. The boundary:
-                    the window has `jobs` jobs of `asked_gpus` GPUs at their smallest sizes and closes at
-                    `capacity_gpus`; the front ended at `idle_gpus`; the last job inside has queue rank `last_rank`.
-                    {inside} alone for CPU jobs and policies without a window.
+    share           the tenant's weighted dominant share when the job's turn came, the job itself not counted; of a job
+                    that had none: with everything that was picked; null where the policy knows no shares
+    window          {side, turn, jobs, front_jobs, asked_gpus, capacity_gpus, idle_gpus, last_rank}. side: "front" |
+                    "backfill" | "outside"; turn: 1 = picked first, null = not picked. The boundary: the array's window
+                    has `jobs` jobs of `asked_gpus` GPUs at their smallest sizes and closes at `capacity_gpus`; the
+                    front ended at `idle_gpus` (null: no front); the last job inside has rank `last_rank` in the queue.
+                    {side, turn} alone for CPU jobs; of a strict queue: the jobs it came to
     formulation     "located" | "aggregated" | "none"
     weight          w, null for CPU jobs
     candidates      the best CANDIDATES_SHOWN classes of candidates by value, each {gpu_type, gpus, cores, memory_mib,
@@ -33,6 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scheduler.candidates import Alike, Candidates
+from scheduler.fairness.arrays import Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ class Details:
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
         self._start, self._outcome, self._queue = start, outcome, queue
+        self._boundaries: dict[str, dict[str, Any]] = {}
         self._by_job: Mapping[int, Ranked] | None = None
         self._candidates = Candidates(start, final, outcome, estimator)
 
@@ -60,7 +62,7 @@ class Details:
         if self._by_job is None:
             self._by_job = {each.job.id: each for each in self._queue}
         ranked = self._by_job.get(job_id)
-        return {} if ranked is None else self._of(ranked.job)
+        return {} if ranked is None else self._of(ranked)
 
     def rejected(self, job: Job) -> dict[str, Any]:
         """For a waiting job's reason: its best candidate and what binds it; {} when none was generated."""
@@ -83,26 +85,52 @@ class Details:
             "binding": None if verdict.short is None else self._described(verdict.short),
         }
 
-    def _of(self, job: Job) -> dict[str, Any]:
+    def _of(self, ranked: Ranked) -> dict[str, Any]:
+        job = ranked.job
         found = self._candidates.of(job)
         made = "aggregated" if job.id in self._outcome.classed else "located"
-        return {**self._standing(job), "formulation": made if found else "none", **self._choice(job, found)}
+        return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(job, found)}
 
-    def _standing(self, job: Job) -> dict[str, Any]:
-        outcome, standing = self._outcome, self._outcome.standing
-        inside = job.id in outcome.window
-        if standing is None:
-            return {"array": None, "share": None, "window": {"inside": inside}}
-        array, place = standing.place(job)
-        share = outcome.shares.get(job.id)
-        if share is None and not job.is_cpu:
-            share = standing.share_at_close(job.tenant)
-        window: dict[str, Any] = {"inside": inside}
-        if boundary := standing.boundary(array):
-            front = place is not None and standing.is_front(array, place)
-            part = None if place is None else "front" if front else "backfill"
-            window |= {"place": place, "part": part, **boundary}
-        return {"array": array, "share": share, "window": window}
+    def _standing(self, ranked: Ranked) -> dict[str, Any]:
+        job, outcome = ranked.job, self._outcome
+        standing = outcome.standing(ranked)
+        window = {"side": str(standing.side), "turn": standing.turn, **self._boundary(standing.array)}
+        share = outcome.turn_shares.get(job.id)
+        if share is None:
+            share = self._share_with_picks(job)
+        return {"array": standing.array if outcome.windows else None, "share": share, "window": window}
+
+    def _share_with_picks(self, job: Job) -> float | None:
+        resource = "cores" if job.is_cpu else "gpus"
+        for each in self._outcome.shares:
+            if (each.tenant, each.resource) == (job.tenant, resource):
+                return each.with_picks / (each.capacity or 1.0) / each.weight
+        return 0.0 if any(each.resource == resource for each in self._outcome.shares) else None
+
+    def _boundary(self, array: str) -> dict[str, Any]:
+        """Where the array's window closed; {} for CPU jobs and policies without a window."""
+        if array not in self._boundaries:
+            self._boundaries[array] = self._find_boundary(array)
+        return self._boundaries[array]
+
+    def _find_boundary(self, array: str) -> dict[str, Any]:
+        outcome = self._outcome
+        if array == Array.CPU or not outcome.window_gpus:
+            return {}
+        inside = [
+            each
+            for each in self._queue
+            if each.job.id in outcome.window and not each.job.is_cpu and outcome.standing(each).array == array
+        ]
+        view = next((each for each in outcome.windows if each.array == array), None)
+        return {
+            "jobs": len(inside),
+            "front_jobs": len(inside) if view is None else view.front_jobs,
+            "asked_gpus": sum(each.job.min_gpus for each in inside),
+            "capacity_gpus": outcome.window_gpus if view is None else view.capacity,
+            "idle_gpus": None if view is None else view.idle,
+            "last_rank": max((each.rank for each in inside), default=None),
+        }
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
         """Weight, candidates, the chosen and the best rejected one with what bound it."""
@@ -120,16 +148,15 @@ class Details:
         }
 
     def _candidate(self, job: Job, alike: Alike) -> dict[str, Any]:
-        ways = self._candidates.ways(job, alike)
-        shares = [share for each in (ways or ())[:NODES_NAMED] for share in each.shares]
+        ways, nodes = self._candidates.ways(job, alike)
         return {
             "gpu_type": alike.gpu_type,
             "gpus": alike.gpus,
             "cores": alike.cores,
             "memory_mib": job.memory_mib,
             "spread": alike.spread,
-            "nodes": [self._name(node) for node in dict.fromkeys(share.node for share in shares)][:NODES_NAMED],
-            "ways": None if ways is None else len(ways),
+            "nodes": [self._name(node) for node in nodes[:NODES_NAMED]],
+            "ways": ways,
             "throughput": alike.throughput,
             "source": alike.source,
             "gain": alike.gain,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Placement, SolverFigures
+from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.giving_back import CallBack
     from scheduler.fairness.reservation import Reservation
-    from scheduler.fairness.standing import Standing
     from scheduler.model import Clock, ClusterState, Job
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
@@ -92,7 +92,24 @@ class Outcome:
     call_backs: list[CallBack] = field(default_factory=list)
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
     # What explanations read (`scheduler.detail`); a policy that leaves them empty has less to say.
-    standing: Standing | None = None
-    shares: dict[int, float] = field(default_factory=dict)  # the tenant's weighted share when the job's turn came
+    turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
     factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed
+    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
+    windows: list[WindowView] = field(default_factory=list)
+    shares: list[ShareView] = field(default_factory=list)
+
+    def standing(self, ranked: Ranked) -> Standing:
+        """Where the job stood. A policy without arrays has one window, whose jobs are all its front."""
+        job = ranked.job
+        known = self.standings.get(job.id)
+        if known is not None:
+            return known
+        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
+        return _standing(array, job.id in self.window)
+
+
+@cache
+def _standing(array: str, inside: bool) -> Standing:
+    return Standing(array, Side.FRONT if inside else Side.OUTSIDE)

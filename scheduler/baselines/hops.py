@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import standing, window
+from scheduler.fairness import window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.placement import located, turn
 from scheduler.placement.joint import place_jointly, top_up
@@ -36,7 +36,6 @@ class Hops:
             [ranked for ranked in work.queue if not ranked.job.is_cpu], work.ledger, work.parameters.window_size
         )
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
-        outcome.standing = standing.of_one(view.picked, view.gpus)
         outcome.weights = located.weights(view.picked, work.parameters.lambda_)
         place_jointly(view.picked, work, outcome)
         top_up(view.picked, work, outcome)

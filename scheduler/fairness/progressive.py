@@ -64,8 +64,8 @@ class Windows:
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
-    share_when_picked: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's, before it was added
-    shares: Shares | None = None  # all that was picked included
+    homes: Mapping[int, str]  # every job of the queue -> its array
+    share_when_picked: Mapping[int, float]  # job -> its tenant's, before the job was added
 
 
 class _Waiting:
@@ -91,7 +91,8 @@ def fill(
     units: Callable[[Ranked], float],
 ) -> Windows:
     """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
-    waiting = _by_tenant(queue, windows, array)
+    homes: dict[int, str] = {}
+    waiting = _by_tenant(queue, windows, array, homes)
     heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
     heapify(heap)
     picked: list[Ranked] = []
@@ -117,15 +118,18 @@ def fill(
             when_picked[ranked.job.id] = share
         if entry := _entry(tenant, own, windows, shares):
             heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated), when_picked, shares)
+    return Windows(windows, tuple(picked), frozenset(sated), homes, when_picked)
 
 
 def _by_tenant(
-    queue: Sequence[Ranked], windows: Mapping[Array, ArrayWindow], array: Callable[[Ranked], Array]
+    queue: Sequence[Ranked],
+    windows: Mapping[Array, ArrayWindow],
+    array: Callable[[Ranked], Array],
+    homes: dict[int, str],
 ) -> dict[int, _Waiting]:
     waiting: dict[int, _Waiting] = {}
     for ranked in queue:
-        home = array(ranked)
+        home = homes[ranked.job.id] = array(ranked)
         windows[home].tenants.add(ranked.job.tenant)
         waiting.setdefault(ranked.job.tenant, _Waiting()).by_array.setdefault(home, deque()).append(ranked)
     return waiting

@@ -124,12 +124,12 @@ def test_the_share_when_picked_front_backfill_and_the_boundary():
     shares = {number: detail(made, number)["share"] for number in (1, 2, 3, 4, 5)}
     assert shares == {1: 0.5, 2: 0.0, 3: 0.25, 4: 0.75, 5: 1.0}
     windows = {number: detail(made, number)["window"] for number in (1, 2, 3, 4, 5)}
-    assert {n: (w["place"], w["part"]) for n, w in windows.items()} == {
-        1: (3, "backfill"), 2: (1, "front"), 3: (2, "front"), 4: (4, "backfill"), 5: (None, None),
+    assert {n: (w["turn"], w["side"]) for n, w in windows.items()} == {
+        1: (3, "backfill"), 2: (1, "front"), 3: (2, "front"), 4: (4, "backfill"), 5: (None, "outside"),
     }  # fmt: skip
     assert windows[5] == {
-        "inside": False, "place": None, "part": None, "jobs": 4, "front_jobs": 2, "asked_gpus": 8, "capacity_gpus": 8,
-        "idle_gpus": 4, "last_rank": 4, "closed": True,
+        "side": "outside", "turn": None, "jobs": 4, "front_jobs": 2, "asked_gpus": 8, "capacity_gpus": 8,
+        "idle_gpus": 4, "last_rank": 4,
     }  # fmt: skip
     assert {detail(made, n)["array"] for n in windows} == {"gpu-small"}
 
@@ -144,12 +144,14 @@ def test_arrays_and_the_factor_on_what_is_borrowed():
     assert detail(made, 3)["weight"] is None
 
 
-def test_hops_has_a_window_but_neither_arrays_nor_shares_and_fifo_no_window():
+def test_hops_has_a_window_but_neither_arrays_nor_shares_and_fifo_those_it_looked_at():
     nodes, jobs = [node(1, 2)], [job(1, 2), job(2, 1)]
     found = detail(make_plan(nodes, jobs), 2)
     assert (found["array"], found["share"], found["window"]["last_rank"]) == (None, None, 1)
     assert found["candidates"] == []
-    assert detail(make_plan(nodes, [*jobs, job(3, 1)], policy="fifo"), 3)["window"] == {"inside": False}
+    strict = detail(make_plan(nodes, [*jobs, job(3, 1), job(4)], policy="fifo"), 3)["window"]
+    assert (strict["side"], strict["jobs"], strict["last_rank"]) == ("outside", 2, 2)
+    assert detail(make_plan(nodes, [job(4)]), 4)["window"] == {"side": "front", "turn": None}
 
 
 def by_class(jobs, **more):
