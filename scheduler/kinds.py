@@ -82,7 +82,8 @@ class Kind:
         if self.all_open:
             return readable
         admitted = np.array([room.admits(job.tenant) for room in self.rooms], dtype=bool)
-        return np.logical_and(readable, admitted)
+        both: np.ndarray = np.logical_and(readable, admitted)
+        return both
 
 
 def kinds_of(ledger: Ledger) -> dict[tuple[str, int], Kind]:

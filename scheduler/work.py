@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from scheduler.errors import InvalidJob
     from scheduler.estimator.layers import Estimator
-    from scheduler.fairness.giving_back import CallBack
     from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Clock, ClusterState, Job
+    from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
@@ -89,7 +88,9 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
-    call_backs: list[CallBack] = field(default_factory=list)
+    stops: list[StopOrder] = field(default_factory=list)
+    promises: list[Promised] = field(default_factory=list)  # given by this planning
+    promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
     # What explanations read (`scheduler.detail`); a policy that leaves them empty has less to say.
     turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
