@@ -127,14 +127,19 @@ def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger:
     return any(offer.cores < size <= fitting for size in job.requirement)
 
 
-def time_weighted(samples: Sequence[tuple[float, float | None]], until_s: float) -> float | None:
+def time_weighted(
+    samples: Sequence[tuple[float, float | None]], until_s: float, hold_s: float = math.inf
+) -> float | None:
     """Mean over time of a figure that holds from one sample to the next, the last one until `until_s`.
 
-    Samples are (seconds, value), ascending; a stretch whose value is None does not count. None when nothing does.
+    Samples are (seconds, value), ascending; a stretch whose value is None does not count, nor what is later than
+    `hold_s` after its sample: nothing is known of it. None when nothing counts.
     """
     ends = [*(at_s for at_s, _ in samples), until_s][1:]
     known = [
-        (max(0.0, end_s - at_s), value) for (at_s, value), end_s in zip(samples, ends, strict=True) if value is not None
+        (min(hold_s, max(0.0, end_s - at_s)), value)
+        for (at_s, value), end_s in zip(samples, ends, strict=True)
+        if value is not None
     ]
     whole_s = math.fsum(length_s for length_s, _ in known)
     if not whole_s:
@@ -142,13 +147,16 @@ def time_weighted(samples: Sequence[tuple[float, float | None]], until_s: float)
     return math.fsum(length_s * value for length_s, value in known) / whole_s
 
 
-def over_round(plannings: Sequence[tuple[float, Figures]], until_s: float) -> dict[str, float | None]:
+def over_round(
+    plannings: Sequence[tuple[float, Figures]], until_s: float, *, hold_s: float = math.inf
+) -> dict[str, float | None]:
     """A round's figures from those of its plannings, (seconds, `Metrics` by name), ascending, to the round's end.
 
     Of ROUND_MEANS the time-weighted mean, of the largest live LR the largest. RAQLR looks back by itself: its last.
     """
     figures = {
-        name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s) for name in ROUND_MEANS
+        name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s, hold_s)
+        for name in ROUND_MEANS
     }
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None

@@ -147,6 +147,7 @@ def test_a_figure_holds_until_the_next_planning():
     assert metrics.time_weighted([(0.0, None)], 60.0) is None
     assert metrics.time_weighted([], 60.0) is None
     assert metrics.time_weighted([(60.0, 3)], 60.0) == 3
+    assert metrics.time_weighted([(0.0, 4), (10.0, 0)], 60.0, hold_s=30.0) == pytest.approx(40 / 40)
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 7))
