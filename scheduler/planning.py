@@ -63,7 +63,9 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         known = {} if job.total_samples is None else estimator.samples_per_s(job)
         return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
 
+    ordering_s = clock()
     queue = order(waiting, priority, moment, age)
+    order_s = clock() - ordering_s
     work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
     outcome = policy.place(work)
     hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
@@ -77,7 +79,7 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         policy=policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=outcome.solver,
+        solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
         metrics=_measure(state, nodes, ledger, decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),

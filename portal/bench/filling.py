@@ -105,7 +105,9 @@ def _running(
 ) -> None:
     """One running job on each node that the draw left partly busy: it holds what is not idle there."""
     busy = [(each, each.gpus_total - len(each.idle_gpus)) for each in drawn if len(each.idle_gpus) < each.gpus_total]
-    jobs = Job.objects.bulk_create(_running_job(held, tenants[1 + k % TENANTS], now) for k, (_, held) in enumerate(busy))
+    jobs = Job.objects.bulk_create(
+        _running_job(held, tenants[1 + k % TENANTS], now) for k, (_, held) in enumerate(busy)
+    )
     attempts = Attempt.objects.bulk_create(
         Attempt(
             job=job,

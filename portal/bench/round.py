@@ -1,7 +1,7 @@
 """How long one whole planning takes: database -> snapshot -> scheduler -> database, on a seeded cluster and queue.
 
-Each planning is the live one, `planning_run`, under its lease; nothing is left out. `order_s` and `window_s` are the
-queue's ordering and the filling of its windows, measured apart on the same snapshot (they are part of `plan_s`).
+Each planning is the live one, `planning_run`, under its lease; nothing is left out. `order_s` and `window_s`, the
+queue's ordering and the filling of its windows, are part of `plan_s`.
 Between two plannings what was placed is put back in the queue, so that each has the same work; the first also writes
 down why each of the jobs waits, which the later ones find written (`first` has its figures). Beside each time stands
 the processor time of this process, which a loaded machine does not stretch; the database server's own is not in it.
@@ -23,18 +23,15 @@ from portal.bench.filling import contact_refresh, database_fill
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
 from portal.jobs.states import AttemptState, JobState
-from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import OperatorSetting, Planning
 from portal.rounds.planning import planning_run
-from portal.rounds.snapshot import state_load
-from scheduler.planning import queue_and_windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POLICIES = ("berth", "hops")
 TARGET_TOTAL_S, TARGET_QUEUE_S = 10.0, 1.0
-STEPS = ("load_s", "plan_s", "apply_s", "total_s")
+STEPS = ("load_s", "order_s", "window_s", "plan_s", "apply_s", "total_s", "total_cpu_s")
 
 
 def round_measure(*, gpus: int, jobs: int, seed: int, policies: Sequence[str] = POLICIES, repeat: int = 3) -> dict:
@@ -60,14 +57,14 @@ def round_measure(*, gpus: int, jobs: int, seed: int, policies: Sequence[str] = 
 
 
 def _policy_measure(repeat: int) -> dict[str, Any]:
-    figures: dict[str, Any] = _queue_measure()
+    figures: dict[str, Any] = {}
     taken: list[dict[str, Any]] = []
     for _ in range(repeat):
         contact_refresh()
         taken.append(_planning_measure())
         placed_put_back()
     figures["first"] = taken[0]
-    for name in (*STEPS, *(f"{step[:-2]}_cpu_s" for step in ("total_s",))):
+    for name in STEPS:
         figures[name] = _percentiles([each[name] for each in taken])
     return figures | {name: taken[-1][name] for name in ("queries", "placed", "window_jobs", "solver")}
 
@@ -81,6 +78,7 @@ def _planning_measure() -> dict[str, Any]:
         raise BenchError(f"The planning was not applied: {planning.error if planning else 'its lease was taken'}")
     return {
         "load_s": round(planning.load_s, 3),
+        **{name: round(planning.solver[name], 3) for name in ("order_s", "window_s")},
         "plan_s": round(planning.plan_s, 3),
         "apply_s": round(planning.apply_s, 3),
         "total_s": round(total_s, 3),
@@ -90,20 +88,6 @@ def _planning_measure() -> dict[str, Any]:
         "dropped": planning.dropped,
         "window_jobs": planning.window_jobs,
         "solver": {name: planning.solver.get(name) for name in ("status", "gap", "solve_s", "variables")},
-    }
-
-
-def _queue_measure() -> dict[str, Any]:
-    contact_refresh()
-    parameters, now = scheduler_parameters(knobs_current()), timezone.now()
-    state = state_load(now=now, parameters=parameters)
-    rng = np.random.default_rng(1)
-    taken = [queue_and_windows(state, now.timestamp(), parameters, rng, clock) for clock in (time.process_time, time.monotonic)]
-    return {
-        "order_s": round(taken[1].order_s, 3),
-        "order_cpu_s": round(taken[0].order_s, 3),
-        "window_s": round(taken[1].window_s, 3),
-        "window_cpu_s": round(taken[0].window_s, 3),
     }
 
 
@@ -138,7 +122,7 @@ def round_report(figures: dict[str, Any], *, as_json: bool) -> str:
             f"{policy:6} planning p50 {total['p50']:.2f} s, p95 {total['p95']:.2f} s (at most {TARGET_TOTAL_S:g} s): load "
             f"{own['load_s']['p50']:.2f}, plan {own['plan_s']['p50']:.2f}, apply {own['apply_s']['p50']:.2f}; "
             f"processor {own['total_cpu_s']['p50']:.2f}; {own['placed']} placed, {own['queries']} queries",
-            f"       the first {first['total_s']:.2f} s; order {own['order_s']:.2f} s, window {own['window_s']:.2f} s "
+            f"       the first {first['total_s']:.2f} s; order {own['order_s']['p50']:.2f} s, window {own['window_s']['p50']:.2f} s "
             f"(together at most {TARGET_QUEUE_S:g} s)",
         ]
     return "\n".join(rows)
