@@ -18,8 +18,8 @@ from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import JobState
+from portal.rounds.explained import explanation
 from portal.rounds.knobs import knobs_current
-from portal.rounds.selectors import explanation
 from portal.rounds.serializers import finite
 from portal.tenants.authentication import tenant_of
 
@@ -236,4 +236,4 @@ class JobExplainView(ApiView):
         operation_id="jobs_explain",
     )
     def get(self, request: Request, number: str) -> Response:
-        return Response(finite(explanation(job_of(request, number), request.user)))
+        return Response(finite(explanation(job_of(request, number))))

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from portal.jobs.services.placing import DoesNotFit, Part, attempt_start, placing_lock
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 
@@ -43,6 +44,7 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
             record.dropped += 1
             log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
     waiting_note(notes=notes, now=now)
+    explanations_store(made=made, record=record)
     record.status = Planning.Status.APPLIED
     record.save()
 

@@ -68,10 +68,11 @@ class RoundDetailSerializer(serializers.ModelSerializer):
 
 class PlanningDetailSerializer(PlanningSerializer):
     decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
+    decisions_count = serializers.IntegerField(read_only=True)
     parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
 
     class Meta(PlanningSerializer.Meta):
-        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions"]
+        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions_count", "decisions"]
         read_only_fields = fields
 
     @extend_schema_field({"type": "array", "items": _ANYTHING})

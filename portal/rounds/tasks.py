@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from celery import shared_task
 from django.utils import timezone
 
+from portal.rounds.explanations import explanations_expire
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
@@ -18,8 +19,9 @@ def plan(nudged_at: str | None = None) -> int | None:
 
 @shared_task(name="rounds.expire")
 def expire() -> int:
-    """Delete plannings older than the operator keeps them, and rounds without any."""
+    """Delete plannings older than the operator keeps them, rounds without any, and details of jobs that went on."""
     limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
     count, _ = Planning.objects.filter(started_at__lt=limit).delete()
     Round.objects.filter(plannings=None, started_at__lt=limit).delete()
+    explanations_expire()
     return count
