@@ -8,5 +8,5 @@ def let_go(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("rounds", "0003_explanations")]
+    dependencies = [("rounds", "0004_explanations")]
     operations = [migrations.RunPython(let_go, migrations.RunPython.noop)]

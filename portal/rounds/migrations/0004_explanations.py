@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("jobs", "0005_attempt_without_lease_until"),
-        ("rounds", "0002_initial"),
+        ("rounds", "0003_round_metrics"),
     ]
 
     operations = [
