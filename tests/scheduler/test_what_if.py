@@ -13,7 +13,7 @@ from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
 
 def asked(nodes, jobs, number=1, *, running=(), tenants=(), speeds=None, clock=None, **knobs):
-    """The remedies by change, the wrapped invariants those of every answer."""
+    """The remedies, and what holds for all of them."""
     state = ClusterState(nodes, jobs, running, tenants, speeds or {})
     found = what_would_start(
         state, number, Parameters(**knobs), np.random.default_rng(1), clock or ticking(), now_s=NOW_S
@@ -74,7 +74,9 @@ def test_less_memory_fewer_cores_and_no_checkpoint():
 def test_fewer_cores_a_gpu_are_tried_under_a_quota_of_cores():
     tenants = [Tenant(1, core_quota=6)]
     (found,) = [
-        each for each in asked([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=tenants) if each.change == "cores"
+        each
+        for each in asked([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=tenants)
+        if each.change == "cores-per-gpu"
     ]
     assert (found.value, found.starts, found.reason) == (1, False, "not-enough-idle-gpus")
 
