@@ -9,6 +9,7 @@ from django.db import transaction
 
 from portal.jobs.services.placing import Part, Placing, attempts_start, placing_lock
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 
@@ -37,6 +38,7 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
     )
     _place_all(placed, record)
     waiting_note(notes=notes, now=now)
+    explanations_store(made=made, record=record)
     record.status = Planning.Status.APPLIED
     record.save()
 
