@@ -14,7 +14,7 @@ from portal.dashboard.job_why import numbers_make, why_make
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE
-from portal.rounds.selectors import explanation
+from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
         LogContext,
     )
     from portal.jobs.models import Attempt, Job
-    from portal.tenants.models import User
 
 EVENTS_SHOWN = 30
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue"}
 
 
-def page_context(*, job: Job, user: User) -> JobPageContext:
+def page_context(*, job: Job) -> JobPageContext:
     attempts = list(attempts_of(job))
-    why = explanation(job, user)
+    why = explanation(job)
     return {
         "id": job.number,
         "name": job.name,
