@@ -508,6 +508,7 @@ def metrics():
             }
         ],
         "query": "",
+        "form": "clock",
     }
 
 
