@@ -116,7 +116,7 @@ def known(mean=10.0, weight=1.0, forward_s=0.1, within=1e9):
         {CellKey("tenant:1:m", "a100", gpus=1): Cell(3, mean, 0.1)},
         {
             ("tenant:1:p", "a100"): Profile(
-                forward_s, 0.1, 0.1, 32, 1e6, loading=Loading(1, (Part(weight, 0.1, 0.02, 0.0, 0.0),))
+                forward_s, 0.1, 0.1, 32, 1e6, loading=Loading(1, (Part(weight, 0.1, 0.02, 0.0, 0.0, 0.0),))
             )
         },
         {"a100": Link(within, 1e8)},
