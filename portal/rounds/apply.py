@@ -1,4 +1,4 @@
-"""A plan -> the database, in one transaction: attempts for what was placed, reasons for what was not."""
+"""A plan -> the database, in one transaction: attempts for what was placed, stops, promises, reasons for what was not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from portal.jobs.services.placing import DoesNotFit, Part, attempt_start, placing_lock
+from portal.jobs.services.preempting import stops_nodes
+from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
+from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,21 +33,33 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
     placed = [decision for decision in made.decisions if decision.placement is not None]
     notes = [_note(decision) for decision in made.decisions if decision.placement is None]
     notes = notes_changed(notes=notes, now=now)
+    stopped = [stop.job for stop in made.stops]
+    promised = [each.job for each in made.promises]
+    nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
     placing_lock(
         job_ids=[decision.job for decision in placed],
-        node_ids=[piece.node for decision in placed for piece in decision.placement.pieces],
-        others=[note.job_id for note in notes],
+        node_ids=[*nodes, *stops_nodes(job_ids=stopped)],
+        others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
     )
-    for decision in placed:
-        try:
-            _place(decision=decision, number=record.number)
-            record.placed += 1
-        except DoesNotFit as error:
-            record.dropped += 1
-            log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
+    _place_all(placed, record)
+    plan_stops_apply(made=made, record=record)
+    plan_promises_apply(made=made, record=record)
     waiting_note(notes=notes, now=now)
     record.status = Planning.Status.APPLIED
     record.save()
+
+
+def _place_all(placed: list[Decision], record: Planning) -> None:
+    begun = []
+    for decision in placed:
+        try:
+            _place(decision=decision, number=record.number)
+            begun.append(decision.job)
+        except DoesNotFit as error:
+            record.dropped += 1
+            log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
+    promises_withdraw(job_ids=begun)
+    record.placed += len(begun)
 
 
 def _place(*, decision: Decision, number: int) -> None:

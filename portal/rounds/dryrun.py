@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,15 +36,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     job = _hypothetical(description=description, tenant=tenant, user=user, cores=wanted, now_s=now.timestamp())
     names = {node.id: node.name for node in state.nodes}
     made = plan(
-        model.ClusterState(
-            nodes=state.nodes,
-            jobs=[*state.jobs, job],
-            running=state.running,
-            tenants=state.tenants,
-            gpu_speeds=state.gpu_speeds,
-            ended=state.ended,
-            history=state.history,
-        ),
+        replace(state, jobs=[*state.jobs, job]),
         now.timestamp(),
         parameters,
         np.random.default_rng(0),
@@ -81,8 +74,10 @@ def _hypothetical(*, description: JobDescription, tenant: Tenant, user: User, co
         priority=description.priority,
         owner=user.pk,
         category=description.category,
+        model_label=description.model or None,
         expected_duration_s=description.expected_duration_s,
         total_samples=description.samples,
+        movable=description.checkpointable or description.restartable,
         eligible=not blocked,
         ineligible_reason=model.Reason.DEPENDENCY if blocked else None,
     )
