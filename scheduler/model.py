@@ -263,6 +263,50 @@ class ClusterState:
     knowledge: Knowledge = field(default_factory=Knowledge)
 
 
+class Side(StrEnum):
+    """On which side of its array's window a queued job stands (section 4)."""
+
+    FRONT = "front"
+    BACKFILL = "backfill"
+    OUTSIDE = "outside"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a queued job stands in its array: side of the window, and its turn there (1 = picked first; None = none)."""
+
+    array: str
+    side: Side
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowView:
+    """An array's window as it was filled: GPUs (the `cpu` array: cores) at which it closes, idle ones, and the picks."""
+
+    array: str
+    capacity: int
+    idle: int
+    counted: int  # the picks' minimum requirements, as far as quotas let them be used
+    jobs: int
+    front_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareView:
+    """A tenant's share of the GPUs or of the CPU array's cores: what it holds, and with its jobs picked in this planning.
+
+    Units are weighted GPUs, or cores; the share is units / capacity / weight (weighted DRF, section 4).
+    """
+
+    tenant: int
+    resource: str  # "gpus" | "cores"
+    held: float
+    with_picks: float
+    capacity: float
+    weight: float
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided about one job, and why: the very object the job's page shows."""
@@ -279,6 +323,7 @@ class Decision:
     inside_window: bool = False
     eligible: bool = False  # as of the end of this planning: waiting from now on counts as wait_s
     placement: Placement | None = None
+    standing: Standing | None = None  # None = not in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +413,8 @@ class Plan:
     total_s: float = 0.0
     faults: tuple[Fault, ...] = ()
     reservations: tuple[Kept, ...] = ()
+    windows: tuple[WindowView, ...] = ()
+    shares: tuple[ShareView, ...] = ()
     call_backs: tuple[Stop, ...] = ()
 
     @property

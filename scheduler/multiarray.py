@@ -19,6 +19,7 @@ from scheduler.fairness.call_backs import call_back
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import Reservation, soonest
+from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations, located
 from scheduler.placement.feasibility import first_failing, idle_offers
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, ShareView
     from scheduler.placement.feasibility import Offer
     from scheduler.work import Ranked, Work
 
@@ -59,10 +60,12 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
-    windows = _fill(gpu_queue, work, mode, division, homes)
+    windows, shares = _fill(gpu_queue, work, mode, division, homes)
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
+    outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
+    outcome.shares = shares
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = located.weights(windows.picked, work.parameters.lambda_)
     _reserve(windows, work, mode, terms, outcome)
@@ -90,7 +93,9 @@ def _rigid(ranked: Ranked) -> Ranked:
     return replace(ranked, job=replace(ranked.job, requirement=(ranked.job.min_gpus,)))
 
 
-def _fill(gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Homes) -> Windows:
+def _fill(
+    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Homes
+) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
         rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
@@ -101,6 +106,7 @@ def _fill(gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Divisio
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
     shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
+    held, gpu_units = dict(shares.held), shares.capacity
     if not mode.fair:
         shares.capacity = math.inf  # nobody has a share: the queue's order decides alone
     filled = progressive.fill(
@@ -114,7 +120,7 @@ def _fill(gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Divisio
     if not mode.fair:
         for window in windows.values():
             window.tenants.clear()
-    return filled
+    return filled, shares_of("gpus", held, shares, gpu_units)
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:

@@ -82,6 +82,8 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
+        windows=tuple(outcome.windows),
+        shares=tuple(outcome.shares),
         total_s=clock() - began_s,
         reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
         call_backs=tuple(Stop(each.job, each.stopped, each.nodes) for each in outcome.call_backs),
@@ -128,6 +130,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_s=ranked.age_s,
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
+            standing=outcome.standing(ranked),
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Placement, SolverFigures
+from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,3 +82,21 @@ class Outcome:
     reservations: list[Reservation] = field(default_factory=list)
     call_backs: list[CallBack] = field(default_factory=list)
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
+    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
+    windows: list[WindowView] = field(default_factory=list)
+    shares: list[ShareView] = field(default_factory=list)
+
+    def standing(self, ranked: Ranked) -> Standing:
+        """Where the job stood. A policy without arrays has one window, whose jobs are all its front."""
+        job = ranked.job
+        known = self.standings.get(job.id)
+        if known is not None:
+            return known
+        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
+        return _standing(array, job.id in self.window)
+
+
+@cache
+def _standing(array: str, inside: bool) -> Standing:
+    return Standing(array, Side.FRONT if inside else Side.OUTSIDE)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import may_borrow
 from scheduler.fairness.drf import cpu_shares
+from scheduler.fairness.standings import shares_of
+from scheduler.model import Side, Standing
 from scheduler.placement import cpu
 from scheduler.work import Chosen
 
@@ -66,6 +68,8 @@ def place_cpu_queue(
     cores = _Cores(work.ledger, terms, borrow=borrow)
     nodes = [room.node for room in work.ledger.rooms.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
+    held = dict(shares.held)
+    turn = 0
     waiting: dict[int, deque[Ranked]] = {}
     for ranked in queue:
         waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
@@ -75,11 +79,13 @@ def place_cpu_queue(
     while heap:
         _, _, tenant = heappop(heap)
         ranked = waiting[tenant].popleft()
+        turn += 1
         shape = (*cpu.shape(ranked.job), ranked.job.movable)
         if work.remaining_s <= 0:
             outcome.out_of_time.add(ranked.job.id)
         else:
             outcome.window.add(ranked.job.id)
+            outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, turn)
             if shape not in failed and cores.take(ranked, outcome):
                 shares.add(tenant, ranked.job.cores)
             else:
@@ -88,3 +94,4 @@ def place_cpu_queue(
                     outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu"}
         if waiting[tenant]:
             heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
+    outcome.shares += shares_of("cores", held, shares, shares.capacity)

@@ -64,6 +64,7 @@ class Windows:
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
+    homes: Mapping[int, str]  # every job of the queue -> its array
 
 
 class _Waiting:
@@ -89,7 +90,8 @@ def fill(
     units: Callable[[Ranked], float],
 ) -> Windows:
     """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
-    waiting = _by_tenant(queue, windows, array)
+    homes: dict[int, str] = {}
+    waiting = _by_tenant(queue, windows, array, homes)
     heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
     heapify(heap)
     picked: list[Ranked] = []
@@ -113,15 +115,18 @@ def fill(
             picked.append(ranked)
         if entry := _entry(tenant, own, windows, shares):
             heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated))
+    return Windows(windows, tuple(picked), frozenset(sated), homes)
 
 
 def _by_tenant(
-    queue: Sequence[Ranked], windows: Mapping[Array, ArrayWindow], array: Callable[[Ranked], Array]
+    queue: Sequence[Ranked],
+    windows: Mapping[Array, ArrayWindow],
+    array: Callable[[Ranked], Array],
+    homes: dict[int, str],
 ) -> dict[int, _Waiting]:
     waiting: dict[int, _Waiting] = {}
     for ranked in queue:
-        home = array(ranked)
+        home = homes[ranked.job.id] = array(ranked)
         windows[home].tenants.add(ranked.job.tenant)
         waiting.setdefault(ranked.job.tenant, _Waiting()).by_array.setdefault(home, deque()).append(ranked)
     return waiting
