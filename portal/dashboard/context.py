@@ -297,7 +297,7 @@ class PlanningRow(TypedDict):
     url: str
     at: str
     round: int
-    kind: str  # "re-plan" for the first planning of a round, then "fill"
+    kind: str  # "re-plan" once a round, else "fill"
     policy: str
     queue: int
     window: int | None
@@ -340,11 +340,22 @@ class DecisionRow(TypedDict):
     detail: str | None
 
 
+class OutcomeRow(TypedDict):
+    """What a planning did besides starting jobs. `what`: "Stopped", "Promised", "Promise lapsed", "Reserved"."""
+
+    what: str
+    job_id: str | None  # None: another tenant's
+    url: str | None
+    name: str
+    words: str
+
+
 class PlanningPageContext(TypedDict):
     planning: PlanningRow
     figures: list[Fact]
     parameters: list[Fact]
     decisions: list[DecisionRow]
+    outcomes: list[OutcomeRow]
     truncated: str | None  # "the first 500 of 20 000"
     error: str | None  # operators: why the planning failed
     previous_url: str | None

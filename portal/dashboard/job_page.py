@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import numbers_make, why_make
@@ -160,7 +161,8 @@ def _attempt(attempt: Attempt) -> AttemptRow:
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
         "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
         "exit": f"exit {attempt.exit_code}" if attempt.exit_code is not None else None,
-        "cause": attempt.end_detail or None,
+        "cause": attempt_cause(attempt),
+        "restart_s": attempt.restart_s,
     }
 
 

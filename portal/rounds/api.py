@@ -13,6 +13,7 @@ from portal.api.base import ApiView
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, page_schema, parameter
 from portal.rounds.listing import metrics_series, planning_get, round_get, rounds_all
+from portal.rounds.outcomes import planning_outcomes
 from portal.rounds.selectors import cluster_metrics, planning_decisions
 from portal.rounds.serializers import (
     MetricsAnswer,
@@ -81,6 +82,7 @@ class PlanningView(ApiView):
     def get(self, request: Request, number: str) -> Response:
         planning = planning_get(number)
         planning.shown_decisions = planning_decisions(planning, request.user, tenant=tenant_of(request))
+        planning.shown_outcomes = planning_outcomes(planning, request.user, tenant=tenant_of(request))
         return Response(PlanningDetailSerializer(planning).data)
 
 

@@ -10,11 +10,10 @@ from portal.cluster.models import Node
 from portal.jobs.models import Job, Promise
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
+from portal.rounds.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from portal.tenants.models import User
-
-ANOTHERS = "a job of another tenant"
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class TestStop:
     def test_another_tenants_job_has_no_number_in_what_is_said(self, cluster):
         attempt = elastic(cluster)
         foreign = given.Tenant.objects.create(name="other-lab")
-        owner = cluster.submit(user=given.member("otto", foreign), tenant=foreign)
+        owner = cluster.submit(user=given.member("otto", foreign), tenant=foreign.name)
         applied(stops=[stop(attempt, "call-back", owner.pk, 0)])
         text = JobEvent.objects.get(kind="stop-ordered").text
         assert text.startswith("Called back for a job of another tenant, planning ")
