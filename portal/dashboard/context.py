@@ -221,6 +221,14 @@ class BlocksContext(TypedDict):
     number: int | None
 
 
+class KeptRow(TypedDict):
+    """A job that resources of a node are kept for. `who`: "#1042" or "a job of another tenant"; `until` in words."""
+
+    url: str | None
+    who: str
+    until: str
+
+
 class NodeRow(TypedDict):
     name: str
     url: str
@@ -236,6 +244,7 @@ class NodeRow(TypedDict):
     memory_used_gib: float | None
     memory_total_gib: float
     note: str | None
+    kept: list[KeptRow]
     virtual: bool
 
 

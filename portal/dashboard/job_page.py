@@ -11,6 +11,7 @@ from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import numbers_make, why_make
+from portal.dashboard.kept import kept_note
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         EventRow,
         JobPageContext,
         LogContext,
+        WhyContext,
     )
     from portal.jobs.models import Attempt, Job
     from portal.tenants.models import User
@@ -45,7 +47,7 @@ def page_context(*, job: Job, user: User) -> JobPageContext:
         "actions": _actions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
-        "why": why_make(job, why, attempts),
+        "why": _with_kept(why_make(job, why, attempts), job, user),
         "numbers": numbers_make(job, why),
         "timeline": timeline_make(job=job, attempts=attempts),
         "plots": _plots(job, attempts),
@@ -53,6 +55,12 @@ def page_context(*, job: Job, user: User) -> JobPageContext:
         "events": _events(job),
         "log": _log(job, attempts),
     }
+
+
+def _with_kept(why: WhyContext | None, job: Job, user: User) -> WhyContext | None:
+    if why is not None and job.state not in FINAL:
+        why["note"] = why["note"] or kept_note(job=job, user=user)
+    return why
 
 
 def _since(job: Job, attempts: Sequence[Attempt]) -> Any:
