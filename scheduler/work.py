@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from scheduler.errors import InvalidJob
     from scheduler.estimator.layers import Estimator
-    from scheduler.fairness.giving_back import CallBack
     from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Clock, ClusterState, Job
+    from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
     from scheduler.placement.ledger import Ledger
     from scheduler.policy import Parameters
 
@@ -80,7 +79,9 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
-    call_backs: list[CallBack] = field(default_factory=list)
+    stops: list[StopOrder] = field(default_factory=list)
+    promises: list[Promised] = field(default_factory=list)  # given by this planning
+    promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
     homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
     standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
