@@ -73,6 +73,7 @@ def place(work: Work, mode: Mode) -> Outcome:
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
+    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
     _place_stages(windows, work, mode, terms, outcome)
     _settle(windows, work, terms, outcome)
@@ -210,6 +211,7 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
 def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
+    found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
@@ -219,8 +221,10 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
+            outcome.candidates.setdefault(job.id, found)
             terms.refresh()
             return True
+    outcome.candidates.setdefault(job.id, found)
     return False
 
 
@@ -251,5 +255,6 @@ def _kept_by(ranked: Ranked, work: Work, terms: Terms) -> dict[str, object]:
     for each, now_s in terms.reservations:
         if each.job != ranked.job.id and now_s + ranked.age_s > each.until_s:
             nodes = sorted(work.ledger.rooms[number].node.name for number in each.nodes)
-            return {"kept_for": "job", "nodes": nodes, "in_s": max(0.0, each.until_s - now_s)}
+            in_s = max(0.0, each.until_s - now_s)
+            return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
     return {"kept_for": "array", "array": str(terms.home(ranked.job))}

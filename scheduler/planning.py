@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
+from scheduler.detail import Details
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
@@ -77,9 +78,10 @@ def plan(
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= settled.started.keys() | settled.waiting.keys()
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
+    details = Details(start, ledger, outcome, queue, estimator)
+    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight),
+        *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -130,7 +132,9 @@ def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], 
     return list(sound.values()), faulty
 
 
-def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight) -> list[Decision]:
+def _decide_queue(
+    queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight, details: Details
+) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
         common = Decision(
@@ -145,6 +149,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
             standing=outcome.standing(ranked),
+            explain=details,
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)
