@@ -17,7 +17,7 @@ OURS = ("tenants", "cluster", "jobs", "rounds", "events")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Membership", "JobPayload", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
-    "IdempotencyKey",
+    "IdempotencyKey", "Promise",
 }  # fmt: skip
 
 
