@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from portal.jobs.models import Allocation, Attempt
 
 
-def running_one(
-    parts: Sequence[Allocation], *, describe: Callable[[Any], model.Job], now_s: float, done: float = 0.0
-) -> model.Running:
-    """Return one live attempt from its parts (in rank order).
+def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
+    """Return one live attempt from its parts (in rank order), allocations with the job's `done_fraction` (None: unknown).
 
-    `describe` makes a job's description; `done` is the part of its work, 0 to 1, that it says is done.
+    `describe` makes a job's description.
     """
+    done = parts[0].done_fraction or 0.0
     attempt = parts[0].attempt
     job = attempt.job
     elastic = job.checkpointable and len(job.gpus) > 1  # a resize from zero would throw its progress away
@@ -32,7 +31,7 @@ def running_one(
         elastic=elastic,
         movable=job.is_requeueable,
         expected_end_s=expected_end_s(attempt, now_s=now_s, done=done),
-        description=_as_if_waiting(parts[0], describe(job)) if elastic else None,
+        description=_as_if_waiting(parts[0], describe(job), done) if elastic else None,
         restarts=job.preemptions,
         first_started_s=job.started_at.timestamp() if job.started_at else None,
         restart_s=job.restart_s,
@@ -40,9 +39,9 @@ def running_one(
     )
 
 
-def _as_if_waiting(first: Allocation, job: model.Job) -> model.Job:
+def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
     """Return a running job's description: its checkpoint is being written where its first part runs."""
-    return replace(job, checkpoint_domain=first.node.storage_domain)
+    return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done)
 
 
 def piece_of(part: Allocation) -> model.Piece:

@@ -8,9 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from portal.cluster.models import GpuType, Node
+from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
 from portal.jobs.states import FINAL, JobState
@@ -36,13 +37,18 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "node")
         .prefetch_related("gpu_allocations__gpu")
+        .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
     kinds, promises = list(GpuType.objects.all()), promises_load()
+    jobs = _jobs(now=now, parameters=parameters, promises=promises)
+    running = _running(parts, now=now, parameters=parameters, promises=promises)
+    resizable = [live.description for live in running if live.description is not None]
     return model.ClusterState(
         nodes=_nodes(parts),
-        jobs=_jobs(now=now, parameters=parameters, promises=promises),
-        running=_running(parts, now=now, parameters=parameters, promises=promises),
+        jobs=jobs,
+        knowledge=knowledge_load([*jobs, *resizable]),
+        running=running,
         tenants=[
             model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
             for t in Tenant.objects.all()
@@ -63,13 +69,14 @@ def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
         memory[part.node_id] += part.memory_mib
         tenants[part.node_id].add(part.attempt.job.tenant_id)
     rows = Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
+    rows = rows.annotate(speed_factor=F("speed__factor"))
     return [
         _node(node=n, used_gpus=gpus[n.pk], used_cores=cores[n.pk], used_mib=memory[n.pk], tenants=tenants[n.pk])
         for n in rows
     ]
 
 
-def _node(*, node: Node, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
+def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
     present = [gpu.index for gpu in node.gpus.all() if gpu.missing_since is None]
     return model.Node(
         id=node.pk,
@@ -87,6 +94,7 @@ def _node(*, node: Node, used_gpus: set[int], used_cores: set[int], used_mib: in
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(tenants),
+        speed=node.speed_factor or 1.0,
     )
 
 
@@ -98,6 +106,7 @@ def _jobs(*, now: datetime, parameters: Parameters, promises: Mapping[int, model
         .filter(state__in=[JobState.PENDING, JobState.HELD], cancel_requested_at=None)
         .annotate(
             blocked=Exists(open_ones.filter(Q(job=OuterRef("pk")) | Q(job=OuterRef("array_id")))),
+            done_fraction=F("progress__fraction"),
         )
         .order_by("pk")
     )
@@ -125,6 +134,7 @@ def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Prom
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,
+        done_fraction=getattr(job, "done_fraction", None) or 0.0,
         expected_duration_s=job.expected_duration_s,
         total_samples=job.samples,
         eligible=reason is None,

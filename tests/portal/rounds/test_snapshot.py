@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.services import gpu_type_upsert
+from portal.estimation.models import JobProgress
 from portal.jobs.models import Attempt, Job
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import Round
@@ -123,3 +124,14 @@ class TestArrayHistory:
         Round.objects.update(started_at=timezone.now() - timedelta(hours=1))
         planning_run()
         assert snapshot().array_history.large_gpus_peak == 8
+
+
+def test_what_a_running_job_says_is_done_tells_when_it_ends(cluster):
+    job = cluster.submit(gpus=[1, 2], checkpointable=True, expected_duration_s=1000)
+    cluster.start(job)
+    Job.objects.update(age_s=1000.0)
+    JobProgress.objects.create(job=job, epoch=1, samples_done=3, samples_total=4, fraction=0.75, at=timezone.now())
+    now = timezone.now()
+    live = state_load(now=now, parameters=scheduler_parameters(knobs_current())).running[0]
+    assert live.expected_end_s == pytest.approx(now.timestamp() + 250.0)
+    assert live.description.done_fraction == 0.75
