@@ -226,19 +226,19 @@ class TestPromise:
 class TestRestart:
     """Section 6: S, measured per job."""
 
-    @pytest.mark.parametrize(("cause", "expected_s"), [("resize", 36.0), ("call-back", 6.0), ("preempt", 6.0)])
+    @pytest.mark.parametrize(("cause", "expected_s"), [("resize", 3600.0), ("call-back", 600.0), ("preempt", 600.0)])
     def test_a_jobs_time_in_the_queue_counts_only_when_it_was_to_go_straight_on(self, cluster, cause, expected_s):
         attempt = elastic(cluster)
         applied(stops=[stop(attempt, cause)])
         now = timezone.now()
         ago = lambda seconds: now - timedelta(seconds=seconds)  # noqa: E731
-        Attempt.objects.filter(pk=attempt.pk).update(stop_at=ago(36), created_at=ago(60), started_at=ago(56))
-        cluster.end(attempt, reason="stopped", exit_code=143, at=ago(32).timestamp())
+        Attempt.objects.filter(pk=attempt.pk).update(stop_at=ago(3600), created_at=ago(6000), started_at=ago(5600))
+        cluster.end(attempt, reason="stopped", exit_code=143, at=ago(3200).timestamp())
         second = cluster.start(Job.objects.get(), gpus=4, cores=4)
-        Attempt.objects.filter(pk=second.pk).update(created_at=ago(2))
+        Attempt.objects.filter(pk=second.pk).update(created_at=ago(200))
         cluster.report(second, "running", pid=9)
         job = Job.objects.get()
-        assert job.restart_s == pytest.approx(expected_s, abs=0.5)
+        assert job.restart_s == pytest.approx(expected_s, abs=100)
         live = snapshot().running[0]
         assert (live.restarts, live.restart_s) == (1, job.restart_s)
         assert live.first_started_s == job.started_at.timestamp()
