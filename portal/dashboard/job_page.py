@@ -15,7 +15,7 @@ from portal.dashboard.kept import kept_note
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE
-from portal.rounds.selectors import explanation
+from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
         WhyContext,
     )
     from portal.jobs.models import Attempt, Job
-    from portal.tenants.models import User
 
 EVENTS_SHOWN = 30
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue"}
 
 
-def page_context(*, job: Job, user: User) -> JobPageContext:
+def page_context(*, job: Job) -> JobPageContext:
     attempts = list(attempts_of(job))
-    why = explanation(job, user)
+    why = explanation(job)
     return {
         "id": job.number,
         "name": job.name,
@@ -47,7 +46,7 @@ def page_context(*, job: Job, user: User) -> JobPageContext:
         "actions": _actions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
-        "why": _with_kept(why_make(job, why, attempts), job, user),
+        "why": _with_kept(why_make(job, why, attempts), job),
         "numbers": numbers_make(job, why),
         "timeline": timeline_make(job=job, attempts=attempts),
         "plots": _plots(job, attempts),
@@ -57,9 +56,9 @@ def page_context(*, job: Job, user: User) -> JobPageContext:
     }
 
 
-def _with_kept(why: WhyContext | None, job: Job, user: User) -> WhyContext | None:
+def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
     if why is not None and job.state not in FINAL:
-        why["note"] = why["note"] or kept_note(job=job, user=user)
+        why["note"] = why["note"] or kept_note(job=job)
     return why
 
 

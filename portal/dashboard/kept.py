@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
-from portal.rounds.kept import kept_now
+from portal.rounds.kept import kept_for
 
 if TYPE_CHECKING:
     from portal.dashboard.context import KeptRow
     from portal.jobs.models import Job
     from portal.rounds.kept import KeptFor
-    from portal.tenants.models import User
 
 
 def kept_rows(kept: list[KeptFor]) -> list[KeptRow]:
@@ -31,9 +30,9 @@ def until_words(kept: KeptFor) -> str:
     return f"until about {kept.until:%H:%M} UTC" if kept.until else "until it starts"
 
 
-def kept_note(*, job: Job, user: User) -> str | None:
+def kept_note(*, job: Job) -> str | None:
     """Say what is kept for this job, if anything is."""
-    own = [each for each in kept_now(user=user) if each.job_id == job.pk and each.nodes]
+    own = [each for each in kept_for(job=job) if each.nodes]
     if not own:
         return None
     words = [

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from portal.jobs.services.placing import DoesNotFit, Part, attempt_start, placing_lock
+from portal.jobs.services.placing import Part, Placing, attempts_start, placing_lock
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 from portal.rounds.promises import plan_promises_apply, plan_stops_apply
@@ -45,30 +46,27 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
     plan_stops_apply(made=made, record=record)
     plan_promises_apply(made=made, record=record)
     waiting_note(notes=notes, now=now)
+    explanations_store(made=made, record=record)
     record.status = Planning.Status.APPLIED
     record.save()
 
 
 def _place_all(placed: list[Decision], record: Planning) -> None:
-    begun = []
-    for decision in placed:
-        try:
-            _place(decision=decision, number=record.number)
-            begun.append(decision.job)
-        except DoesNotFit as error:
-            record.dropped += 1
-            log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
-    promises_withdraw(job_ids=begun)
-    record.placed += len(begun)
+    refused = attempts_start(placings=[_placing(decision) for decision in placed], planning_number=record.number)
+    for job_id, error in refused.items():
+        log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
+    promises_withdraw(job_ids=[decision.job for decision in placed if decision.job not in refused])
+    record.placed += len(placed) - len(refused)
+    record.dropped += len(refused)
 
 
-def _place(*, decision: Decision, number: int) -> None:
+def _placing(decision: Decision) -> Placing:
     parts = [
         Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
         for piece in decision.placement.pieces
     ]
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
-    attempt_start(job_id=decision.job, parts=parts, planning_number=number, age=age)
+    return Placing(decision.job, parts, age)
 
 
 def _note(decision: Decision) -> WaitingNote:

@@ -38,10 +38,21 @@ def kept_now(*, user: User) -> list[KeptFor]:
     entries = [*_promised(), *_reserved()]
     if not entries:
         return []
+    names = _names(entries)
     visible = Job.objects.visible_to(user).in_bulk([entry["job"] for entry in entries])
-    node_ids = {node for entry in entries for node in entry["nodes"]}
-    names = dict(Node.objects.filter(pk__in=node_ids).values_list("pk", "name"))
     return [_shown(entry, visible.get(entry["job"]), names) for entry in entries]
+
+
+def kept_for(*, job: Job) -> list[KeptFor]:
+    """Return what is kept for one job; who may see the job may see that."""
+    entries = [entry for entry in (*_promised(), *_reserved()) if entry["job"] == job.pk]
+    names = _names(entries)
+    return [_shown(entry, job, names) for entry in entries]
+
+
+def _names(entries: list[dict[str, Any]]) -> dict[int, str]:
+    ids = {node for entry in entries for node in entry["nodes"]}
+    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
 
 
 def _promised() -> list[dict[str, Any]]:

@@ -147,6 +147,12 @@ def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Prom
     )
 
 
+def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
+    """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
+    job.blocked = blocked
+    return _job(job=job, now=now, parameters=parameters)
+
+
 def cores_wanted(*, job: Any, parameters: Parameters) -> int:
     """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8."""
     if list(job.gpus) == [0]:

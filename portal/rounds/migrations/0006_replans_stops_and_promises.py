@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("rounds", "0003_round_metrics"),
+        ("rounds", "0005_decisions_anew"),
     ]
 
     operations = [
