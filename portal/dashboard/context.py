@@ -386,6 +386,7 @@ class QueueArray(TypedDict):
     title: str
     note: str
     window: Rich | None
+    has_shares: bool  # the policy divides by shares
     lines: list[QueueLine]
     paging: PageLinks
 

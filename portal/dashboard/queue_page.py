@@ -114,6 +114,7 @@ def _array(decisions: Decisions, array: str, places: list[int], numbers: Mapping
         "title": title,
         "note": f"{who}, {number(total)} waiting",
         "window": _window_words(window) if window else None,
+        "has_shares": any(each["capacity"] for each in decisions.head["shares"]),
         "lines": _lines(decisions, array, places, first, rows),
         "paging": _paging(array, numbers, first=first, shown=len(places), total=total),
     }
@@ -125,16 +126,22 @@ def _window_words(window: Mapping[str, Any]) -> Rich:
         return f"Its window is empty; it closes at {window['capacity']} GPUs."
     jobs = f"{number(window['jobs'])} job{'s' if window['jobs'] != 1 else ''}"
     closed = window["counted"] >= window["capacity"]
-    ends = "closes" if closed else "is open: it closes"
     return [
         {"text": "The window holds "},
         {"text": jobs, "bold": True},
-        {"text": f", which ask for {number(window['counted'])} GPUs at their smallest sizes; it {ends} at "},
+        {"text": f", which ask for {number(window['counted'])} GPUs at their smallest sizes; it "},
+        {"text": "closes at " if closed else "has room up to "},
         {"text": f"{number(window['capacity'])} GPUs", "bold": True},
-        {
-            "text": f". {number(window['idle'])} could be handed out, to the first {number(window['front_jobs'])} before others."
-        },
+        {"text": f". {_idle_words(window)}"},
     ]
+
+
+def _idle_words(window: Mapping[str, Any]) -> str:
+    if not window["idle"]:
+        return "Nothing of the array was idle."
+    first = "its first job" if window["front_jobs"] == 1 else f"its first {number(window['front_jobs'])} jobs"
+    idle = "1 GPU was" if window["idle"] == 1 else f"{number(window['idle'])} GPUs were"
+    return f"{idle} idle: the front, {first}, comes before the others."
 
 
 def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows: Rows) -> list[QueueLine]:
@@ -144,20 +151,17 @@ def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows
     for offset, place in enumerate(places):
         row = rows.row(place, first + offset + 1)
         if before is not None and row["side"] != before:
-            lines.append({"border": _border(before, row["side"], decisions.window(array)), "row": None})
+            lines.append({"border": _border(row["side"], decisions.window(array)), "row": None})
         lines.append({"border": None, "row": row})
         before = row["side"]
     return lines
 
 
-def _border(before: str, after: str, window: Mapping[str, Any] | None) -> str:
+def _border(after: str, window: Mapping[str, Any] | None) -> str:
     if after == "outside":
         counted = f": {number(window['counted'])} of {number(window['capacity'])} GPUs asked for" if window else ""
         return f"The window ends here{counted}. Those below are not considered yet."
-    idle = f" for {number(window['idle'])} GPUs" if window else ""
-    return (
-        f"The front ends here. Those below fill what the front leaves{idle and ' of the' + idle.removeprefix(' for')}."
-    )
+    return "The front ends here. Those below, the backfill, get what it leaves."
 
 
 def _paging(array: str, numbers: Mapping[str, int], *, first: int, shown: int, total: int) -> PageLinks:

@@ -65,7 +65,7 @@ class Rows:
             "share": self._share(job),
             "turn": self._turn(entry),
             "reason": entry["reason"] if waits else None,
-            "sentence": _sentence(entry["reason"], figures) if waits else None,
+            "sentence": _sentence(entry["reason"], figures) if waits and entry["reason"] != "outside-window" else None,
             "to_start": start_need(entry["reason"], figures) if waits else None,
             "starts": _starts(self._forecasts.get(job.pk)) if waits else None,
         }  # type: ignore[typeddict-item]

@@ -68,7 +68,7 @@ def _outside(figures: Figures) -> str:
     if figures.get("blocked_by"):
         return f"the job at place {figures['blocked_by']['place']} to start"
     ahead = max(1, figures["place"] - figures["window_jobs"])
-    return f"{ahead} job{'s' if ahead != 1 else ''} ahead of it to leave the queue, to be considered at all"
+    return f"{ahead} job{'s' if ahead != 1 else ''} ahead of it to leave the queue"
 
 
 def _quota(figures: Figures) -> str:

@@ -399,7 +399,7 @@ def queue():
         {"border": None, "row": foreign},
     ]
     array = {
-        "name": "gpu-small", "title": "Small GPU jobs", "note": "1 to 3 GPUs, 3 waiting", "lines": lines,
+        "name": "gpu-small", "title": "Small GPU jobs", "note": "1 to 3 GPUs, 3 waiting", "lines": lines, "has_shares": True,
         "window": [{"text": "The window holds "}, {"text": "2 jobs", "bold": True}],
         "paging": {"summary": "1-3 of 3", "previous_url": None, "next_url": "/queue/?gpu-small=2"},
     }  # fmt: skip
