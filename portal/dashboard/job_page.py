@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_rows import actions_of, gpus_words
+from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import numbers_make, why_make
 from portal.dashboard.kept import kept_note
@@ -48,6 +49,7 @@ def page_context(*, job: Job) -> JobPageContext:
         "facts": _facts(job, attempts),
         "why": _with_kept(why_make(job, why, attempts), job),
         "numbers": numbers_make(job, why),
+        "speed": speed_make(job, attempts),
         "timeline": timeline_make(job=job, attempts=attempts),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],

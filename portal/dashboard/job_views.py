@@ -40,7 +40,7 @@ VERBS = {
     "requeue": services.job_requeue,
 }
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
-FRAGMENTS = ("header", "why", "timeline", "attempts", "events")
+FRAGMENTS = ("header", "why", "timeline", "attempts", "speed", "events")
 CSV_ROWS = 20000
 DOWNLOAD_STEP_BYTES = 256 * 1024
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")

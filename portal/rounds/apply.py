@@ -19,13 +19,14 @@ from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from portal.rounds.explanations import Details
     from scheduler.model import Decision, Plan
 
 log = logging.getLogger(__name__)
 
 
 @transaction.atomic
-def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> None:
+def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime, details: Details | None = None) -> None:
     """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction."""
     applied_before = Planning.objects.filter(number=record.number).exists()
     if applied_before or not lease_confirm(holder=holder, number=record.number):
@@ -46,7 +47,8 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
     plan_stops_apply(made=made, record=record)
     plan_promises_apply(made=made, record=record)
     waiting_note(notes=notes, now=now)
-    explanations_store(made=made, record=record)
+    if details is not None:
+        explanations_store(details)
     record.status = Planning.Status.APPLIED
     record.save()
 

@@ -20,6 +20,7 @@ from django.utils import timezone
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import decisions_pack
+from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_release, lease_take, planned_since
 from portal.rounds.metrics import planning_metrics, round_close
@@ -31,6 +32,7 @@ from scheduler.planning import plan
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from portal.rounds.explanations import Details
     from scheduler.model import Plan
 
 log = logging.getLogger(__name__)
@@ -79,8 +81,9 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
         rng = np.random.default_rng(number)
         made = plan(state, now.timestamp(), parameters, rng, time.monotonic, replan=record.replan)
         record.plan_s = time.monotonic() - began - record.load_s
-        _fill(record=record, made=made, now=now)
-        plan_apply(made=made, record=record, holder=holder, now=now)
+        details = explanations_make(made=made, record=record, budget_s=BUDGET_SHARE * parameters.tick_s)
+        _fill(record=record, made=made, now=now, details=details)
+        plan_apply(made=made, record=record, holder=holder, now=now, details=details)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -116,12 +119,12 @@ def _round(*, now: datetime, replan_s: float, tick_s: float) -> Round:
     return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults=fresh)[0]
 
 
-def _fill(*, record: Planning, made: Plan, now: datetime) -> None:
+def _fill(*, record: Planning, made: Plan, now: datetime, details: Details) -> None:
     record.queue_length = made.queue_length
     record.window_jobs = made.window_jobs
     record.solver = asdict(made.solver)
     record.metrics = planning_metrics(made=made, now=now)
-    record.decisions = decisions_pack(made)
+    record.decisions = decisions_pack(made, details.detailed)
 
 
 def _save(record: Planning) -> None:

@@ -149,7 +149,7 @@ def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Prom
 
 def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
-    job.blocked = blocked
+    job.blocked, job.done_fraction = blocked, 0.0
     return _job(job=job, now=now, parameters=parameters)
 
 
