@@ -12,7 +12,7 @@ job's own. Ages already carry the owner's actual/declared ratio, so the factor i
 Left out, so that the answer comes in time and stays plain: new submissions, stopping running jobs for others (an owner
 of an array may start sooner than said, a borrower later), re-plans, failures. Attempts being stopped are gone after one
 restart cost. Times are exact to `STEP_GROWTH` of the way there: near ones to a tick, far ones less. Only the first
-`jobs_most` of the queue are followed, and time ends at `horizon_s`; when `limit_s` is over, fewer draws count.
+jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
 """
 
 from __future__ import annotations
@@ -51,11 +51,20 @@ if TYPE_CHECKING:
 
 SIGMA = 0.5
 """Of the log-normal factor on run times: two thirds of the jobs run for 0.6 to 1.65 times what is expected."""
-DRAWS = 7
-STEP_GROWTH = 0.05
-HORIZON_S = 24 * 3600.0
-JOBS_MOST = 2_000
+STEP_GROWTH = 0.1
 NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a forecast goes: seconds of virtual time, draws, and how many jobs of the queue are followed."""
+
+    horizon_s: float = 24 * 3600.0
+    draws: int = 5
+    jobs: int = 2_000
+
+
+FAR = Reach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +96,17 @@ def forecast(
     clock: Clock,
     *,
     limit_s: float = 20.0,
-    horizon_s: float = HORIZON_S,
-    draws: int = DRAWS,
-    jobs_most: int = JOBS_MOST,
+    reach: Reach = FAR,
 ) -> Mapping[int, StartRange]:
     """The ranges of the waiting jobs that may start by themselves; held, dependent and impossible ones are not in it.
 
     The same arguments give the same answer unless `limit_s` (on `clock`) cuts draws off. Bad nodes and jobs are left
-    out. ValueError for a horizon or number of draws below 1.
+    out. ValueError for a reach without horizon, draws or jobs.
     """
-    if draws < 1 or horizon_s < 1:
-        raise ValueError(f"draws is {draws} and horizon_s {horizon_s}; both must be at least 1")
-    deadline_s = clock() + limit_s
-    scene = _Scene(state, now_s, parameters, jobs_most)
+    if min(reach.draws, reach.horizon_s, reach.jobs) < 1:
+        raise ValueError(f"{reach}: each must be at least 1")
+    deadline_s, draws = clock() + limit_s, reach.draws
+    scene = _Scene(state, now_s, parameters, reach.jobs)
     factors = rng.standard_normal((draws, len(scene.jobs) + len(state.running)))
     seed = int(rng.integers(2**31 - 1))
     starts: list[dict[int, float]] = []
@@ -107,7 +114,7 @@ def forecast(
         common = NORMAL.inv_cdf((draw + 0.5) / draws)
         errors = math.sqrt(0.5) * (common + factors[draw])
         run = _Run(scene, errors, np.random.default_rng(seed), lambda: clock() >= deadline_s)
-        found = run.starts(horizon_s)
+        found = run.starts(reach.horizon_s)
         if run.cut and starts:
             break  # a draw that came to its end says more
         starts.append(found)
@@ -158,6 +165,9 @@ class _Scene:
         self.state = replace(state, nodes=self.nodes, jobs=())
         self.estimator: Estimator = estimator_for(state.knowledge, state.gpu_speeds, self.nodes)
         self.ages: dict[int, Age] = {}
+        self._gpus_by_type = Counter[str]()
+        for node in self.nodes:
+            self._gpus_by_type[node.gpu_type or ""] += node.gpus_total
         may_start = Foresight(Ledger(self.nodes, (), ()))
         sound = _sound_jobs(state, self.nodes)
         jobs = [job for job in sound if may_start.why_aside(job) is None and self._aged(job, state)]
@@ -165,13 +175,15 @@ class _Scene:
         self.jobs = [replace(each.job, age_s=each.age_s) for each in first]
 
     def _aged(self, job: Job, state: ClusterState) -> bool:
-        by_type = Counter[str]()
-        for node in self.nodes:
-            by_type[node.gpu_type or ""] += node.gpus_total
         try:
             known = {} if job.total_samples is None else self.estimator.samples_per_s(job)
-            tick_s = self.parameters.tick_s
-            self.ages[job.id] = age_of(job, state.history, tick_s=tick_s, samples_per_s=known, gpus_by_type=by_type)
+            self.ages[job.id] = age_of(
+                job,
+                state.history,
+                tick_s=self.parameters.tick_s,
+                samples_per_s=known,
+                gpus_by_type=self._gpus_by_type,
+            )
         except InvalidJob:
             return False
         return True
@@ -188,8 +200,8 @@ class _Scene:
         if job.total_samples is not None and made.source != "assumed":
             return job.total_samples * rest / made.throughput
         mean = sum(job.requirement) / len(job.requirement)
-        speed = made.throughput / made.gpus**0.9 if made.source == "assumed" else 1.0
-        return self.ages[job.id].age_s * rest * (mean / made.gpus) ** 0.9 / max(speed, 1e-9)
+        speed = made.throughput / float(made.gpus**0.9) if made.source == "assumed" else 1.0
+        return self.ages[job.id].age_s * rest * float((mean / made.gpus) ** 0.9) / max(speed, 1e-9)
 
 
 class _Run:
@@ -207,7 +219,8 @@ class _Run:
             # Nobody is stopped in a forecast.
             self._running[live.job] = replace(live, movable=False, stopping=False)
             heappush(self._ends, (self._end_of(live, float(error)), live.job))
-        self._waiting = {job.id: job for job in scene.jobs}
+        self._waiting = {job.id: replace(job) for job in scene.jobs}
+        self._waited_s = {job.id: job.wait_s for job in scene.jobs}
 
     def _end_of(self, live: Running, error: float) -> float:
         """When a run that has lasted so long ends: drawn from the part of its distribution that is left."""
@@ -220,7 +233,8 @@ class _Run:
         left = done + NORMAL.cdf(error) * (1.0 - done)
         if left >= 1.0 - 1e-12:
             return now_s + 1.0
-        return max(now_s + 1.0, live.started_s + expected_s * math.exp(SIGMA * NORMAL.inv_cdf(max(left, 1e-12))))
+        drawn_s = expected_s * math.exp(SIGMA * NORMAL.inv_cdf(max(left, 1e-12)))
+        return max(now_s + 1.0, live.started_s + drawn_s)
 
     def starts(self, horizon_s: float) -> dict[int, float]:
         """Job -> when it starts, until everyone has, the horizon is reached, or time is up."""
@@ -254,9 +268,10 @@ class _Run:
         scene = self._scene
         ledger = self._ledger.copy()
         more_s = now_s - scene.now_s
-        jobs = [
-            replace(job, wait_s=job.wait_s + more_s) for job in self._waiting.values() if ledger.over_quota(job) is None
-        ]
+        jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
+        for job in jobs:
+            # The draw's own copies, which nobody else holds: making new ones at every step would take half of the time.
+            object.__setattr__(job, "wait_s", self._waited_s[job.id] + more_s)
         moment = Moment(now_s, ledger.gpus_up, len(jobs) + len(self._running))
         queue = order(jobs, scene.policy.priority(scene.parameters), moment, scene.age)
         live = tuple(self._running.values())
