@@ -106,8 +106,7 @@ def rejected(job: Job, outcome: Outcome, final: Ledger) -> dict[str, Any]:
     if not candidates:
         return {}
     best = max(candidates, key=lambda each: each.throughput)
-    least = min(each.throughput for each in candidates)
-    gain, weight = best.throughput / least, outcome.weights.get(job.id, 1.0)
+    gain, weight = outcome.gain_of(best, candidates), outcome.weights.get(job.id, 1.0)
     short = final.shortfall(best, job.tenant)
     return {
         "candidates": len(candidates),

@@ -73,6 +73,8 @@ class Ledger:
             if node.schedulable
         }
         self.largest = largest_nodes(self.nodes)
+        self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
+        self.core_limits: dict[int, int] = {}  # what is left of those on each node
         held = _held_by_tenant(running)
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
@@ -89,7 +91,17 @@ class Ledger:
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants) for k, r in self.rooms.items()}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
+        twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
         return twin
+
+    def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
+        """From now on these jobs together may take so many cores of each node (no limit on nodes not named)."""
+        self.limited, self.core_limits = frozenset(jobs), dict(cores)
+
+    def cores_for(self, node: int, *, limited: bool) -> int:
+        """Idle cores of the node that a job may take, `limited` or not."""
+        idle = len(self.rooms[node].cores)
+        return min(idle, self.core_limits.get(node, idle)) if limited else idle
 
     @property
     def gpus_up(self) -> int:
@@ -116,9 +128,12 @@ class Ledger:
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
         """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
+        limited = configuration.job in self.limited
         for share in configuration.shares:
             if (short := self.rooms[share.node].shortfall(share, tenant)) is not None:
                 return short
+            if limited and share.cores > (left := self.cores_for(share.node, limited=True)):
+                return Shortfall("cores", share.node, share.cores, left)
         return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
 
     def take(self, configuration: Configuration, tenant: int) -> Placement:
@@ -128,6 +143,10 @@ class Ledger:
         if (allowance := self.allowances.get(tenant)) is not None:
             allowance.gpus = _left(allowance.gpus, configuration.gpus)
             allowance.cores = _left(allowance.cores, configuration.cores)
+        if configuration.job in self.limited:
+            for share in configuration.shares:
+                if share.node in self.core_limits:
+                    self.core_limits[share.node] -= share.cores
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
 

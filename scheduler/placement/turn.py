@@ -27,8 +27,7 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     best = best_fit(offers, work.ledger, job.tenant)
     if best is None:
         return False
-    known = (*outcome.candidates.get(job.id, ()), *offers)
-    gain = best.throughput / min(each.throughput for each in known)
+    gain = outcome.gain_of(best, offers)
     placement = work.ledger.take(best, job.tenant)
     outcome.chosen[job.id] = Chosen(best, placement, gain, outcome.weights.get(job.id, 1.0), len(offers))
     return True
