@@ -221,7 +221,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
 
 def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
     try:
-        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
+        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()

@@ -16,7 +16,6 @@ from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
 from scheduler.placement.classes import Classes
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
@@ -49,7 +48,6 @@ def place_jointly(
     outcome: Outcome,
     *,
     formulation: str | None = None,
-    sigma: float = SIGMA,
     last: Mapping[int, Configuration] | None = None,
     terms: Terms | None = None,
 ) -> None:
@@ -61,9 +59,9 @@ def place_jointly(
     if formulation is None:
         formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
     if formulation == "aggregated":
-        _place_aggregated(stage, work, outcome, sigma, last, terms or NO_RULES)
+        _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
     else:
-        _place_located(stage, work, outcome, sigma, terms)
+        _place_located(stage, work, outcome, terms)
 
 
 def _gpu_nodes(work: Work) -> int:
@@ -74,7 +72,6 @@ def _place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
     outcome: Outcome,
-    sigma: float,
     last: Mapping[int, Configuration] | None,
     rules: Rules,
 ) -> None:
@@ -84,7 +81,7 @@ def _place_aggregated(
     deadline_s = work.deadline_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
     limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
     answer = solve_aggregated(
-        stage, outcome.weights, work.ledger, work.estimator, limits, sigma=sigma, last=last, rules=rules
+        stage, outcome.weights, work.ledger, work.estimator, limits, sigma=work.parameters.sigma, last=last, rules=rules
     )
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
@@ -147,12 +144,14 @@ def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: in
     return None
 
 
-def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> None:
+def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated = _generate(stage, work, outcome, sigma, terms)
+    generated = _generate(stage, work, outcome, terms)
     classes = Classes(work.ledger, stage, terms or NO_RULES)
-    outcome.least |= options_of(stage, outcome.weights, classes, work.ledger, work.estimator, sigma=sigma).least
+    outcome.least |= options_of(
+        stage, outcome.weights, classes, work.ledger, work.estimator, sigma=work.parameters.sigma
+    ).least
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
@@ -174,7 +173,7 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> int:
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> int:
     """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
     idle = idle_offers(work.ledger)
     menus = menus_of(work.ledger)
@@ -192,7 +191,7 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: floa
                 offers,
                 work.ledger,
                 work.estimator,
-                sigma=sigma,
+                sigma=work.parameters.sigma,
                 menus=menus[ranked.job.id in work.ledger.limited],
             )
         except InvalidJob as error:
