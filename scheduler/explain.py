@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, rejected, short_of
+from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
 from scheduler.placement.ledger import Shortfall
@@ -19,6 +19,7 @@ from scheduler.sentences import sentence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scheduler.detail import Details
     from scheduler.model import Job
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Outcome, Ranked
@@ -79,10 +80,19 @@ class Hindsight:
     """Answers for one plan: what was idle before it, what it placed and what it left."""
 
     def __init__(
-        self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], limit_s: float, now_s: float
+        self,
+        start: Ledger,
+        final: Ledger,
+        outcome: Outcome,
+        queue: Sequence[Ranked],
+        details: Details,
+        limit_s: float,
+        now_s: float,
     ) -> None:
+        self._details = details
         self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
+        self._with_kept = idle_offers(final.with_kept()) if final.withholds else None
         self._queue_length = len(queue)
         # The GPU jobs are numbered alone: it is among them that a window is drawn.
         gpu_jobs = (each.job.id for each in queue if not each.job.is_cpu)
@@ -102,9 +112,13 @@ class Hindsight:
         for each in own:
             in_s = max(0.0, each.until_s - self._now_s)
             why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "in_s": in_s}
-        for called in self._outcome.call_backs:
-            if called.job == ranked.job.id:
-                why.figures["called_back"] = {"jobs": len(called.stopped), "nodes": self._names(called.nodes)}
+        for given in self._outcome.promises:
+            if given.job == ranked.job.id:
+                stopped = sum(order.for_job == given.job for order in self._outcome.stops)
+                nodes = self._names(share.node for share in given.shares)
+                why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
+        if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
+            why.figures["promised"] = {"nodes": self._names(share.node for share in kept.shares), "cause": kept.cause}
         return why
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
@@ -121,11 +135,28 @@ class Hindsight:
             return self._sated(job)
         if job.id not in outcome.window:
             return self._outside(ranked)
-        if (level := self._failing(job)) is not None:
-            return short_of(job, level, self._idle, ever=True)
+        level = self._failing(job)
+        if level is not None or job.id in outcome.promised:
+            return short_of(job, Level.GPUS if level is None else level, self._idle, ever=True)
+        return self._why_beaten(ranked)
+
+    def _why_beaten(self, ranked: Ranked) -> Why:
+        """It fitted what was idle: that is kept from it, or went to others."""
+        job, outcome = ranked.job, self._outcome
+        if self._with_kept is not None and self._only_with_kept(job):
+            nodes = [room.node.name for room in self._final.rooms.values() if room.kept.gpus or room.kept.cores]
+            return Why(Reason.RESERVED, {"needs": needs(job), "kept_for": "promise", "nodes": nodes[:NODES_SHOWN]})
         if job.id in outcome.kept:
             return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
         return self._lost(ranked)
+
+    def _only_with_kept(self, job: Job) -> bool:
+        """Whether what the plan leaves would fit the job with what is kept for promises, and does not without."""
+        largest = self._start.largest
+        return (
+            first_failing(job, self._with_kept or (), largest) is None
+            and first_failing(job, self._left, largest) is not None
+        )
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
@@ -163,7 +194,7 @@ class Hindsight:
         takers = [taker for taker, where in self._takers if where & nodes]
         ahead = sum(taker.rank < ranked.rank for taker in takers)
         figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, self._left)}
-        figures |= rejected(job, outcome, self._final)
+        figures |= self._details.rejected(job)
         if not takers or (outcome.solver.status in STOPPED_SHORT and not ahead):
             return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
         own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]

@@ -3,25 +3,46 @@
 - active rate = allocated / total; utilisation = the mean over the active ones;
 - RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0;
 - fragments = idle GPUs while an eligible job waits, each counted once, in the first kind that fits. Kind 1: some
-waiting
-  job's smallest size fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its type, but
-  they are not where (or, outside the window, when) it could use them. The rest has no demand and is no fragment.
+  waiting job's configuration fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its
+  type, but they are not where (or, outside the window, when) it could use them. The rest has no demand and is no
+  fragment;
+- a round's figures are the time-weighted means of its plannings': each one's hold until the next planning.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import latency_ratio
-from scheduler.placement.feasibility import Level, idle_offers, type_allowed, usable
+from scheduler.placement.feasibility import (
+    Level,
+    aggregated_gpus,
+    distributed_gpus,
+    idle_offers,
+    possible,
+    usable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Ended, Job, Node
+    from scheduler.model import Ended, Figures, Job, Node
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
+
+ROUND_MEANS = (
+    "gpu_active_rate",
+    "cpu_active_rate",
+    "utilisation",
+    "queue_length",
+    "fragments_cores",
+    "fragments_scattered",
+    "fragment_rate",
+    "live_lr_mean",
+)
+"""Figures of a planning whose time-weighted mean a round has; `utilisation` is measured, so its driver adds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +94,7 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
 def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     """Both kinds, for the eligible jobs that the plan leaves waiting and the ledger it leaves."""
     shapes = {
-        (job.min_gpus, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant): job
+        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant): job
         for job in waiting
         if not job.is_cpu
     }
@@ -82,19 +103,61 @@ def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     idle: dict[str | None, int] = {}
     for offer in offers:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
-    short_of_cores = scattered = 0
-    for offer in offers:
-        if any(_fits_but_for_cores(job, offer) for job in jobs):
-            short_of_cores += offer.gpus
-        elif any(job.min_gpus <= idle[offer.node.gpu_type] and type_allowed(job, offer.node) for job in jobs):
-            scattered += offer.gpus
-    return Fragments(short_of_cores, scattered)
-
-
-def _fits_but_for_cores(job: Job, offer: Offer) -> bool:
-    return (
-        job.min_gpus <= offer.gpus
-        and offer.cores < job.min_gpus
-        and job.memory_mib <= offer.memory_mib
-        and usable(job, offer, Level.TRUST)
+    wanting = {name for name, gpus in idle.items() if any(_wants(job, name, gpus) for job in jobs)}
+    short = [offer for offer in offers if offer.cores < offer.gpus and offer.node.gpu_type in wanting]
+    short_of_cores = sum(
+        offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
     )
+    return Fragments(short_of_cores, sum(idle[name] for name in wanting) - short_of_cores)
+
+
+def _wants(job: Job, gpu_type: str | None, idle: int) -> bool:
+    return job.min_gpus <= idle and (not job.gpu_types or gpu_type in job.gpu_types)
+
+
+def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger: Ledger) -> bool:
+    """Whether one of the job's configurations with a part on the node fails only for the node's cores, one per GPU."""
+    if not usable(job, offer, Level.TRUST):
+        return False
+    if job.min_gpus > ledger.largest.get(offer.node.gpu_type or "", 0):
+        alike = [each for each in offers if each.node.gpu_type == offer.node.gpu_type]
+        part = distributed_gpus(job, offer, job.min_gpus, Level.MEMORY)
+        return offer.cores < part and possible(job, alike, Level.MEMORY, ledger.largest)
+    fitting = aggregated_gpus(job, offer, Level.MEMORY)
+    return any(offer.cores < size <= fitting for size in job.requirement)
+
+
+def time_weighted(
+    samples: Sequence[tuple[float, float | None]], until_s: float, hold_s: float = math.inf
+) -> float | None:
+    """Mean over time of a figure that holds from one sample to the next, the last one until `until_s`.
+
+    Samples are (seconds, value), ascending; a stretch whose value is None does not count, nor what is later than
+    `hold_s` after its sample: nothing is known of it. None when nothing counts.
+    """
+    ends = [*(at_s for at_s, _ in samples), until_s][1:]
+    known = [
+        (min(hold_s, max(0.0, end_s - at_s)), value)
+        for (at_s, value), end_s in zip(samples, ends, strict=True)
+        if value is not None
+    ]
+    whole_s = math.fsum(length_s for length_s, _ in known)
+    if not whole_s:
+        return known[-1][1] if known else None
+    return math.fsum(length_s * value for length_s, value in known) / whole_s
+
+
+def over_round(
+    plannings: Sequence[tuple[float, Figures]], until_s: float, *, hold_s: float = math.inf
+) -> dict[str, float | None]:
+    """A round's figures from those of its plannings, (seconds, `Metrics` by name), ascending, to the round's end.
+
+    Of ROUND_MEANS the time-weighted mean, of the largest live LR the largest. RAQLR looks back by itself: its last.
+    """
+    figures = {
+        name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s, hold_s)
+        for name in ROUND_MEANS
+    }
+    largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
+    last = plannings[-1][1].get("raqlr") if plannings else None
+    return {**figures, "live_lr_max": max(largest, default=None), "raqlr": last}

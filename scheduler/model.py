@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -85,6 +85,36 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A configuration's part of one node, in numbers only."""
+
+    node: int
+    gpus: int
+    cores: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Resources kept for a job until it starts there: idle ones, and those that stopping attempts will free.
+
+    `given_s`: when, on the snapshot's clock; `cause`: the stop's, as in `StopOrder`. See `scheduler.replan.promises`.
+    """
+
+    shares: tuple[Share, ...]
+    given_s: float
+    cause: str
+
+    @property
+    def gpus(self) -> int:
+        return sum(share.gpus for share in self.shares)
+
+    @property
+    def cores(self) -> int:
+        return sum(share.cores for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all."""
 
@@ -108,7 +138,8 @@ class Job:
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
-    called_back: frozenset[int] = frozenset()  # nodes on which borrowers were stopped for it, and kept for it
+    promise: Promise | None = None  # what a planning kept for it, as stored with the job until it starts or it lapses
+    gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
 
@@ -155,16 +186,25 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A live attempt, starting or running. Its resources are absent from the nodes' idle ones."""
+    """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
+
+    Of an elastic movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is
+    being stopped has its next resources promised to it before it waits.
+    """
 
     job: int
     tenant: int
     pieces: tuple[Piece, ...]
-    started_s: float = 0.0
+    started_s: float = 0.0  # start of this attempt: since then it has had its present configuration
     requirement: tuple[int, ...] = ()
     elastic: bool = False
     movable: bool = False  # may be stopped to give back what it borrowed
     expected_end_s: float | None = None  # on the snapshot's clock; None = not known
+    description: Job | None = None  # set for elastic movable jobs alone
+    restarts: int = 0  # N: how often the job was started anew after a planner's stop
+    first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
+    restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
+    stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
 
     @property
     def is_cpu(self) -> bool:
@@ -177,16 +217,6 @@ class Running:
     @property
     def cores(self) -> int:
         return sum(len(piece.cores) for piece in self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A configuration's part of one node, in numbers only."""
-
-    node: int
-    gpus: int
-    cores: int
-    memory_mib: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +354,12 @@ class Decision:
     eligible: bool = False  # as of the end of this planning: waiting from now on counts as wait_s
     placement: Placement | None = None
     standing: Standing | None = None  # None = not in the queue
+    explain: Callable[[int], Figures] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def detail(self) -> Figures:
+        """Shares, window, candidates and what bound them: shape in `scheduler.detail`. Computed anew when asked."""
+        return {} if self.explain is None else self.explain(self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,20 +423,36 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A call-back (section 7): jobs to be stopped, which go to the head of their array, so that `job` can start.
+class StopOrder:
+    """An attempt to be asked to stop; its job waits again afterwards. Causes, as the job's page says them:
 
-    Until `job` starts the caller gives `nodes` as its `called_back`, so that nobody takes them before it.
+    `call-back` = what it borrowed goes back to its owner `for_job`; `resize` and `move` = it gets `to_gpus` GPUs elsewhere
+    or on the same nodes, promised to it; `preempt` = it gets none, for jobs that weigh more (`to_gpus` 0).
     """
 
     job: int
-    stopped: tuple[int, ...]
-    nodes: tuple[int, ...]
+    cause: str  # call-back | resize | move | preempt
+    for_job: int | None
+    from_gpus: int
+    to_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """A promise to be stored with a job, waiting or stopping, until it starts, ends or the promise lapses."""
+
+    job: int
+    shares: tuple[Share, ...]
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue."""
+    """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
+
+    Whoever applies it starts the placements, asks the attempts of `stops` to stop, stores `promises` with their jobs and
+    drops those of `lapsed`. `replan`: running jobs took part.
+    """
 
     policy: str
     now_s: float
@@ -413,14 +465,21 @@ class Plan:
     total_s: float = 0.0
     faults: tuple[Fault, ...] = ()
     reservations: tuple[Kept, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+    promises: tuple[Promised, ...] = ()
+    lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
+    replan: bool = False
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
-    call_backs: tuple[Stop, ...] = ()
 
     @property
     def placements(self) -> tuple[Placement, ...]:
         return tuple(decision.placement for decision in self.decisions if decision.placement is not None)
 
     def as_json(self) -> str:
-        """Canonical JSON: the same plan is the same bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Canonical JSON, details included: the same plan is the same bytes."""
+        bare = asdict(replace(self, decisions=tuple(replace(each, explain=None) for each in self.decisions)))
+        for plain, decision in zip(bare["decisions"], self.decisions, strict=True):
+            del plain["explain"]
+            plain["detail"] = decision.detail
+        return json.dumps(bare, sort_keys=True, separators=(",", ":"), allow_nan=False)

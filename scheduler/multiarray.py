@@ -18,7 +18,7 @@ from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.call_backs import call_back
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.progressive import ArrayWindow, Windows
-from scheduler.fairness.reservation import Reservation, soonest
+from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations, located
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.arrays import Division
+    from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, ShareView
     from scheduler.placement.feasibility import Offer
     from scheduler.work import Ranked, Work
@@ -68,7 +69,12 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
     outcome.shares = shares
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
-    outcome.weights = located.weights(windows.picked, work.parameters.lambda_)
+    outcome.weights = {
+        **located.weights(windows.picked, work.parameters.lambda_),
+        # At the head of its array nobody weighs more.
+        **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
+    }
+    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
     _place_stages(windows, work, mode, terms, outcome)
     _settle(windows, work, terms, outcome)
@@ -125,15 +131,15 @@ def _fill(
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
-    """Keep nodes for jobs that borrowers were stopped for, and for the starving first job of each array's front."""
-    now_s, running = work.now_s, work.state.running
-    kept = [Reservation(each.job.id, each.job.called_back, now_s) for each in windows.picked if each.job.called_back]
+    """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already."""
+    now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
+    kept: list[Reservation] = []
     for window in windows.by_array.values():
         if mode.reserve_lr is None or not window.picked or window.picked[0].latency_ratio < mode.reserve_lr:
             continue
         first = window.picked[0]
         found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
-        if found is not None and not first.job.called_back:
+        if found is not None:
             kept.append(found)
     outcome.reservations = kept
     terms.reservations = [(each, now_s) for each in kept]
@@ -206,6 +212,7 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
 def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
+    found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
@@ -214,8 +221,10 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
+            outcome.candidates.setdefault(job.id, found)
             terms.refresh()
             return True
+    outcome.candidates.setdefault(job.id, found)
     return False
 
 
@@ -246,5 +255,6 @@ def _kept_by(ranked: Ranked, work: Work, terms: Terms) -> dict[str, object]:
     for each, now_s in terms.reservations:
         if each.job != ranked.job.id and now_s + ranked.age_s > each.until_s:
             nodes = sorted(work.ledger.rooms[number].node.name for number in each.nodes)
-            return {"kept_for": "job", "nodes": nodes, "in_s": max(0.0, each.until_s - now_s)}
+            in_s = max(0.0, each.until_s - now_s)
+            return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
     return {"kept_for": "array", "array": str(terms.home(ranked.job))}

@@ -13,14 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
+from scheduler.detail import Details
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import Moment, order
-from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result, Stop
+from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
+from scheduler.replan.promises import settle
 from scheduler.validation import check_job, check_node
 from scheduler.work import Work
 
@@ -38,10 +40,14 @@ INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Rea
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
 
-def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock) -> Plan:
+def plan(
+    state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock, *, replan: bool = False
+) -> Plan:
     """One planning. `now_s`: the snapshot's time; `clock`: monotonic, for limit and timings; `rng`: seeds the solver.
 
-    The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs never raise.
+    `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only what is idle is
+    handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
+    never raise.
     """
     began_s = clock()
     nodes, faulty_nodes = _sound_nodes(state)
@@ -64,11 +70,18 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
 
     queue = order(waiting, priority, moment, age)
-    work = Work(queue, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
+    settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
+    lapsed = [*settled.lapsed, *(job.id for job in jobs if job.promise is not None and job.id in aside)]
+    unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
+    work = Work(unpromised, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
     outcome = policy.place(work)
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
+    outcome.chosen |= settled.started
+    outcome.promised = settled.waiting
+    outcome.window |= settled.started.keys() | settled.waiting.keys()
+    details = Details(start, ledger, outcome, queue, estimator)
+    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight),
+        *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -78,7 +91,7 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         now_s=now_s,
         decisions=tuple(decisions),
         solver=outcome.solver,
-        metrics=_measure(state, nodes, ledger, decisions, parameters, now_s),
+        metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
@@ -86,7 +99,10 @@ def plan(state: ClusterState, now_s: float, parameters: Parameters, rng: Generat
         shares=tuple(outcome.shares),
         total_s=clock() - began_s,
         reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
-        call_backs=tuple(Stop(each.job, each.stopped, each.nodes) for each in outcome.call_backs),
+        stops=tuple(outcome.stops),
+        promises=tuple(outcome.promises),
+        lapsed=tuple(sorted(lapsed)),
+        replan=replan,
         faults=tuple(Fault(error.subject, error.key, error.detail) for error in errors),
     )
 
@@ -116,7 +132,9 @@ def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], 
     return list(sound.values()), faulty
 
 
-def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight) -> list[Decision]:
+def _decide_queue(
+    queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight, details: Details
+) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
         common = Decision(
@@ -131,6 +149,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
             standing=outcome.standing(ranked),
+            explain=details,
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)

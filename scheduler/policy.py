@@ -202,6 +202,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         0,
         1800,
     ),
+    Parameter(
+        "restart_cost_s",
+        "What stopping a job and starting it anew costs, where it has not been measured for the job; what is given back "
+        "for a job is kept for it for ten times as long.",
+        "s",
+        60.0,
+        1,
+        3600,
+    ),
     Parameter("raqlr_hours", "The h of RAQLR: how far back ended jobs count.", "h", 6.0, 0.1, 720),
     Parameter(
         "large_model_parameters",
@@ -235,6 +244,7 @@ class Parameters:
     gap: float | None = None
     tick_s: float = 30.0
     time_limit_s: float = 0.0
+    restart_cost_s: float = 60.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
 

@@ -98,6 +98,11 @@ def _not_enough_idle_gpus(figures: Figures) -> str:
     if not figures.get("ever", True):
         total = figures["total_gpus"]
         return f"It needs {_need(figures)}; the whole cluster has {total} that it may use. Ask for fewer."
+    if "promised" in figures:
+        nodes = _listed(figures["promised"]["nodes"])
+        return (
+            f"It needs {_need(figures)}, which are being freed on {nodes}: it starts there when all of them are idle."
+        )
     idle = figures["offered"]["idle_total"]
     return f"It needs {_need(figures)}; {idle or 'none'} {'is' if idle in (0, 1) else 'are'} idle."
 
@@ -165,6 +170,9 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
         return f"What is idle belongs to the {figures['array']} array, which keeps it for jobs of its own."
+    if figures.get("kept_for") == "promise":
+        nodes = _listed(figures["nodes"])
+        return f"Idle GPUs on {nodes} are kept for jobs that start there once others have stopped for them."
     if "in_s" not in figures:
         return "Idle GPUs are kept for another job that has waited longer."
     minutes = max(1, round(figures["in_s"] / 60))

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from portal.api.prometheus_figures import figure_families
 from portal.cluster.models import Gpu, Node
 from portal.cluster.serializers import HEALTHS
 from portal.errors import Forbidden
@@ -64,6 +65,7 @@ class DatabaseCollector:
         yield from _jobs()
         yield from _cluster()
         yield from _plannings()
+        yield from figure_families()
 
     def describe(self) -> list[Metric]:
         return []

@@ -325,6 +325,26 @@ class RoundsPageContext(TypedDict):
     paging: PageLinks
 
 
+class RoundCell(TypedDict):
+    text: str | None  # None = no data
+    kept: bool  # also on a narrow screen
+
+
+class RoundRow(TypedDict):
+    number: str  # "12", merged ones "12-18"
+    at: str  # ISO
+    length_s: float
+    cells: list[RoundCell]
+
+
+class MetricsPageContext(TypedDict):
+    ranges: list[Choice]
+    range_label: str
+    plots: list[PlotContext]
+    rounds: list[RoundRow]
+    query: str  # "" or "?range=24h", for the fragment
+
+
 class DecisionRow(TypedDict):
     """`chosen` marks what was placed. A foreign job has job_id None and the name "a job of another tenant"."""
 

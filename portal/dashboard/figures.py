@@ -72,8 +72,42 @@ def latency_ratio(
     }
 
 
+def course(
+    lines: Sequence[tuple[str, str, Sequence[Row]]], *, start: str, end: str, high: float | None = None, digits: int = 0
+) -> Figure:
+    """Some figures over time on one scale from 0 (to `high`): (name, token, rows of (ISO time, value or None)).
+
+    None (nothing measured, nothing ended) leaves a gap, it is not 0.
+    """
+    yaxis: Figure = {"rangemode": "tozero"} if high is None else {"range": [0, high * 1.04]}
+    labels = [label for _, _, rows in lines for label in _end_label(rows, digits)]
+    return {
+        "data": [_line(rows, token, name) for name, token, rows in lines],
+        "layout": {
+            "xaxis": _time_axis(start, end),
+            "yaxis": yaxis,
+            "annotations": _apart(labels),
+            "meta": {"right_px": 44},
+        },
+    }
+
+
+def _apart(labels: list[Figure]) -> list[Figure]:
+    """Of end labels that would stand on each other the first is kept: the hover text has all."""
+    top = max((label["y"] for label in labels), default=0.0)
+    kept: list[Figure] = []
+    for label in labels:
+        if all(abs(label["y"] - other["y"]) > 0.09 * top for other in kept):
+            kept.append(label)
+    return kept
+
+
 def fragments(
-    rows: Sequence[tuple[str, int | None, int | None]], *, start: str | None = None, end: str | None = None
+    rows: Sequence[tuple[str, float | None, float | None]],
+    *,
+    start: str | None = None,
+    end: str | None = None,
+    digits: int = 0,
 ) -> Figure:
     """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered), stacked bars."""
     at = [row[0] for row in rows]
@@ -90,8 +124,8 @@ def fragments(
             "barmode": "stack",
             "bargap": 0.25,
             "xaxis": _time_axis(start, end),
-            "yaxis": {"rangemode": "tozero", "tickformat": "d"},
-            "annotations": _end_label(totals, 0),
+            "yaxis": {"rangemode": "tozero", "tickformat": "~g"},
+            "annotations": _end_label(totals, digits),
             "meta": {"right_px": 44},
         },
     }

@@ -168,15 +168,19 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
         note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
     elif total is None:
         note = "no planning in this time"
+    mean = fragments_of(snapshot.last_round.metrics) if snapshot.last_round else None
+    if mean is not None:
+        note = f"{note}; {number(mean, 1)} in the last round"
     return _tile(
         "fragments", "Fragments", None if total is None else number(total),
         None if rate is None else f"{number(100 * rate, 1)} %", note,
-        explained="Idle GPUs while an eligible job waits: their node has too few idle cores, or they are scattered.",
+        explained="Idle GPUs while an eligible job waits: their node has too few idle cores, or they are scattered. "
+        "A round's figure is its plannings' mean, weighted by how long each one's held.",
         spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
     )  # fmt: skip
 
 
-def fragments_of(metrics: dict[str, Any]) -> int | None:
+def fragments_of(metrics: dict[str, Any]) -> float | None:
     if metrics.get("fragments_cores") is None:
         return None
     return metrics["fragments_cores"] + metrics["fragments_scattered"]

@@ -13,7 +13,7 @@ from portal.cluster.selectors import nodes_with_gpus
 from portal.dashboard.masking import Reader
 from portal.jobs.occupancy import gpu_intervals, jobs_waiting, parts_live
 from portal.rounds.history import plannings_listed
-from portal.rounds.models import Planning
+from portal.rounds.models import Planning, Round
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
@@ -65,6 +65,11 @@ class Snapshot:
         """The last applied planning, with its decisions."""
         rows = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
         return rows.first()
+
+    @cached_property
+    def last_round(self) -> Round | None:
+        """The last round that has ended, with its figures."""
+        return Round.objects.exclude(metrics={}).first()
 
     @cached_property
     def last_plannings(self) -> list[Planning]:

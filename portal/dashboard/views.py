@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
-from portal.dashboard import account, cluster_page, cluster_page_node, overview, rounds_page, search
+from portal.dashboard import account, cluster_page, cluster_page_node, metrics_page, overview, rounds_page, search
 from portal.dashboard.shell import page_follow
 from portal.dashboard.snapshot import Snapshot
 from portal.errors import BerthError, Forbidden, NotFound
@@ -134,6 +134,26 @@ def rounds(request: HttpRequest) -> HttpResponse:
 @require_GET
 def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "rounds/detail.html", rounds_page.planning_context(number, request.user))
+
+
+@login_required
+@require_GET
+def rounds_metrics(request: HttpRequest) -> HttpResponse:
+    """Figures over time, or with `?fragment=rounds` the table of rounds alone."""
+    fragment = request.GET.get("fragment")
+    if fragment not in {None, "rounds"}:
+        raise NotFound("fragment")
+    if fragment is None:
+        page_follow(request, "cluster")
+    span = metrics_page.Span(request.GET.get("range"))
+    context = metrics_page.table_context(span) if fragment else metrics_page.metrics_context(span)
+    return render(request, "rounds/_rounds.html" if fragment else "rounds/metrics.html", context)
+
+
+@login_required
+@require_GET
+def rounds_figure(request: HttpRequest, name: str) -> HttpResponse:
+    return JsonResponse(metrics_page.metrics_figure(name, metrics_page.Span(request.GET.get("range"))))
 
 
 # ---- account ---------------------------------------------------------------------------------------------------------

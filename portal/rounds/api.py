@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.utils import timezone
@@ -12,16 +11,19 @@ from rest_framework.response import Response
 from portal.api.base import ApiView
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, page_schema, parameter
-from portal.rounds.listing import metrics_series, planning_get, round_get, rounds_all
+from portal.errors import BerthError
+from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
 from portal.rounds.selectors import cluster_metrics, planning_decisions
 from portal.rounds.serializers import (
     MetricsAnswer,
     MetricsPoint,
     PlanningDetailSerializer,
     RoundDetailSerializer,
+    RoundPoint,
     RoundSerializer,
     finite,
 )
+from portal.rounds.series import RANGES, range_of
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 NUMBER_PATH = (OpenApiParameter("number", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH),)
 ORDERINGS = ("number", "started_at")
-SERIES_S = 3600
 
 
 class RoundsView(ApiView):
@@ -90,11 +91,19 @@ class MetricsView(ApiView):
     @documented(
         "The cluster's figures, now and over time",
         answer=MetricsAnswer,
-        parameters=(parameter("since", {"type": "string", "format": "date-time"}, "Missing: the last hour."),),
+        parameters=(
+            parameter("range", {"type": "string", "enum": list(RANGES)}, "How far back; missing: 1h."),
+            parameter("since", {"type": "string", "format": "date-time"}, "Instead of a range: from when on."),
+        ),
         operation_id="metrics",
     )
     def get(self, request: Request) -> Response:
-        query = Query(request, known=("since",))
-        since = query.time("since") or timezone.now() - timedelta(seconds=SERIES_S)
+        query = Query(request, known=("since", "range"))
+        _, length = range_of(query.choice("range", RANGES))
+        since = query.time("since")
+        if since and query.values.get("range"):
+            raise BerthError("conflict", "Give `range` or `since`, not both.", field="since")
+        since = since or timezone.now() - length
         series = MetricsPoint(metrics_series(since=since), many=True).data
-        return Response({"now": finite(cluster_metrics()), "series": series})
+        rounds = RoundPoint(metrics_rounds(since=since), many=True).data
+        return Response({"now": finite(cluster_metrics()), "series": series, "rounds": rounds})

@@ -30,6 +30,7 @@ class Point:
     at: datetime
     number: int
     metrics: dict[str, Any]
+    queue_length: int = 0
 
 
 def plannings_listed() -> QuerySet[Planning]:
@@ -63,7 +64,9 @@ def points_since(*, since: datetime, most: int) -> list[Point]:
     if step > 1:
         place = Mod(F("number"), Value(step), output_field=IntegerField())
         rows = rows.annotate(place=place).filter(place=ends["last"] % step)
-    return [Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics")]
+    return [
+        Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics", "queue_length")
+    ]
 
 
 def points_evenly(points: Sequence[Point], *, until: datetime, count: int) -> list[Point]:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Sum
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from portal.errors import NotFound
+from portal.rounds.history import points_since
 from portal.rounds.models import Planning, Round
 from portal.rounds.serializers import finite
+from portal.rounds.series import rounds_since
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,13 +53,28 @@ def planning_get(number: str) -> Planning:
 
 def metrics_series(*, since: datetime) -> list[dict[str, Any]]:
     """Return a point a planning since then, oldest first; with more than 500, evenly thinned, the latest kept."""
-    rows = Planning.objects.filter(started_at__gte=since, status=Planning.Status.APPLIED).order_by("-number")
-    numbers = list(rows.values_list("number", flat=True))
-    step = -(-len(numbers) // MAX_POINTS) or 1
-    kept = rows.filter(number__in=numbers[::step]).values_list("started_at", "number", "queue_length", "metrics")
     return [
-        {"at": at, "planning": number, "queue_length": queue, "metrics": _figures(metrics)}
-        for at, number, queue, metrics in reversed(list(kept))
+        {
+            "at": point.at,
+            "planning": point.number,
+            "queue_length": point.queue_length,
+            "metrics": _figures(point.metrics),
+        }
+        for point in points_since(since=since, most=MAX_POINTS)
+    ]
+
+
+def metrics_rounds(*, since: datetime) -> list[dict[str, Any]]:
+    """Return the rounds' figures since then, oldest first, merged into at most 240 stretches; the present one last."""
+    return [
+        {
+            "from_round": each.number,
+            "rounds": each.rounds,
+            "start": each.start,
+            "until": each.until,
+            "metrics": _figures(each.figures),
+        }
+        for each in rounds_since(since=since, now=timezone.now())
     ]
 
 

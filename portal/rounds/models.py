@@ -37,9 +37,11 @@ class Round(models.Model):
     number = models.PositiveBigIntegerField(unique=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    metrics = models.JSONField(default=dict, help_text="Time-weighted over its plannings; {} until it has ended.")
 
     class Meta:
         ordering = ["-number"]
+        indexes = [models.Index(fields=["started_at"], name="round_by_time")]
 
     def __str__(self) -> str:
         return f"round {self.number}"
@@ -73,6 +75,8 @@ class Planning(models.Model):
 
     class Meta:
         ordering = ["-number"]
+        # Series of figures are thinned by number: without touching the rows, whose decisions are long.
+        indexes = [models.Index(fields=["status", "started_at", "number"], name="planning_series")]
 
     def __str__(self) -> str:
         return f"planning {self.number}"

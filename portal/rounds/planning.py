@@ -22,9 +22,9 @@ from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import decisions_pack
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_release, lease_take, planned_since
+from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.snapshot import state_load
-from portal.rounds.utilisation import utilisation_now
 from scheduler.planning import plan
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
     began = time.monotonic()
     record = Planning(
         number=number,
-        round=_round(now=now, replan_s=values["replan_s"]),
+        round=_round(now=now, replan_s=values["replan_s"], tick_s=parameters.tick_s),
         started_at=now,
         status=Planning.Status.FAILED,
         policy=parameters.policy,
@@ -75,7 +75,7 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
         record.load_s = time.monotonic() - began
         made = plan(state, now.timestamp(), parameters, np.random.default_rng(number), time.monotonic)
         record.plan_s = time.monotonic() - began - record.load_s
-        _fill(record=record, made=made)
+        _fill(record=record, made=made, now=now)
         plan_apply(made=made, record=record, holder=holder, now=now)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
@@ -88,26 +88,21 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
     return record
 
 
-def _round(*, now: datetime, replan_s: float) -> Round:
+def _round(*, now: datetime, replan_s: float, tick_s: float) -> Round:
     """Return the present round; a new one begins once the last is `replan_s` old."""
     last = Round.objects.order_by("-number").first()
     if last is not None and (now - last.started_at).total_seconds() < replan_s:
         return last
     if last is not None:
-        Round.objects.filter(pk=last.pk, ended_at=None).update(ended_at=now)
+        round_close(round_=last, now=now, tick_s=tick_s)
     return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults={"started_at": now})[0]
 
 
-def _fill(*, record: Planning, made: Plan) -> None:
+def _fill(*, record: Planning, made: Plan, now: datetime) -> None:
     record.queue_length = made.queue_length
     record.window_jobs = made.window_jobs
     record.solver = asdict(made.solver)
-    record.metrics = {
-        **asdict(made.metrics),
-        "utilisation": utilisation_now(),
-        "window_gpus": made.window_gpus,
-        "faults": [asdict(fault) for fault in made.faults],
-    }
+    record.metrics = planning_metrics(made=made, now=now)
     record.decisions = decisions_pack(made)
 
 
@@ -115,3 +110,5 @@ def _save(record: Planning) -> None:
     with transaction.atomic():
         record.save()
         page_event(stream="cluster", topic="planning")
+        if record.started_at == record.round.started_at:
+            page_event(stream="cluster", topic="round")

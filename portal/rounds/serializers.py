@@ -48,22 +48,39 @@ class PlanningSerializer(serializers.ModelSerializer):
 
 
 class RoundSerializer(serializers.ModelSerializer):
-    plannings = serializers.IntegerField(source="planning_count", read_only=True)
-    placed = serializers.IntegerField(source="placed_count", read_only=True)
+    plannings = serializers.SerializerMethodField()
+    placed = serializers.SerializerMethodField()
+    metrics = serializers.SerializerMethodField(help_text="Time-weighted over its plannings; {} until it has ended.")
 
     class Meta:
         model = Round
-        fields = ["number", "started_at", "ended_at", "plannings", "placed"]
+        fields = ["number", "started_at", "ended_at", "plannings", "placed", "metrics"]
         read_only_fields = fields
+
+    def get_plannings(self, row: Round) -> int:
+        return row.planning_count or row.metrics.get("plannings", 0)  # type: ignore[attr-defined]
+
+    def get_placed(self, row: Round) -> int:
+        return row.placed_count or row.metrics.get("placed", 0)  # type: ignore[attr-defined]
+
+    @extend_schema_field(_ANYTHING)
+    def get_metrics(self, row: Round) -> dict[str, Any]:
+        return finite(row.metrics)
 
 
 class RoundDetailSerializer(serializers.ModelSerializer):
     plannings = PlanningSerializer(source="planning_rows", many=True, read_only=True)
 
+    metrics = serializers.SerializerMethodField(help_text="Time-weighted over its plannings; {} until it has ended.")
+
     class Meta:
         model = Round
-        fields = ["number", "started_at", "ended_at", "plannings"]
+        fields = ["number", "started_at", "ended_at", "metrics", "plannings"]
         read_only_fields = fields
+
+    @extend_schema_field(_ANYTHING)
+    def get_metrics(self, row: Round) -> dict[str, Any]:
+        return finite(row.metrics)
 
 
 class PlanningDetailSerializer(PlanningSerializer):
@@ -90,6 +107,15 @@ class MetricsPoint(serializers.Serializer):
     metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
 
 
+class RoundPoint(serializers.Serializer):
+    from_round = serializers.IntegerField(help_text="The number of the first round in this stretch.")
+    rounds = serializers.IntegerField(help_text="How many rounds it stands for; their means are weighted by time.")
+    start = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
+
+
 class MetricsAnswer(serializers.Serializer):
     now = serializers.DictField(help_text="The cluster's latest figures; null where there is no data.")
     series = MetricsPoint(many=True, help_text="One point a planning, thinned to at most 500.")
+    rounds = RoundPoint(many=True, help_text="One point a round, merged to at most 240; the present round is the last.")

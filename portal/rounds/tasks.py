@@ -18,8 +18,9 @@ def plan(nudged_at: str | None = None) -> int | None:
 
 @shared_task(name="rounds.expire")
 def expire() -> int:
-    """Delete plannings older than the operator keeps them, and rounds without any."""
-    limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
-    count, _ = Planning.objects.filter(started_at__lt=limit).delete()
-    Round.objects.filter(plannings=None, started_at__lt=limit).delete()
+    """Delete plannings older than the operator keeps them, and rounds without any past their own time."""
+    knobs, now = knobs_current(), timezone.now()
+    old = Planning.objects.filter(started_at__lt=now - timedelta(days=knobs["planning_keep_days"]))
+    count, _ = old.delete()
+    Round.objects.filter(plannings=None, started_at__lt=now - timedelta(days=knobs["round_keep_days"])).delete()
     return count

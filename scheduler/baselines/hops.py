@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness import window
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
 from scheduler.placement import located, turn
 from scheduler.placement.joint import place_jointly, top_up
 from scheduler.work import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.fairness.priorities import Priority
     from scheduler.policy import Parameters
-    from scheduler.work import Ranked, Work
+    from scheduler.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +32,17 @@ class Hops:
         return PRIORITIES[parameters.priority]
 
     def place(self, work: Work) -> Outcome:
+        began_s = work.clock()
         view = window.fill(
             [ranked for ranked in work.queue if not ranked.job.is_cpu], work.ledger, work.parameters.window_size
         )
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
+        outcome.window_s = work.clock() - began_s
         outcome.weights = located.weights(view.picked, work.parameters.lambda_)
-        if work.parameters.placement == "ilp":
-            place_jointly(view.picked, work, outcome)
-            top_up(view.picked, work, outcome)
-        else:
-            _in_order(view.picked, work, outcome)
+        place_jointly(view.picked, work, outcome)
+        top_up(view.picked, work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome
-
-
-def _in_order(picked: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
-    """Strict queue order: each job in turn takes the best of what is left."""
-    for position, ranked in enumerate(picked):
-        if work.remaining_s <= 0:
-            outcome.out_of_time.update(late.job.id for late in picked[position:])
-            break
-        turn.take_turn(ranked, work, outcome)
-    if outcome.chosen:
-        outcome.solver = SolverFigures(incumbent="greedy")
 
 
 POLICY = Hops()

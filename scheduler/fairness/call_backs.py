@@ -1,8 +1,8 @@
 """Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
 
 For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
-what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The nodes are then
-promised to the job, and the next planning keeps them for it (`Job.called_back`).
+what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The borrowers are then
+stopped, and the configuration is promised to the job: it starts exactly there once all of it is idle.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness.giving_back import CallBack, borrowers, owner_borrowers, whom_to_stop
+from scheduler.fairness.giving_back import borrowers, owner_borrowers, whom_to_stop
+from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
+from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,27 +27,27 @@ if TYPE_CHECKING:
     from scheduler.work import Outcome, Ranked, Work
 
 
+CAUSE = "call-back"
+
+
 def call_back(
     by_array: Mapping[Array, ArrayWindow], work: Work, terms: Terms, division: Division, outcome: Outcome
 ) -> None:
-    """Add to `outcome.call_backs` the borrowers to stop for jobs of the fronts; nothing is placed on theirs yet."""
+    """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet."""
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division)
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
-            if job.id in outcome.chosen or job.id in outcome.invalid or job.called_back or work.remaining_s <= 0:
+            if job.id in outcome.chosen or job.id in outcome.invalid or work.remaining_s <= 0:
                 continue
             if work.ledger.over_quota(job) is None:
-                stopped = {live for each in outcome.call_backs for live in each.stopped}
+                stopped = {order.job for order in outcome.stops}
                 lenders = [live for live in owner_borrowers(array, lent, division) if live.job not in stopped]
                 _call_for(ranked, work, terms, lenders, outcome)
 
 
 def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:
-    promised = {node for each in outcome.call_backs for node in each.nodes}
-    offers = [
-        _with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True) if offer.node.id not in promised
-    ]
+    offers = [_with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
         wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
@@ -55,8 +57,12 @@ def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Runnin
     ways = [(each, stopped) for each in wanted if (stopped := whom_to_stop(each, work.ledger, lenders))]
     if ways:
         best, stopped = min(ways, key=lambda way: (len(way[1]), -min(live.started_s for live in way[1])))
-        nodes = tuple(share.node for share in best.shares)
-        outcome.call_backs.append(CallBack(ranked.job.id, tuple(live.job for live in stopped), nodes))
+        job = ranked.job
+        outcome.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
+        outcome.promises.append(Promised(job.id, best.shares, CAUSE))
+        keep(best.shares, work.ledger, Coming(stopped))
+        work.ledger.set_aside_quota(job.tenant, best.gpus, best.cores)
+        terms.refresh()
 
 
 def _with_lent(offer: Offer, lenders: Sequence[Running]) -> Offer:

@@ -1,13 +1,15 @@
 """CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): the tenant with the smallest share of the CPU array next.
 
 Best fit by cores and memory; a job that does not fit is passed over. A job that may borrow sees every idle core, the
-others those of the CPU array alone, and reserved cores stay free for GPU jobs.
+others those of the CPU array alone, and reserved cores stay free for GPU jobs. Jobs that gave back what they had borrowed
+come first.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
@@ -69,29 +71,37 @@ def place_cpu_queue(
     nodes = [room.node for room in work.ledger.rooms.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
     held = dict(shares.held)
-    turn = 0
-    waiting: dict[int, deque[Ranked]] = {}
-    for ranked in queue:
-        waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
-    heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
-    heapify(heap)
     failed: set[tuple[object, ...]] = set()
-    while heap:
-        _, _, tenant = heappop(heap)
-        ranked = waiting[tenant].popleft()
-        turn += 1
+    turns = count(1)
+
+    def turn(ranked: Ranked) -> None:
         shape = (*cpu.shape(ranked.job), ranked.job.movable)
+        number = next(turns)
+        if fair:
+            outcome.turn_shares[ranked.job.id] = shares.of(ranked.job.tenant)
         if work.remaining_s <= 0:
             outcome.out_of_time.add(ranked.job.id)
+            return
+        outcome.window.add(ranked.job.id)
+        outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, number)
+        if shape not in failed and cores.take(ranked, outcome):
+            shares.add(ranked.job.tenant, ranked.job.cores)
+            return
+        failed.add(shape)
+        if work.ledger.rooms and cpu.choose(ranked.job, work.ledger) is not None:
+            outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu"}
+
+    waiting: dict[int, deque[Ranked]] = {}
+    for ranked in queue:
+        if ranked.job.gave_back:
+            turn(ranked)
         else:
-            outcome.window.add(ranked.job.id)
-            outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, turn)
-            if shape not in failed and cores.take(ranked, outcome):
-                shares.add(tenant, ranked.job.cores)
-            else:
-                failed.add(shape)
-                if work.ledger.rooms and cpu.choose(ranked.job, work.ledger) is not None:
-                    outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu"}
+            waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
+    heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
+    heapify(heap)
+    while heap:
+        _, _, tenant = heappop(heap)
+        turn(waiting[tenant].popleft())
         if waiting[tenant]:
             heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
     outcome.shares += shares_of("cores", held, shares, shares.capacity)

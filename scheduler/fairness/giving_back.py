@@ -6,7 +6,6 @@ CPU jobs on a node where CPU jobs hold more than the CPU array's cores; they go 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
@@ -21,24 +20,15 @@ SETS_TRIED = 2_000
 """Sets of borrowers of one size that are compared; beyond it the first that serves is good enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallBack:
-    """An owner's job and the borrowers that must stop for it, with the nodes it will then start on."""
-
-    job: int
-    stopped: tuple[int, ...]
-    nodes: tuple[int, ...]
-
-
 def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: Division) -> list[Running]:
-    """The movable jobs that hold what another array owns, youngest first."""
+    """The movable jobs that hold what another array owns and are not stopping yet, youngest first."""
     live = list(running)
     cpu_cores: dict[int, int] = {}
     for each in live:
         if not each.gpus:
             for piece in each.pieces:
                 cpu_cores[piece.node] = cpu_cores.get(piece.node, 0) + len(piece.cores)
-    found = [each for each in live if each.movable and _borrows(each, nodes, division, cpu_cores)]
+    found = [each for each in live if each.movable and not each.stopping and _borrows(each, nodes, division, cpu_cores)]
     return sorted(found, key=lambda each: (-each.started_s, each.job))
 
 

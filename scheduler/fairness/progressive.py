@@ -5,7 +5,8 @@ first eligible job joins the window of its array and adds its minimum requiremen
 picked minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled
 side by side. The picks until what this planning can hand out is reached, the job that crosses the line included, are
 the *front*, the rest the *backfill*. So DRF decides whose turn it is, the queue's priority which job of theirs.
-With one tenant and one array this is Hops' window; quotas count as there.
+With one tenant and one array this is Hops' window; quotas count as there. Jobs that were stopped to give back what they
+had borrowed are picked before all others: they stand at the head of their array.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Windows:
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
     homes: Mapping[int, str]  # every job of the queue -> its array
+    share_when_picked: Mapping[int, float]  # job -> its tenant's, before the job was added
 
 
 class _Waiting:
@@ -92,9 +94,30 @@ def fill(
     """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
     homes: dict[int, str] = {}
     waiting = _by_tenant(queue, windows, array, homes)
+    picked: list[Ranked] = []
+    when_picked: dict[int, float] = {}
+
+    def pick(ranked: Ranked, home: Array) -> None:
+        tenant = ranked.job.tenant
+        own = waiting[tenant]
+        own.by_array[home].remove(ranked)
+        before = usable_gpus(tenant, own.asked, ledger)
+        own.asked += ranked.job.min_gpus
+        windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
+        when_picked[ranked.job.id] = shares.of(tenant)
+        shares.add(tenant, units(ranked))
+        picked.append(ranked)
+
+    for ranked in queue:
+        home = array(ranked) if ranked.job.gave_back else None
+        if (
+            home
+            and not windows[home].is_closed
+            and not is_sated(ranked.job.tenant, waiting[ranked.job.tenant].asked, ledger)
+        ):
+            pick(ranked, home)
     heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
     heapify(heap)
-    picked: list[Ranked] = []
     sated: set[int] = set()
     while heap:
         _, rank, tenant = heappop(heap)
@@ -107,15 +130,10 @@ def fill(
             if is_sated(tenant, own.asked, ledger):
                 sated.update(each.job.id for jobs in own.by_array.values() for each in jobs)
                 continue
-            own.by_array[home].popleft()
-            own.asked += ranked.job.min_gpus
-            before = usable_gpus(tenant, own.asked - ranked.job.min_gpus, ledger)
-            windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
-            shares.add(tenant, units(ranked))
-            picked.append(ranked)
+            pick(ranked, home)
         if entry := _entry(tenant, own, windows, shares):
             heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated), homes)
+    return Windows(windows, tuple(picked), frozenset(sated), homes, when_picked)
 
 
 def _by_tenant(

@@ -20,7 +20,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
 from scheduler.placement.options import PieceRow, options_of
-from scheduler.work import Chosen
+from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def place_jointly(
     """
     if formulation is None:
         formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
-    if formulation == "aggregated":
+    if formulation == "aggregated" and work.parameters.placement == "ilp":
         _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
     else:
         _place_located(stage, work, outcome, terms)
@@ -87,6 +87,8 @@ def _place_aggregated(
     outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
     _offer(answer, work, outcome)
+    rows = tuple(answer.options.rows)
+    outcome.classed |= {each.job.id: Classed(own, rows) for own in answer.options.groups for each in own.members}
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
@@ -144,14 +146,29 @@ def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: in
     return None
 
 
+def least_of(
+    stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
+) -> dict[int, float]:
+    """What each job's G divides by: the smallest throughput among all that could be generated for it now."""
+    classes = Classes(work.ledger, stage, rules)
+    enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    options = options_of(
+        stage,
+        weights,
+        classes,
+        work.ledger,
+        work.estimator,
+        sigma=work.parameters.sigma,
+        late=lambda: work.remaining_s < enough_s,
+    )
+    return options.least
+
+
 def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
-    classes = Classes(work.ledger, stage, terms or NO_RULES)
-    outcome.least |= options_of(
-        stage, outcome.weights, classes, work.ledger, work.estimator, sigma=work.parameters.sigma
-    ).least
+    outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
@@ -159,7 +176,9 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
         return
     greedy = greedy_columns(candidates, work.ledger.copy())
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
-    chosen, figures = _solve(candidates, greedy, work, figures, began_s)
+    chosen: Sequence[int] = greedy
+    if work.parameters.placement == "ilp":
+        chosen, figures = _solve(candidates, greedy, work, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
     bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))

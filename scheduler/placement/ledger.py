@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
@@ -22,6 +22,15 @@ class Shortfall:
 
 
 @dataclass(slots=True)
+class Withheld:
+    """What of a node is idle and withheld from this planning, for jobs it is promised to."""
+
+    gpus: tuple[int, ...] = ()
+    cores: tuple[int, ...] = ()
+    memory_mib: int = 0
+
+
+@dataclass(slots=True)
 class Room:
     """What one node still offers. GPU indices and core ids are taken from the front: the same plan names the same."""
 
@@ -30,6 +39,7 @@ class Room:
     cores: tuple[int, ...]
     memory_mib: int
     tenants: frozenset[int]
+    kept: Withheld = field(default_factory=Withheld)
 
     def admits(self, tenant: int) -> bool:
         return not self.node.exclusive_tenant or self.tenants <= {tenant}
@@ -50,6 +60,23 @@ class Room:
         self.memory_mib -= share.memory_mib
         self.tenants |= {tenant}
         return piece
+
+    def withhold(self, share: Share) -> Share:
+        """Put aside what is idle of the share; what was."""
+        gpus, cores = min(share.gpus, len(self.gpus)), min(share.cores, len(self.cores))
+        memory_mib = min(share.memory_mib, self.memory_mib)
+        kept = self.kept
+        self.kept = Withheld(
+            kept.gpus + self.gpus[:gpus], kept.cores + self.cores[:cores], kept.memory_mib + memory_mib
+        )
+        self.gpus, self.cores, self.memory_mib = self.gpus[gpus:], self.cores[cores:], self.memory_mib - memory_mib
+        return Share(share.node, gpus, cores, memory_mib)
+
+    def with_kept(self) -> Room:
+        """The room with what is withheld as well."""
+        kept = self.kept
+        gpus, cores = tuple(sorted(self.gpus + kept.gpus)), tuple(sorted(self.cores + kept.cores))
+        return Room(self.node, gpus, cores, self.memory_mib + kept.memory_mib, self.tenants)
 
 
 @dataclass(slots=True)
@@ -89,7 +116,7 @@ class Ledger:
         """The state as it is now, to compare with later."""
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
-        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants) for k, r in self.rooms.items()}
+        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in self.rooms.items()}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
         twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
         return twin
@@ -102,6 +129,16 @@ class Ledger:
         """Idle cores of the node that a job may take, `limited` or not."""
         idle = len(self.rooms[node].cores)
         return min(idle, self.core_limits.get(node, idle)) if limited else idle
+
+    def with_kept(self) -> Ledger:
+        """A copy in which what is withheld is idle, as it is on the nodes."""
+        twin = self.copy()
+        twin.rooms = {number: room.with_kept() for number, room in self.rooms.items()}
+        return twin
+
+    @property
+    def withholds(self) -> bool:
+        return any(room.kept.gpus or room.kept.cores or room.kept.memory_mib for room in self.rooms.values())
 
     @property
     def gpus_up(self) -> int:
@@ -136,13 +173,20 @@ class Ledger:
                 return Shortfall("cores", share.node, share.cores, left)
         return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
 
+    def withhold(self, shares: Iterable[Share]) -> list[Share]:
+        """Keep what is idle of the shares from everybody in this planning; what that was."""
+        return [self.rooms[share.node].withhold(share) for share in shares]
+
+    def set_aside_quota(self, tenant: int, gpus: int, cores: int) -> None:
+        """Count against the tenant's quotas what a promise will use."""
+        if (allowance := self.allowances.get(tenant)) is not None:
+            allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
+
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
         if (short := self.shortfall(configuration, tenant)) is not None:
             raise ValueError(f"job {configuration.job} does not fit: {short}")
-        if (allowance := self.allowances.get(tenant)) is not None:
-            allowance.gpus = _left(allowance.gpus, configuration.gpus)
-            allowance.cores = _left(allowance.cores, configuration.cores)
+        self.set_aside_quota(tenant, configuration.gpus, configuration.cores)
         if configuration.job in self.limited:
             for share in configuration.shares:
                 if share.node in self.core_limits:

@@ -25,6 +25,7 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
         outcome.invalid[job.id] = error
         return True  # it does not block anyone
     best = best_fit(offers, work.ledger, job.tenant)
+    outcome.candidates.setdefault(job.id, offers)
     if best is None:
         return False
     gain = outcome.gain_of(best, offers)

@@ -113,7 +113,9 @@ class Cluster:
 
 def planning_record(number, now):
     """A planning's row as `planning_run` begins it, not saved yet."""
-    return Planning(number=number, round=planning._round(now=now, replan_s=360), started_at=now, policy="hops")
+    return Planning(
+        number=number, round=planning._round(now=now, replan_s=360, tick_s=30), started_at=now, policy="hops"
+    )
 
 
 def key_of(attempt, rank=0):

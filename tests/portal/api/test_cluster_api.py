@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.jobs.models import LogChunk
-from portal.rounds.models import Planning
+from portal.rounds.models import Planning, Round
 from portal.rounds.services import planning_run
 from tests.portal.api.conftest import refusal
 
@@ -73,6 +73,27 @@ def test_figures_now_and_over_time(world, planned):
     assert point["metrics"]["gpu_active_rate"] == 1.0
     later = (timezone.now() + timedelta(hours=1)).isoformat()
     assert world.owner.get("/metrics", since=later).json()["series"] == []
+
+
+def test_figures_of_a_range_and_of_its_rounds(world, planned):
+    for name in ("1h", "24h", "7d"):
+        figures = world.owner.get("/metrics", range=name).json()
+        (present,) = figures["rounds"]
+        assert (present["from_round"], present["rounds"], present["metrics"]["gpu_active_rate"]) == (1, 1, 1.0)
+        assert present["metrics"]["raqlr_24h"] is None
+        assert len(figures["series"]) == 1
+    assert refusal(world.owner("GET", "/api/v1/metrics?range=2h"), 400)["field"] == "range"
+    since = timezone.now().isoformat().replace("+", "%2B")
+    assert refusal(world.owner("GET", f"/api/v1/metrics?range=7d&since={since}"), 400)["code"] == "conflict"
+
+
+def test_a_rounds_figures_outlive_its_plannings(world, planned):
+    Round.objects.update(started_at=timezone.now() - timedelta(hours=1))
+    planning_run()
+    Planning.objects.filter(round__number=1).delete()
+    row = world.owner.get("/rounds", ordering="number").json()["results"][0]
+    assert (row["plannings"], row["placed"], row["metrics"]["gpu_active_rate"]) == (1, 2, 1.0)
+    assert world.owner("GET", "/rounds/1").json()["metrics"]["plannings"] == 1
 
 
 def test_many_plannings_are_thinned(world, planned):

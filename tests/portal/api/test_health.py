@@ -90,6 +90,23 @@ def samples(answer):
     }
 
 
+def test_section_10_for_prometheus_without_what_is_not_known(well, world):
+    metrics = {"gpu_active_rate": 0.75, "cpu_active_rate": 0.5, "utilisation": 80.0, "fragment_rate": 0.25}
+    metrics |= {"fragments_cores": 2, "fragments_scattered": 0, "live_lr_mean": 1.5, "live_lr_max": 3.0}
+    metrics |= {"raqlr_1h": None, "raqlr_6h": 0.5, "raqlr_jobs_1h": 0, "raqlr_jobs_6h": 4}
+    Planning.objects.update(metrics=metrics)
+    Round.objects.update(metrics={"fragments_cores": 1.25, "fragments_scattered": 0.0})
+    found = samples(Client().get("/metrics"))
+    assert found["berth_gpu_active_ratio",] == 0.75
+    assert found["berth_gpu_utilisation_ratio",] == 0.8
+    assert (found["berth_fragments", "no-cores"], found["berth_fragment_ratio",]) == (2, 0.25)
+    assert found["berth_round_fragments", "no-cores"] == 1.25
+    assert found["berth_live_latency_ratio", "max"] == 3.0
+    assert (found["berth_raqlr", "6"], found["berth_raqlr_jobs", "6"]) == (0.5, 4)
+    assert ("berth_raqlr", "1") not in found, "nothing ended in that hour: no sample, not nought"
+    assert found["berth_raqlr_jobs", "1"] == 0
+
+
 def test_figures_for_prometheus(well, world):
     world.owner.submit()
     world.owner("POST", f"/jobs/{world.owner.submit()['id']}/hold")

@@ -484,6 +484,33 @@ def rounds():
     }
 
 
+def metrics():
+    return {
+        "shell": shell("rounds"),
+        "ranges": [{"value": "1h", "label": "1 h", "selected": True, "url": "/rounds/metrics/"}],
+        "range_label": "1 h",
+        "plots": [
+            {
+                "name": "active",
+                "title": "Active rates and utilisation",
+                "note": "%",
+                "url": "/rounds/metrics/figures/active",
+                "legend": [{"label": "GPU active", "token": "plot-1", "kind": "line"}],
+                "topics": "planning",
+            }
+        ],
+        "rounds": [
+            {
+                "number": "12",
+                "at": "2026-11-20T12:00:00+00:00",
+                "length_s": 360.0,
+                "cells": [{"text": "85.2", "kept": True}, {"text": None, "kept": False}],
+            }
+        ],
+        "query": "",
+    }
+
+
 def planning():
     return {
         "shell": shell("rounds"),

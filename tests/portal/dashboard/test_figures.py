@@ -12,6 +12,7 @@ TOKENS = set(re.findall(r"--b-([a-z0-9-]+):", Path("static/css/tokens.css").read
 def every_figure():
     wide = [(at, value, value, value) for at, value in ROWS]
     yield figures.latency_ratio(ROWS, ROWS)
+    yield figures.course([("GPU active", "plot-1", ROWS), ("CPU active", "plot-3", [])], start=START, end=END, high=100)
     yield figures.fragments([(START, 1, 4), (END, None, None)])
     yield figures.gpu_use(wide, start=START, end=END, now=END)
     yield figures.cores(ROWS, ROWS, start=START, end=END, now=END)
@@ -68,3 +69,11 @@ def test_the_memory_limit_is_a_dotted_line_with_its_value_on_the_axis():
     assert layout["shapes"][-1]["y0"] == 24.0
     assert layout["shapes"][-1]["line"]["dash"] == "dot"
     assert 24.0 in layout["yaxis"]["tickvals"]
+
+
+def test_end_labels_do_not_stand_on_each_other():
+    near = [(START, 1.0), (END, 3.05)]
+    far = [(START, 1.0), (END, 1.0)]
+    lines = [("a", "plot-1", ROWS), ("b", "plot-2", near), ("c", "plot-3", far)]
+    labels = figures.course(lines, start=START, end=END, digits=2)["layout"]["annotations"]
+    assert [label["text"] for label in labels] == ["3.00", "1.00"]

@@ -31,6 +31,10 @@ PAGES = (
     "/cluster/big/figures/gpu",
     "/rounds/",
     "/rounds/?fragment=table",
+    "/rounds/metrics/",
+    "/rounds/metrics/?range=7d",
+    "/rounds/metrics/?fragment=rounds&range=24h",
+    *(f"/rounds/metrics/figures/{name}" for name in ("active", "queue", "latency-ratio", "fragments")),
     "/account/tokens/",
     "/search?q=resnet",
 )
@@ -425,3 +429,18 @@ def count_queries(client, path):
     with CaptureQueriesContext(connection) as captured:
         assert client.get(path).status_code == 200
     return len(captured)
+
+
+def test_figures_over_time_say_what_the_plannings_recorded(world):
+    page = world.get("outsider", "/rounds/metrics/").content.decode()
+    assert SECRET not in page
+    assert "75.0" in page, "six of eight GPUs are held"
+    active = world.get("outsider", "/rounds/metrics/figures/active").json()["data"]
+    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation"]
+    assert active[0]["y"][-1] == 75.0
+    queue = world.get("outsider", "/rounds/metrics/figures/queue?range=24h").json()["data"][0]
+    assert queue["y"][-1] == 2
+    ratios = world.get("outsider", "/rounds/metrics/figures/latency-ratio").json()["data"]
+    assert [line["y"][-1] for line in ratios[:3]] == [None] * 3, "nothing ended: no data, not nought"
+    assert world.get("outsider", "/rounds/metrics/", range="2h").status_code == 400
+    assert world.get("outsider", "/rounds/metrics/", fragment="x").status_code == 404

@@ -22,6 +22,7 @@ PAGES = {
     "jobs/submit.html": job_samples.submit,
     "rounds/list.html": job_samples.rounds,
     "rounds/detail.html": job_samples.planning,
+    "rounds/metrics.html": job_samples.metrics,
     "tenants/tokens.html": job_samples.tokens,
     "registration/login.html": dict,
     "registration/locked.html": dict,

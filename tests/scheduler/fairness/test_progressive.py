@@ -105,3 +105,12 @@ def test_one_tenant_and_one_array_is_hops_window(sizes, gpus, quota, held):
     )
     assert (ours.picked, ours.sated) == (hops.picked, hops.sated)
     assert tuple(array.front) == hops.picked
+
+
+def test_who_gave_back_what_it_had_borrowed_stands_at_the_head_of_its_array():
+    """Section 4: stopped borrowers go to the head, before a smaller share and an older job."""
+    jobs = [job(1, 1, tenant=2), job(2, 1), job(3, 1, gave_back=True), job(4, 4, gave_back=True)]
+    windows = filled(jobs, small=3, large=4, held={1: 5})
+    assert ids(windows.by_array[Array.GPU_SMALL].picked) == [3, 1, 2]
+    assert ids(windows.by_array[Array.GPU_LARGE].picked) == [4]
+    assert ids(filled(jobs, tenants=[Tenant(1, gpu_quota=1)]).picked) == [3, 1]

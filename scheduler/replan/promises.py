@@ -1,0 +1,137 @@
+"""Promises: what stopping attempts will free is kept for the job it was stopped for (algorithms.md section 7, step 7).
+
+Before anything else a planning settles them, the oldest first. A promised job starts exactly on its shares once all of
+them are idle; until then what is idle of them is kept from everybody else, and the job is placed nowhere else.
+A promise lapses when a node of it is gone or takes no jobs, when neither what is idle there nor what stopping attempts
+will free makes it up any more, when the job may not start (held, over quota, its sizes changed), or when it is older
+than `BOUND_RESTARTS` restarts: a stop that takes longer must not leave GPUs idle for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Configuration, Share
+from scheduler.work import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Promise, Running
+    from scheduler.placement.ledger import Ledger, Room
+
+BOUND_RESTARTS = 10
+"""A promise is kept for this many times the operator's restart cost, `restart_cost_s`: ten minutes by default."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of the promises: jobs that start on theirs, those that still wait for it, and those without now."""
+
+    started: dict[int, Chosen] = field(default_factory=dict)
+    waiting: dict[int, Promise] = field(default_factory=dict)
+    lapsed: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    job: Job
+    promise: Promise
+    live: Running | None  # its own attempt, while that is stopping
+
+
+def settle(
+    waiting: Iterable[Job],
+    running: Sequence[Running],
+    ledger: Ledger,
+    estimator: Estimator,
+    *,
+    now_s: float,
+    restart_cost_s: float,
+) -> Settled:
+    """Take and withhold from `ledger` what is promised. `waiting`: the jobs that may start now."""
+    settled = Settled()
+    coming = Coming(live for live in running if live.stopping)
+    own = [_Holder(job, job.promise, None) for job in waiting if job.promise is not None]
+    own += [
+        _Holder(live.description, live.description.promise, live)
+        for live in running
+        if live.description is not None and live.description.promise is not None
+    ]
+    for holder in sorted(own, key=lambda each: (each.promise.given_s, each.job.id)):
+        too_old = now_s - holder.promise.given_s > BOUND_RESTARTS * restart_cost_s
+        if too_old or not _stands(holder, ledger, coming):
+            settled.lapsed.append(holder.job.id)
+        elif (chosen := _start(holder, ledger, estimator)) is not None:
+            settled.started[holder.job.id] = chosen
+        else:
+            keep(holder.promise.shares, ledger, coming)
+            ledger.set_aside_quota(holder.job.tenant, *_more_than_held(holder))
+            settled.waiting[holder.job.id] = holder.promise
+    return settled
+
+
+class Coming:
+    """What stopping attempts will free on each node: GPUs, cores, memory. Promises take from it in turn."""
+
+    def __init__(self, stopping: Iterable[Running]) -> None:
+        self._free: dict[int, list[int]] = {}
+        for piece in (piece for live in stopping for piece in live.pieces):
+            held = self._free.setdefault(piece.node, [0, 0, 0])
+            for k, amount in enumerate((len(piece.gpus), len(piece.cores), piece.memory_mib)):
+                held[k] += amount
+
+    def take(self, share: Share) -> Share:
+        """Take what there is of the share; the rest of it, which idle resources have to make up."""
+        free = self._free.get(share.node, [0, 0, 0])
+        wanted = (share.gpus, share.cores, share.memory_mib)
+        rest = [max(0, need - have) for need, have in zip(wanted, free, strict=True)]
+        self._free[share.node] = [max(0, have - need) for need, have in zip(wanted, free, strict=True)]
+        return Share(share.node, *rest)
+
+    def copy(self) -> Coming:
+        twin = Coming(())
+        twin._free = dict(self._free)
+        return twin
+
+
+def keep(shares: Iterable[Share], ledger: Ledger, coming: Coming) -> None:
+    """Withhold of the shares what stopping attempts will not free."""
+    ledger.withhold([coming.take(share) for share in shares])
+
+
+def _stands(holder: _Holder, ledger: Ledger, coming: Coming) -> bool:
+    job, promise = holder.job, holder.promise
+    if promise.gpus not in job.requirement or (holder.live is not None and not holder.live.stopping):
+        return False
+    if ledger.quota_shortfall(job.tenant, *_more_than_held(holder)) is not None:
+        return False
+    rest = [coming.copy().take(share) for share in promise.shares]
+    return all(share.node in ledger.rooms and _holds(ledger.rooms[share.node], share) for share in rest)
+
+
+def _holds(room: Room, share: Share) -> bool:
+    return share.gpus <= len(room.gpus) and share.cores <= len(room.cores) and share.memory_mib <= room.memory_mib
+
+
+def _more_than_held(holder: _Holder) -> tuple[int, int]:
+    """GPUs and cores of the promise beyond what the job's own stopping attempt holds, which counts already."""
+    gpus, cores = (0, 0) if holder.live is None else (holder.live.gpus, holder.live.cores)
+    return max(0, holder.promise.gpus - gpus), max(0, holder.promise.cores - cores)
+
+
+def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | None:
+    """The job on its shares, taken from the ledger, when all of them are idle."""
+    job, shares = holder.job, holder.promise.shares
+    if holder.live is not None or ledger.shortfall(Configuration(job.id, shares, 1.0, ""), job.tenant) is not None:
+        return None
+    nodes = [ledger.rooms[share.node].node for share in shares]
+    try:
+        speed = estimator.throughput(job, nodes, holder.promise.gpus) if not job.is_cpu else None
+    except InvalidJob:
+        speed = None  # the speed is for the page alone: the job starts, its size having been decided
+    wanted = Configuration(job.id, shares, speed.value if speed else 1.0, speed.source if speed else "promise")
+    return Chosen(wanted, ledger.take(wanted, job.tenant), 1.0, 1.0, 1)
