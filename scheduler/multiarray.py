@@ -57,17 +57,19 @@ class Mode:
 
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
+    began_s = work.clock()
     division = _division(work, mode)
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
     windows, shares = _fill(gpu_queue, work, mode, division, homes)
+    window_s = work.clock() - began_s
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
-    outcome.shares = shares
+    outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
         **located.weights(windows.picked, work.parameters.lambda_),

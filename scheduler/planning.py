@@ -69,7 +69,9 @@ def plan(
         known = {} if job.total_samples is None else estimator.samples_per_s(job)
         return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
 
+    ordering_s = clock()
     queue = order(waiting, priority, moment, age)
+    order_s = clock() - ordering_s
     settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
     lapsed = [*settled.lapsed, *(job.id for job in jobs if job.promise is not None and job.id in aside)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
@@ -90,7 +92,7 @@ def plan(
         policy=policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=outcome.solver,
+        solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
         metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),

@@ -80,6 +80,7 @@ class Outcome:
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
     sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
+    window_s: float = 0.0  # spent on filling the windows
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
