@@ -57,16 +57,19 @@ class Mode:
 
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
+    began_s = work.clock()
     division = _division(work, mode)
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
     windows, shares = _fill(gpu_queue, work, mode, division, homes)
+    window_s = work.clock() - began_s
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
-    outcome.shares = shares
+    outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
         **located.weights(windows.picked, work.parameters.lambda_),
@@ -216,8 +219,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            known = (*outcome.candidates.get(job.id, ()), *found)
-            gain = best.throughput / min(each.throughput for each in known)
+            gain = outcome.gain_of(best, found)
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
@@ -230,7 +232,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
 
 def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
     try:
-        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
+        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
 from scheduler.detail import Details
-from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
+from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import Moment, order
+from scheduler.intake import check_speeds, take_in
 from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
@@ -50,8 +51,10 @@ def plan(
     never raise.
     """
     began_s = clock()
+    intake = take_in(state)
+    state = intake.state
     nodes, faulty_nodes = _sound_nodes(state)
-    jobs, faulty_jobs = _sound_jobs(state, nodes)
+    jobs, faulty_jobs = _sound_jobs(state, nodes, intake.suspects)
     ledger = Ledger(nodes, state.tenants, state.running)
     start = ledger.copy()
     foresight = Foresight(start)
@@ -69,7 +72,9 @@ def plan(
         known = {} if job.total_samples is None else estimator.samples_per_s(job)
         return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
 
+    ordering_s = clock()
     queue = order(waiting, priority, moment, age)
+    order_s = clock() - ordering_s
     settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
     lapsed = [*settled.lapsed, *(job.id for job in jobs if job.promise is not None and job.id in aside)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
@@ -85,12 +90,12 @@ def plan(
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
-    errors: list[SchedulerError] = [*faulty_nodes, *(error for _, error in faulty_jobs), *outcome.invalid.values()]
+    errors = [*intake.faults, *faulty_nodes, *(error for _, error in faulty_jobs), *outcome.invalid.values()]
     return Plan(
         policy=policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=outcome.solver,
+        solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
         metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
@@ -119,13 +124,16 @@ def _sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
     return list(sound.values()), faulty
 
 
-def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
+def _sound_jobs(
+    state: ClusterState, nodes: Sequence[Node], suspects: Mapping[str, str]
+) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
     known = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
     sound: dict[int, Job] = {}
     faulty: list[tuple[Job, InvalidJob]] = []
     for job in state.jobs:
         try:
             check_job(job, known, listed=sound)
+            check_speeds(job, suspects)
             sound[job.id] = job
         except InvalidJob as error:
             faulty.append((job, error))

@@ -11,13 +11,14 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from portal.bulk import among
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.errors import BerthError, Conflict
 from portal.events.services import node_wake, page_event, plan_nudge
 from portal.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from portal.tenants.models import User
 
@@ -54,20 +55,30 @@ def join_token_revoke(*, join_token: JoinToken, actor: User | None) -> None:
 
 @transaction.atomic
 def gpu_type_upsert(
-    *, name: str, memory_mib: int | None = None, relative_speed: float | None = None, actor: User | None = None
+    *,
+    name: str,
+    memory_mib: int | None = None,
+    relative_speed: float | None = None,
+    share_weight: float | None = None,
+    actor: User | None = None,
 ) -> GpuType:
+    """Make a type or change what is given of it. A new speed or weight is audited and heeded by the next planning."""
     row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
     if memory_mib is not None:
         row.memory_mib = memory_mib
-    before = row.relative_speed
-    if relative_speed is not None:
-        if not 0 < relative_speed < math.inf:
-            raise BerthError("invalid", "A relative speed is a number above 0.", field="relative_speed")
-        row.relative_speed = relative_speed
+    given = {"relative_speed": relative_speed, "share_weight": share_weight}
+    before = {field: getattr(row, field) for field in given}
+    for field, value in given.items():
+        if value is None:
+            continue
+        if not 0 < value < math.inf:
+            words = field.replace("_", " ")
+            raise BerthError("invalid", f"A {words} is a number above 0.", field=field)
+        setattr(row, field, value)
     row.save()
-    if created or row.relative_speed != before:
-        detail = {"name": name, "relative_speed": [before, row.relative_speed]}
-        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail=detail)
+    changed = {field: [old, getattr(row, field)] for field, old in before.items() if getattr(row, field) != old}
+    if created or changed:
+        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail={"name": name, **changed})
         plan_nudge()
     return row
 
@@ -196,6 +207,11 @@ def node_seen(*, node: Node) -> None:
 def node_touch(*, node_id: int) -> None:
     """Count a change of what should run on a node; its long poll answers on it."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
+
+
+def nodes_touch(*, node_ids: Iterable[int]) -> None:
+    """The same of many nodes, in one query."""
+    Node.objects.filter(pk__in=among(node_ids)).update(revision=F("revision") + 1)
 
 
 @transaction.atomic

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich
+    from portal.dashboard.job_speed import SpeedContext
 
 
 class StatusChip(TypedDict):
@@ -158,7 +159,8 @@ class AttemptRow(TypedDict):
     ended_at: str | None
     run_s: float | None
     exit: str | None  # "exit 0", "signal 9"
-    cause: str | None
+    cause: str | None  # why it was stopped, or what its node said
+    restart_s: float | None  # from the stop of the attempt before until this one ran
 
 
 class EventRow(TypedDict):
@@ -187,6 +189,7 @@ class JobPageContext(TypedDict):
     facts: list[Fact]
     why: WhyContext | None
     numbers: NumbersContext | None
+    speed: SpeedContext | None
     timeline: TimelineContext | None
     plots: list[PlotContext]
     attempts: list[AttemptRow]

@@ -9,16 +9,18 @@ from django.urls import reverse
 from portal.cluster.models import Node
 from portal.dashboard.templatetags.berth import DASH, number
 from portal.errors import BerthError
-from portal.rounds.decisions import decisions_unpack
+from portal.rounds.decisions import decisions_read
 from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
 from portal.rounds.knobs import KNOBS
 from portal.rounds.models import Planning
+from portal.rounds.outcomes import planning_outcomes, promise_sentence, stop_sentence
 from portal.rounds.selectors import planning_decisions, reason_sentence
 
 if TYPE_CHECKING:
     from portal.dashboard.context import (
         DecisionRow,
         Fact,
+        OutcomeRow,
         PageLinks,
         PlanningPageContext,
         PlanningRow,
@@ -77,7 +79,7 @@ def planning_row(row: Planning) -> PlanningRow:
         "url": reverse("planning-detail", args=[row.number]),
         "at": row.started_at.isoformat(),
         "round": row.round.number,
-        "kind": "re-plan" if row.started_at == row.round.started_at else "fill",
+        "kind": "re-plan" if row.replan else "fill",
         "policy": row.policy,
         "queue": row.queue_length,
         "window": row.window_jobs,
@@ -126,21 +128,45 @@ def _outcome_word(row: Planning, outcome: str) -> str:
 def planning_context(number: int, user: User) -> PlanningPageContext:
     planning = planning_by_number(number)
     before, after = planning_neighbours(number)
-    rows = planning_decisions(planning, user)
+    decisions = decisions_read(planning)
+    rows = planning_decisions(planning, user, count=DECISIONS_SHOWN)
     # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
-    places = {entry["rank"]: entry["placement"] for entry in decisions_unpack(planning) if entry["rank"] is not None}
+    placements = [decisions.entry(place)["placement"] for place in range(len(rows))]
     nodes = dict(Node.objects.values_list("pk", "name"))
-    shown = [_decision(row, row["placement"] or places.get(row["rank"]), nodes) for row in rows[:DECISIONS_SHOWN]]
+    shown = [_decision(row, placement, nodes) for row, placement in zip(rows, placements, strict=True)]
     return {
         "planning": planning_row(planning),
         "figures": _figures(planning),
         "parameters": _parameters(planning),
         "decisions": shown,
-        "truncated": f"the first {DECISIONS_SHOWN} of {len(rows)}" if len(rows) > DECISIONS_SHOWN else None,
+        "outcomes": _outcomes(planning, user),
+        "truncated": f"the first {DECISIONS_SHOWN} of {len(decisions)}" if len(decisions) > DECISIONS_SHOWN else None,
         "error": planning.error if user.is_operator and planning.error else None,
         "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
         "next_url": reverse("planning-detail", args=[after]) if after is not None else None,
     }
+
+
+def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
+    """Return a row for each stop, promise, promise given up and reservation."""
+    found = planning_outcomes(planning, user)
+    rows = [("Stopped", each["job"], stop_sentence(each)) for each in found["stops"]]
+    rows += [("Promised", each["job"], f"{promise_sentence(each)}, kept until it starts") for each in found["promises"]]
+    rows += [("Promise lapsed", job, "what was kept for it is free again") for job in found["lapsed"]]
+    rows += [
+        ("Reserved", each["job"], f"{', '.join(each['nodes'])}, until about {each['until'][11:16]} UTC")
+        for each in found["reservations"]
+    ]
+    return [
+        {
+            "what": what,
+            "job_id": job["number"],
+            "url": reverse("job-detail", args=[job["number"]]) if job["number"] else None,
+            "name": job["name"],
+            "words": words,
+        }
+        for what, job, words in rows
+    ]
 
 
 def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> DecisionRow:
@@ -156,7 +182,7 @@ def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes
         "chosen": chosen,
         "configuration": configuration_words(placement or [], nodes) if chosen else None,
         "reason": row["reason"],
-        "detail": reason_sentence(row["reason"], row["figures"]) if own and row["reason"] else None,
+        "detail": reason_sentence(row["reason"], row["figures"]) if own and row["reason"] and row["figures"] else None,
     }
 
 

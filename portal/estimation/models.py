@@ -146,6 +146,11 @@ class AttemptSpeed(models.Model):
     def __str__(self) -> str:
         return f"speed of {self.attempt_id}"
 
+    @property
+    def samples_per_s(self) -> float | None:
+        """Return the attempt's mean over all GPUs; None before anything was timed."""
+        return self.samples / self.seconds if self.seconds > 0 else None
+
 
 class PartOffset(models.Model):
     """How far the records of a part have been taken: the fence that lets each in once."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
-from portal.estimation.models import JobProfile, Link, Signature, ThroughputCell
+from portal.estimation.models import JobProfile, JobProgress, Link, Signature, ThroughputCell
 from portal.jobs.states import FINAL
 from scheduler.estimator import iteration, mixture, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from portal.jobs.models import Job as JobRow
     from scheduler.model import Job
 
 MANY = 5000
@@ -75,3 +76,14 @@ def links_load() -> dict[str, iteration.Link]:
     """Return the measured bandwidths by GPU type's name."""
     rows = Link.objects.values_list("gpu_type__name", "within_node", "between_nodes")
     return {name: iteration.Link(within, between) for name, within, between in rows}
+
+
+def progress_of(job: JobRow) -> JobProgress | None:
+    """Return how far a job says it is; None when it says nothing."""
+    return JobProgress.objects.filter(job=job).first()
+
+
+def progress_fractions(jobs: Iterable[JobRow]) -> dict[int, float]:
+    """Return how much of their work these jobs say is done, by job id, where they know their total."""
+    rows = JobProgress.objects.filter(job__in=list(jobs), samples_total__isnull=False)
+    return dict(rows.values_list("job_id", "fraction"))

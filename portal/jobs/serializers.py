@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.jobs.models import Attempt, Job
-from portal.jobs.states import AttemptState, JobState, StopReason
+from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 _COUNT_MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -95,18 +95,51 @@ class PartSerializer(serializers.Serializer):
     end_reason = serializers.CharField()
 
 
+class SpeedSerializer(serializers.Serializer):
+    """Samples a second over all GPUs: what the attempt measured, beside what was predicted before its first record."""
+
+    samples_per_s = serializers.FloatField(allow_null=True)
+    last_samples_per_s = serializers.FloatField(allow_null=True)
+    predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
+    predicted_source = serializers.CharField(help_text="entity, type, theory or assumed; empty for a CPU job.")
+    iterations = serializers.IntegerField()
+    records = serializers.IntegerField()
+    dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")
+
+
+class ProgressSerializer(serializers.Serializer):
+    """How far a job says it is, over its attempts."""
+
+    samples_done = serializers.FloatField()
+    samples_total = serializers.FloatField(allow_null=True)
+    fraction = serializers.FloatField(help_text="0 while the total is not known.")
+    at = serializers.DateTimeField()
+
+
 class AttemptSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     stop_reason = serializers.ChoiceField(choices=StopReason.choices, allow_blank=True, read_only=True)
+    stop_cause = serializers.ChoiceField(
+        choices=StopCause.choices, allow_blank=True, read_only=True, help_text="Why a planning stopped it."
+    )
+    stop_for = serializers.SerializerMethodField(
+        help_text="The job it was stopped for; null for none and for another tenant's."
+    )
     parts = serializers.SerializerMethodField()
+    speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
 
     class Meta:
         model = Attempt
         fields = [
-            "epoch", "state", "planning_number", "gpus", "cores", "parts", "created_at", "started_at", "ended_at",
-            "stop_reason", "exit_code", "end_detail",
+            "epoch", "state", "planning_number", "gpus", "cores", "parts", "speed", "created_at", "started_at", "ended_at",
+            "stop_reason", "stop_cause", "stop_for", "stop_to_gpus", "stop_at", "restart_s", "exit_code", "end_detail",
         ]  # fmt: skip
         read_only_fields = fields
+
+    @extend_schema_field({"type": "string", "nullable": True})
+    def get_stop_for(self, attempt: Attempt) -> str | None:
+        wanted = attempt.stop_for
+        return wanted.number if wanted and wanted.tenant_id == attempt.job.tenant_id else None
 
     @extend_schema_field(PartSerializer(many=True))
     def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
@@ -144,13 +177,14 @@ class JobDetailSerializer(JobSerializer):
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()
+    progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
         fields = [
             *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
             "pipelined", "parameters", "heavy_between_iterations", "batch_per_gpu", "samples", "learning_rate",
             "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures", "requeues",
-            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "attempts",
+            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
         ]  # fmt: skip
         read_only_fields = fields
 

@@ -37,6 +37,7 @@ class Round(models.Model):
     number = models.PositiveBigIntegerField(unique=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    array_history = models.JSONField(default=dict, help_text="What the arrays are divided by, as of its start.")
     metrics = models.JSONField(default=dict, help_text="Time-weighted over its plannings; {} until it has ended.")
 
     class Meta:
@@ -60,6 +61,9 @@ class Planning(models.Model):
     started_at = models.DateTimeField(db_index=True)
     status = models.CharField(max_length=16, choices=Status.choices)
     error = models.TextField(blank=True)
+    replan = models.BooleanField(
+        default=False, help_text="Running elastic jobs took part; else it filled what is idle."
+    )
     policy = models.CharField(max_length=32)
     parameters = models.JSONField(default=dict)
     queue_length = models.PositiveIntegerField(default=0)
@@ -71,6 +75,12 @@ class Planning(models.Model):
     apply_s = models.FloatField(default=0)
     solver = models.JSONField(default=dict)
     metrics = models.JSONField(default=dict)
+    stops = models.JSONField(
+        default=list, help_text="Jobs it stopped: job, cause, for_job, from_gpus, to_gpus, ordered."
+    )
+    promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
+    lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
+    reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
     decisions = models.BinaryField(default=bytes, help_text="zlib over JSON: one entry a job that waited or was placed")
 
     class Meta:
@@ -80,3 +90,67 @@ class Planning(models.Model):
 
     def __str__(self) -> str:
         return f"planning {self.number}"
+
+
+class Explanation(models.Model):
+    """What a planning said of one job in detail, kept when it changed: its reason, its side or its binding node.
+
+    Jobs outside the window have none: `Planning.decisions` and `Job.reason_figures` say all there is.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="explanations")
+    planning_number = models.PositiveBigIntegerField()
+    at = models.DateTimeField(db_index=True)
+    reason = models.CharField(max_length=32, blank=True, help_text="Empty: placed.")
+    side = models.CharField(max_length=8, blank=True)
+    detail = models.BinaryField(help_text="zlib over JSON: figures and candidates")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["job", "-planning_number"], name="explanation_by_job")]
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} in planning {self.planning_number}"
+
+
+class StartForecast(models.Model):
+    """When a waiting job is expected to start: the range as first given in this wait, and the present one."""
+
+    job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="start_forecast")
+    epoch = models.PositiveIntegerField(help_text="The job's attempts when it was first given.")
+    first_at = models.DateTimeField()
+    first_earliest_at = models.DateTimeField()
+    first_median_at = models.DateTimeField()
+    first_latest_at = models.DateTimeField(null=True, help_text="Null: beyond what was simulated.")
+    at = models.DateTimeField()
+    earliest_at = models.DateTimeField()
+    median_at = models.DateTimeField()
+    latest_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} starts about {self.median_at:%H:%M}"
+
+
+class ForecastRecord(models.Model):
+    """How a forecast fared: the range as first given, and when the job was placed."""
+
+    job_number = models.PositiveBigIntegerField()
+    given_at = models.DateTimeField()
+    earliest_at = models.DateTimeField()
+    median_at = models.DateTimeField()
+    latest_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"job {self.job_number} started {self.started_at:%H:%M}"
+
+
+class ErrandLease(models.Model):
+    """Who does a background errand now, so that two workers do not double it."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    holder = models.CharField(max_length=100, blank=True)
+    until = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.holder or 'nobody'}"

@@ -32,10 +32,12 @@ class Hops:
         return PRIORITIES[parameters.priority]
 
     def place(self, work: Work) -> Outcome:
+        began_s = work.clock()
         view = window.fill(
             [ranked for ranked in work.queue if not ranked.job.is_cpu], work.ledger, work.parameters.window_size
         )
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
+        outcome.window_s = work.clock() - began_s
         outcome.weights = located.weights(view.picked, work.parameters.lambda_)
         place_jointly(view.picked, work, outcome)
         top_up(view.picked, work, outcome)

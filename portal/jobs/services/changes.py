@@ -9,10 +9,11 @@ from django.utils import timezone
 
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Job, JobDependency, JobEvent
+from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from portal.tenants.models import User
@@ -51,6 +52,8 @@ def job_move(
         values |= {"ended_at": now, "reason": "", "reason_figures": {}}
     if not Job.objects.filter(pk=job_id, state=job["state"]).update(**values):
         return False
+    if to in FINAL or to == JobState.HELD:
+        promises_withdraw(job_ids=[job_id])
     event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
     _tell(job_id=job_id, array_id=job["array_id"])
     if to in FINAL:
@@ -78,6 +81,14 @@ def event_record(
         epoch=epoch,
         text=text[:300],
         actor_name=actor.username if actor else "",
+    )
+
+
+def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) -> None:
+    """Record one event of this kind for each (job, epoch, text), in one query."""
+    now = timezone.now()
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=job_id, at=now, kind=kind, epoch=epoch, text=text[:300]) for job_id, epoch, text in texts
     )
 
 
