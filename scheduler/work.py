@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
     from scheduler.placement.ledger import Ledger
     from scheduler.policy import Parameters
+    from scheduler.replan.participants import Participant
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Work:
     deadline_s: float  # on `clock`
     state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
     now_s: float  # the snapshot's time
+    participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
+    replan: bool = False
 
     @property
     def remaining_s(self) -> float:
