@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness import drf, progressive
+from scheduler.fairness import drf, progressive, sensitivity
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.call_backs import call_back
@@ -23,6 +23,7 @@ from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations
+from scheduler.placement.configurations import SIGMA
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import place_jointly
@@ -66,6 +67,8 @@ def place(work: Work, mode: Mode) -> Outcome:
     homes = Homes(division, work.ledger)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
+    if mode.joint and work.adjusts_sensitivity:
+        windows = _adjust(windows, gpu_queue, work, homes)
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
@@ -145,6 +148,17 @@ def _fill(
         for window in windows.values():
             window.tenants.clear()
     return filled, shares_of("gpus", held, shares, gpu_units)
+
+
+def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:
+    """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
+    more: list[Ranked] = []
+    for array, window in windows.by_array.items():
+        own = [each for each in gpu_queue if homes.of(each.job) is array]
+        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, SIGMA)
+        window.picked += joined
+        more += joined
+    return replace(windows, picked=(*windows.picked, *more))
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:

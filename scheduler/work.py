@@ -54,6 +54,11 @@ class Work:
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
 
+    @property
+    def adjusts_sensitivity(self) -> bool:
+        """Between re-plans, unless the operator has it off."""
+        return not self.replan and self.parameters.sensitivity_adjustment == "on"
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

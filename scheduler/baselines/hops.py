@@ -7,12 +7,13 @@ after the GPU jobs, in the same order, by best fit. In a re-plan running elastic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import window
+from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.placement import turn
+from scheduler.placement.configurations import SIGMA
 from scheduler.placement.joint import place_jointly, top_up
 from scheduler.replan.participants import joint, joint_weights
 from scheduler.replan.realise import realise, tidy
@@ -35,9 +36,12 @@ class Hops:
 
     def place(self, work: Work) -> Outcome:
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-        view = window.fill(
-            [ranked for ranked in work.queue if not ranked.job.is_cpu], solving.ledger, work.parameters.window_size
-        )
+        queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
+        view = window.fill(queue, solving.ledger, work.parameters.window_size)
+        if work.adjusts_sensitivity:
+            idle = work.ledger.idle_gpus
+            more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, SIGMA)
+            view = replace(view, picked=(*view.picked, *more))
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
         place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)

@@ -66,8 +66,8 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`."""
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
-    if "history" in parameters:
-        state = replace(state, history=parameters.pop("history"))
+    given = {name: parameters.pop(name) for name in ("history", "knowledge") if name in parameters}
+    state = replace(state, **given)
     knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
     made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan)
     check_invariants(made, state)

@@ -68,13 +68,17 @@ class Driver:
         self.arrivals.sort(key=lambda each: (each[0], each[1].id))
 
     def run(self, until_s: float) -> None:
-        while self.now_s <= until_s:
+        """Everything that happens up to then, that moment included."""
+        while True:
             self._arrive()
             replan = self.now_s - self.replanned_s >= self.parameters.replan_s
             if replan:
                 self.replanned_s = self.now_s
             self._apply(self._plan(replan))
-            self.now_s = self._next_s()
+            next_s = self._next_s()
+            self.now_s = min(next_s, until_s)
+            if next_s > until_s:
+                return
             self._end()
 
     def _arrive(self) -> None:
