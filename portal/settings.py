@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "portal.tenants",
     "portal.cluster",
     "portal.jobs",
+    "portal.estimation",
     "portal.rounds",
     "portal.dashboard",
     "portal.launch",

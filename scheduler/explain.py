@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, rejected, short_of
+from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
 from scheduler.placement.ledger import Shortfall
@@ -19,6 +19,7 @@ from scheduler.sentences import sentence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scheduler.detail import Details
     from scheduler.model import Job
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Outcome, Ranked
@@ -79,8 +80,16 @@ class Hindsight:
     """Answers for one plan: what was idle before it, what it placed and what it left."""
 
     def __init__(
-        self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], limit_s: float, now_s: float
+        self,
+        start: Ledger,
+        final: Ledger,
+        outcome: Outcome,
+        queue: Sequence[Ranked],
+        details: Details,
+        limit_s: float,
+        now_s: float,
     ) -> None:
+        self._details = details
         self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
         self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
@@ -186,7 +195,7 @@ class Hindsight:
         takers = [taker for taker, where in self._takers if where & nodes]
         ahead = sum(taker.rank < ranked.rank for taker in takers)
         figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, self._left)}
-        figures |= rejected(job, outcome, self._final)
+        figures |= self._details.rejected(job)
         if not takers or (outcome.solver.status in STOPPED_SHORT and not ahead):
             return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
         own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Job, Tenant
     from scheduler.placement.ledger import Ledger, Shortfall
-    from scheduler.work import Chosen, Outcome
+    from scheduler.work import Chosen
 
 NODES_SHOWN = 8
 
@@ -100,22 +100,6 @@ def over_quota(job: Job, tenant: Tenant, short: Shortfall) -> Why:
     )
 
 
-def rejected(job: Job, outcome: Outcome, final: Ledger) -> dict[str, Any]:
-    """The best rejected candidate with its value and the constraint that binds it; {} when none was generated."""
-    candidates = outcome.candidates.get(job.id, ())
-    if not candidates:
-        return {}
-    best = max(candidates, key=lambda each: each.throughput)
-    least = min(each.throughput for each in candidates)
-    gain, weight = best.throughput / least, outcome.weights.get(job.id, 1.0)
-    short = final.shortfall(best, job.tenant)
-    return {
-        "candidates": len(candidates),
-        "best_rejected": {**_described(best, final), "gain": gain, "weight": weight, "value": weight * gain},
-        "binding": None if short is None else _binding(short, final),
-    }
-
-
 def placed(chosen: Chosen, ledger: Ledger) -> dict[str, Any]:
     """The figures of a placed job: where, how fast, and what it was worth."""
     value = chosen.weight * chosen.gain
@@ -129,11 +113,6 @@ def _described(configuration: Configuration, ledger: Ledger) -> dict[str, Any]:
         for share in configuration.shares
     }
     return {"nodes": nodes, "throughput": configuration.throughput, "source": configuration.source}
-
-
-def _binding(short: Shortfall, ledger: Ledger) -> dict[str, Any]:
-    node = None if short.node is None else ledger.rooms[short.node].node.name
-    return {"resource": short.resource, "node": node, "needed": short.needed, "available": short.available}
 
 
 def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:

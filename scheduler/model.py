@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -354,6 +354,12 @@ class Decision:
     eligible: bool = False  # as of the end of this planning: waiting from now on counts as wait_s
     placement: Placement | None = None
     standing: Standing | None = None  # None = not in the queue
+    explain: Callable[[int], Figures] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def detail(self) -> Figures:
+        """Shares, window, candidates and what bound them: shape in `scheduler.detail`. Computed anew when asked."""
+        return {} if self.explain is None else self.explain(self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +379,8 @@ class SolverFigures:
     topped_up: int = 0  # jobs placed greedily on what the solve left
     participants: int = 0  # running jobs that took part in the re-plan
     left_out: int = 0  # those that should have, but for the size of the cluster: the formulation in use knows none
+    order_s: float = 0.0  # drawing up the queue
+    window_s: float = 0.0  # filling the windows
     build_s: float = 0.0
     solve_s: float = 0.0
 
@@ -473,5 +481,9 @@ class Plan:
         return tuple(decision.placement for decision in self.decisions if decision.placement is not None)
 
     def as_json(self) -> str:
-        """Canonical JSON: the same plan is the same bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Canonical JSON, details included: the same plan is the same bytes."""
+        bare = asdict(replace(self, decisions=tuple(replace(each, explain=None) for each in self.decisions)))
+        for plain, decision in zip(bare["decisions"], self.decisions, strict=True):
+            del plain["explain"]
+            plain["detail"] = decision.detail
+        return json.dumps(bare, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -61,6 +61,7 @@ class Mode:
 
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
+    began_s = work.clock()
     division = _division(work, mode)
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
@@ -69,17 +70,19 @@ def place(work: Work, mode: Mode) -> Outcome:
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity:
         windows = _adjust(windows, gpu_queue, work, homes)
+    window_s = work.clock() - began_s
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
-    outcome.shares = shares
+    outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
         **joint_weights(windows.picked, work.participants, work.parameters.lambda_),
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
+    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
     if work.participants:
         _replan(windows, solving, mode, terms, outcome)
@@ -247,6 +250,7 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
 def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
+    found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
@@ -256,8 +260,10 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
+            outcome.candidates.setdefault(job.id, found)
             terms.refresh()
             return True
+    outcome.candidates.setdefault(job.id, found)
     return False
 
 
@@ -288,5 +294,6 @@ def _kept_by(ranked: Ranked, work: Work, terms: Terms) -> dict[str, object]:
     for each, now_s in terms.reservations:
         if each.job != ranked.job.id and now_s + ranked.age_s > each.until_s:
             nodes = sorted(work.ledger.rooms[number].node.name for number in each.nodes)
-            return {"kept_for": "job", "nodes": nodes, "in_s": max(0.0, each.until_s - now_s)}
+            in_s = max(0.0, each.until_s - now_s)
+            return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
     return {"kept_for": "array", "array": str(terms.home(ranked.job))}

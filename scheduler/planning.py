@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
+from scheduler.detail import Details
 from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
@@ -71,7 +72,9 @@ def plan(
         known = {} if job.total_samples is None else estimator.samples_per_s(job)
         return age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type)
 
+    ordering_s = clock()
     queue = order(waiting, priority, moment, age)
+    order_s = clock() - ordering_s
     settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
     unsettled = [*(job for job in jobs if job.id in aside), *(job for job, _ in faulty_jobs)]
     lapsed = [*settled.lapsed, *(job.id for job in unsettled if job.promise is not None)]
@@ -90,9 +93,10 @@ def plan(
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= settled.started.keys() | settled.waiting.keys()
-    hindsight = Hindsight(start, ledger, outcome, queue, parameters.limit_s, now_s)
+    details = Details(start, ledger, outcome, queue, estimator)
+    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight),
+        *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -101,7 +105,7 @@ def plan(
         policy=policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=outcome.solver,
+        solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
         metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
@@ -147,7 +151,9 @@ def _known_types(state: ClusterState, nodes: Sequence[Node]) -> set[str]:
     return {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
 
 
-def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight) -> list[Decision]:
+def _decide_queue(
+    queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight, details: Details
+) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
         common = Decision(
@@ -162,6 +168,7 @@ def _decide_queue(queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hind
             age_source=ranked.age_source,
             inside_window=ranked.job.id in outcome.window,
             standing=outcome.standing(ranked),
+            explain=details,
         )
         chosen = outcome.chosen.get(ranked.job.id)
         error = outcome.invalid.get(ranked.job.id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
 
@@ -71,6 +72,14 @@ class Chosen:
     candidates: int
 
 
+@dataclass(frozen=True, slots=True)
+class Classed:
+    """A job's candidates by class of node: its group's options, and the rows that say what each option is a piece of."""
+
+    group: Group
+    rows: Sequence[PieceRow | UnitRow]
+
+
 @dataclass(slots=True)
 class Outcome:
     """A policy's answer. A policy adds to it as it goes, so that whatever stands in it when time is up is the plan."""
@@ -79,6 +88,7 @@ class Outcome:
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
     sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
+    window_s: float = 0.0  # spent on filling the windows
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     weights: Mapping[int, float] = field(default_factory=dict)
@@ -91,6 +101,10 @@ class Outcome:
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
+    # What explanations read (`scheduler.detail`); a policy that leaves them empty has less to say.
+    turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
+    classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
+    factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed
     homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
     standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
     windows: list[WindowView] = field(default_factory=list)

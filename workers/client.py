@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         Inventory,
         LogAnswer,
         PartName,
+        RecordsAnswer,
+        RecordsBody,
         Registered,
         ReportAnswer,
         ReportBody,
@@ -125,6 +127,9 @@ class Portal:
 
     async def telemetry(self, body: Telemetry) -> None:
         await self._call("POST", "telemetry", json=body)
+
+    async def records(self, body: RecordsBody) -> RecordsAnswer:
+        return await self._call("POST", "records", json=body)
 
     async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
         """Send a chunk; (the answer, whether the chunk was taken). Not taken: go on from its `next_offset`."""

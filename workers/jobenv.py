@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+from pathlib import Path
 from typing import Any
 
+from workers import instrument
 from workers.leftovers import MARKER
 
 # What the shim decides; a tenant's variable of the same name gives way.
@@ -54,6 +56,8 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_PYTHON": launch["python"],
         "BERTH_JOB_DIR": launch["job_dir"],
         "BERTH_CHECKPOINT_DIR": launch["checkpoint_dir"],
+        "BERTH_INSTRUMENT_PATH": Path(instrument.__file__).parent,
+        "BERTH_RECORDS_DIR": launch["records_dir"],
         MARKER: launch["part_dir"],
     }
     return {name: str(value) for name, value in values.items() if value is not None}

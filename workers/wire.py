@@ -155,6 +155,46 @@ class Telemetry(TypedDict):
     attempts: dict[str, dict[str, Series]]
 
 
+class Iterations(TypedDict):
+    """One record of the instrument: sums over the iterations since the last one, and the times of some of them.
+
+    A row: data, forward, backward, update, communication, wait and whole time in seconds; None = not timed.
+    """
+
+    iterations: int
+    samples: float
+    seconds: float
+    done: float | None
+    total: float | None
+    batch: int
+    world: int
+    parameters: int | None
+    rows: list[list[float | None]]
+
+
+class PartRecords(PartName):
+    """A part's records from `offset` on; `dropped` counts what was there and was no record."""
+
+    offset: int
+    next_offset: int
+    dropped: int
+    records: list[Iterations]
+
+
+class RecordsBody(TypedDict):
+    boot_id: str
+    parts: list[PartRecords]
+
+
+class RecordsTaken(PartName):
+    next_offset: int
+    code: Literal["offset_mismatch", "unknown_part"] | None
+
+
+class RecordsAnswer(TypedDict):
+    parts: list[RecordsTaken]
+
+
 class LogAnswer(TypedDict):
     next_offset: int
     full: NotRequired[bool]

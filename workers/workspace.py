@@ -70,9 +70,9 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
 
 def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) -> None:
     """Make everything that the command needs; doing it again begins afresh. Raises SpecError."""
-    job_dir, tmp_dir = directory / "work", directory / "tmp"
+    job_dir, tmp_dir, records_dir = directory / "work", directory / "tmp", directory / "records"
     checkpoint_dir = place.storage / "checkpoints" / str(spec["job"])
-    for path in (job_dir, tmp_dir):
+    for path in (job_dir, tmp_dir, records_dir):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700)
     checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -85,6 +85,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "job_dir": str(job_dir),
         "tmp_dir": str(tmp_dir),
         "checkpoint_dir": str(checkpoint_dir),
+        "records_dir": str(records_dir),
         "cwd": str(cwd),
         "python": sys.executable,
         "virtual": place.virtual,

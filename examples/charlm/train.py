@@ -20,6 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.append(os.environ.get("BERTH_INSTRUMENT_PATH", "."))
+try:
+    from berth_instrument import Recorder  # tells Berth how fast it goes
+except ImportError:  # run by hand
+    Recorder = None
+
 CONTEXT, EMBED, HIDDEN, ALPHABET = 16, 16, 128, 128
 CHECKPOINT = Path(os.environ.get("BERTH_CHECKPOINT_DIR", ".")) / "charlm.npz"
 
@@ -35,14 +41,18 @@ def new_model(rng):
     return {name: rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def gradients(model, context, target):
-    """Forward and backward for one batch; (mean cross-entropy in nats, gradient of each parameter)."""
-    rows = np.arange(len(target))
-    x = model["embed"][context].reshape(len(target), -1)
+def forward(model, context):
+    """The inputs' embeddings, the hidden layer and each character's probability."""
+    x = model["embed"][context].reshape(len(context), -1)
     h = np.tanh(x @ model["w1"] + model["b1"])
     logits = h @ model["w2"]
     p = np.exp(logits - logits.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
+    return x, h, p / p.sum(1, keepdims=True)
+
+
+def backward(model, context, target, x, h, p):
+    """Mean cross-entropy in nats, and the gradient of each parameter."""
+    rows = np.arange(len(target))
     loss = -np.log(p[rows, target] + 1e-9).mean()
     p[rows, target] -= 1
     p /= len(target)
@@ -53,12 +63,42 @@ def gradients(model, context, target):
 
 
 def worker(pipe, seed, batch):
-    """One GPU's process: gets the model, answers with the loss and gradients of its own batch."""
+    """One GPU's process: gets the model, answers with the loss and gradients of its own batch, and how long it took."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process decides when to end
     text, rng = read_text(), np.random.default_rng(seed)
     while (model := pipe.recv()) is not None:
+        clock = [time.monotonic()]
         at = rng.integers(CONTEXT, len(text), batch)
-        pipe.send(gradients(model, text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]))
+        context, target = text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]
+        clock.append(time.monotonic())
+        layers = forward(model, context)
+        clock.append(time.monotonic())
+        answer = backward(model, context, target, *layers)
+        clock.append(time.monotonic())
+        pipe.send((*answer, np.diff(clock)))
+
+
+def new_recorder(args, first, model, gpus):
+    if Recorder is None:
+        return None
+    total = None if args.seconds < float("inf") else args.steps * args.batch * gpus
+    parameters = sum(each.size for each in model.values())
+    done = first * args.batch * gpus
+    return Recorder(batch_per_gpu=args.batch, total=total, done=done, parameters=parameters, gpus=gpus)
+
+
+def record(recorder, times, exchange_s, update_s):
+    """Tell of an iteration. `times`: (data, forward, backward) of each process; the first's count, it waits for the last."""
+    if recorder is None:
+        return
+    own = times[0].sum()
+    slowest = max(each.sum() for each in times)
+    for part, seconds in zip(("data", "forward", "backward"), times[0], strict=True):
+        recorder.add(part, seconds)
+    recorder.add("update", update_s)
+    recorder.add("wait", slowest - own)
+    recorder.add("communication", max(0.0, exchange_s - slowest))
+    recorder.step()
 
 
 def load():
@@ -94,19 +134,23 @@ def main():
         multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch), daemon=True).start()
         pipes.append(here)
 
+    recorder = new_recorder(args, first, model, gpus)
     began = said = saved = time.monotonic()
     said_step, last = first, first >= args.steps
     for step in range(first + 1, args.steps + 1):
+        sent = time.monotonic()
         for pipe in pipes:
             pipe.send(model)
         answers = [pipe.recv() for pipe in pipes]
+        got = time.monotonic()
         for name in model:
-            model[name] -= args.rate * np.mean([grad[name] for _, grad in answers], axis=0)
+            model[name] -= args.rate * np.mean([grad[name] for _, grad, _ in answers], axis=0)
         now = time.monotonic()
+        record(recorder, [times for _, _, times in answers], got - sent, now - got)
         last = step == args.steps or spent_s + now - began >= args.seconds
         if now - said >= 1 or last or stopping:
             chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
-            loss = np.mean([loss for loss, _ in answers])
+            loss = np.mean([loss for loss, _, _ in answers])
             print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
             said, said_step = now, step
         if now - saved >= 5 or last or stopping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -60,6 +61,8 @@ def error_of(exception: Exception) -> tuple[BerthError | None, dict[str, str]]:
     """Return the refusal an exception stands for, and the headers it needs."""
     if isinstance(exception, BerthError):
         return exception, {}
+    if isinstance(exception, exceptions.Throttled):
+        return plain_error(429), {"Retry-After": str(math.ceil(exception.wait or 1))}
     if isinstance(exception, exceptions.APIException):
         return framework_error(exception), {}
     for kind, status in _STATUSES.items():

@@ -79,6 +79,7 @@ _REFUSALS = {
     409: "It does not go with the present state.",
     413: "The body is larger than 1.5 MiB.",
     415: "The body is not `application/json`.",
+    429: "Too many of these in a minute; `Retry-After` says how long to wait.",
     503: "The database does not answer; try again shortly.",
 }
 

@@ -14,6 +14,7 @@ urlpatterns = [
     path("docs", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
+    path("jobs/plan", jobs.JobsPlanView.as_view(), name="api-jobs-plan"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
     path("jobs/<str:number>/explain", jobs.JobExplainView.as_view(), name="api-job-explain"),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from portal.bench.errors import BenchError
 from portal.launch.layout import Layout, read_json
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 COMMAND = "true"
 WAIT_LIMIT_S = 60.0
 TARGET_P99_S = 3.0
-
-
-class BenchError(Exception):
-    """The benchmark cannot go on; the sentence says why."""
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from portal.cluster.services import node_hello, node_register, node_seen
 from portal.cluster.telemetry import telemetry_store
 from portal.environment import env
 from portal.errors import BerthError, Conflict
+from portal.estimation.records import records_apply
 from portal.jobs.selectors import part_spec
 from portal.jobs.services import log_append, report_apply
 from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
@@ -103,6 +104,15 @@ class TelemetryView(AgentView):
         node_seen(node=self.node)
         telemetry_store(node=self.node, batch=body)
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class RecordsView(AgentView):
+    @extend_schema(request=shapes.RecordsRequest, responses=shapes.RecordsAnswer)
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.RecordsRequest, request.data)
+        self.boot_check(body["boot_id"])
+        node_seen(node=self.node)
+        return Response({"parts": records_apply(node=self.node, parts=body["parts"])})
 
 
 class RawParser(BaseParser):

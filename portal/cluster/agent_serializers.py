@@ -17,6 +17,9 @@ END_REASONS = [
 
 BIG, SMALL = 2**62, 2**31 - 1
 """What the columns behind these numbers hold."""
+RECORD_CODES = ["offset_mismatch", "unknown_part"]
+LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
+"""What an iteration may take, and a job may count."""
 SAMPLES = 600
 """Of one series in one telemetry message."""
 
@@ -116,6 +119,47 @@ class Telemetry(serializers.Serializer):
     gpus = serializers.DictField(child=Series(), required=False)
     host = Series(required=False)
     attempts = serializers.DictField(child=Series(), required=False)
+
+
+def _seconds() -> serializers.FloatField:
+    return serializers.FloatField(allow_null=True, min_value=0, max_value=LONGEST_S)
+
+
+class Iterations(serializers.Serializer):
+    """Sums over an instrumented job's iterations since its last record, and the times of some of them."""
+
+    iterations = serializers.IntegerField(min_value=0, max_value=SMALL)
+    samples = serializers.FloatField(min_value=0, max_value=MOST_SAMPLES)
+    seconds = serializers.FloatField(min_value=0, max_value=LONGEST_S)
+    done = serializers.FloatField(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    total = serializers.FloatField(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    batch = serializers.IntegerField(min_value=1, max_value=SMALL)
+    world = serializers.IntegerField(min_value=1, max_value=65536)
+    parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)
+    rows = serializers.ListField(
+        child=serializers.ListField(child=_seconds(), min_length=7, max_length=7), max_length=16
+    )
+
+
+class PartRecords(PartKey):
+    offset = serializers.IntegerField(min_value=0, max_value=BIG)
+    next_offset = serializers.IntegerField(min_value=0, max_value=BIG)
+    dropped = serializers.IntegerField(min_value=0, max_value=SMALL)
+    records = Iterations(many=True, max_length=1000)
+
+
+class RecordsRequest(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    parts = PartRecords(many=True, max_length=1000)
+
+
+class RecordsTaken(PartKey):
+    next_offset = serializers.IntegerField()
+    code = serializers.ChoiceField(choices=RECORD_CODES, allow_null=True)
+
+
+class RecordsAnswer(serializers.Serializer):
+    parts = RecordsTaken(many=True)
 
 
 class SpecWorldNode(serializers.Serializer):

@@ -9,6 +9,7 @@ urlpatterns = [
     path("hello", agent_api.HelloView.as_view(), name="agent-hello"),
     path("report", agent_api.ReportView.as_view(), name="agent-report"),
     path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
+    path("records", agent_api.RecordsView.as_view(), name="agent-records"),
     path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
     path("attempts/<int:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
 ]

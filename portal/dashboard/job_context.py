@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich
+    from portal.dashboard.job_speed import SpeedContext
 
 
 class StatusChip(TypedDict):
@@ -187,6 +188,7 @@ class JobPageContext(TypedDict):
     facts: list[Fact]
     why: WhyContext | None
     numbers: NumbersContext | None
+    speed: SpeedContext | None
     timeline: TimelineContext | None
     plots: list[PlotContext]
     attempts: list[AttemptRow]

@@ -8,12 +8,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.job_rows import actions_of, gpus_words
+from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import numbers_make, why_make
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE
-from portal.rounds.selectors import explanation
+from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +28,14 @@ if TYPE_CHECKING:
         LogContext,
     )
     from portal.jobs.models import Attempt, Job
-    from portal.tenants.models import User
 
 EVENTS_SHOWN = 30
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue"}
 
 
-def page_context(*, job: Job, user: User) -> JobPageContext:
+def page_context(*, job: Job) -> JobPageContext:
     attempts = list(attempts_of(job))
-    why = explanation(job, user)
+    why = explanation(job)
     return {
         "id": job.number,
         "name": job.name,
@@ -46,6 +46,7 @@ def page_context(*, job: Job, user: User) -> JobPageContext:
         "facts": _facts(job, attempts),
         "why": why_make(job, why, attempts),
         "numbers": numbers_make(job, why),
+        "speed": speed_make(job, attempts),
         "timeline": timeline_make(job=job, attempts=attempts),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],

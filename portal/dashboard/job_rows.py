@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db.models import F, Prefetch
 from django.urls import reverse
 
+from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.states import FINAL, LIVE, JobState
 from portal.rounds.selectors import cores_wanted_of, latency_ratio, waited_s
@@ -33,8 +34,11 @@ def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
     last = {attempt.job_id: attempt for attempt in attempts}
-    wanted = cores_wanted_of(jobs)
-    return [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
+    wanted, done = cores_wanted_of(jobs), progress_fractions(jobs)
+    rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
+    for row, job in zip(rows, jobs, strict=True):
+        row["progress_percent"] = 100 * done[job.pk] if job.pk in done else None
+    return rows
 
 
 def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow:

@@ -24,7 +24,7 @@ from portal.errors import BerthError, NotFound
 from portal.jobs import services
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
-from portal.rounds.selectors import explanation
+from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ VERBS = {
     "requeue": services.job_requeue,
 }
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
-FRAGMENTS = ("header", "why", "timeline", "attempts", "events")
+FRAGMENTS = ("header", "why", "timeline", "attempts", "speed", "events")
 CSV_ROWS = 20000
 DOWNLOAD_STEP_BYTES = 256 * 1024
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -86,7 +86,7 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
 def _page(request: HttpRequest, number: str) -> dict[str, Any]:
     job = job_find(user=request.user, number=number)
     request.live_streams = ["cluster", f"job:{job.pk}"]
-    return {"job": page_context(job=job, user=request.user)}
+    return {"job": page_context(job=job)}
 
 
 @login_required
@@ -185,7 +185,7 @@ def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
 @require_GET
 def job_explain(request: HttpRequest, number: str) -> JsonResponse:
     job = job_find(user=request.user, number=number)
-    return JsonResponse(explanation(job, request.user), json_dumps_params={"indent": 2})
+    return JsonResponse(explanation(job), json_dumps_params={"indent": 2})
 
 
 @login_required

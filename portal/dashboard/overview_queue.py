@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.jobs.states import JobState
-from portal.rounds.decisions import decisions_unpack
+from portal.rounds.decisions import decisions_read
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ def next_context(snapshot: Snapshot) -> NextContext:
 
 def queue_order(snapshot: Snapshot) -> list[Waiting]:
     """Return the eligible jobs in the order of the last planning; those that came after it stand behind."""
-    entries = decisions_unpack(snapshot.planning) if snapshot.planning else []
-    ranks = {entry["job"]: entry["rank"] for entry in entries if entry["rank"] is not None}
+    decisions = decisions_read(snapshot.planning)
+    known = zip(decisions.jobs.tolist(), decisions.columns["rank"].tolist(), strict=True)
+    ranks = {job: rank for job, rank in known if rank}
     counted = [job for job in snapshot.waiting if job.counts]
-    return sorted(counted, key=lambda job: ranks.get(job.id, len(entries) + job.id))
+    return sorted(counted, key=lambda job: ranks.get(job.id, len(decisions) + job.id))
 
 
 def _runs(jobs: list[Waiting]) -> list[list[Waiting]]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from portal.cluster.models import Node
 from portal.dashboard.templatetags.berth import DASH, number
 from portal.errors import BerthError
-from portal.rounds.decisions import decisions_unpack
+from portal.rounds.decisions import decisions_read
 from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
 from portal.rounds.knobs import KNOBS
 from portal.rounds.models import Planning
@@ -126,17 +126,18 @@ def _outcome_word(row: Planning, outcome: str) -> str:
 def planning_context(number: int, user: User) -> PlanningPageContext:
     planning = planning_by_number(number)
     before, after = planning_neighbours(number)
-    rows = planning_decisions(planning, user)
+    decisions = decisions_read(planning)
+    rows = planning_decisions(planning, user, count=DECISIONS_SHOWN)
     # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
-    places = {entry["rank"]: entry["placement"] for entry in decisions_unpack(planning) if entry["rank"] is not None}
+    placements = [decisions.entry(place)["placement"] for place in range(len(rows))]
     nodes = dict(Node.objects.values_list("pk", "name"))
-    shown = [_decision(row, row["placement"] or places.get(row["rank"]), nodes) for row in rows[:DECISIONS_SHOWN]]
+    shown = [_decision(row, placement, nodes) for row, placement in zip(rows, placements, strict=True)]
     return {
         "planning": planning_row(planning),
         "figures": _figures(planning),
         "parameters": _parameters(planning),
         "decisions": shown,
-        "truncated": f"the first {DECISIONS_SHOWN} of {len(rows)}" if len(rows) > DECISIONS_SHOWN else None,
+        "truncated": f"the first {DECISIONS_SHOWN} of {len(decisions)}" if len(decisions) > DECISIONS_SHOWN else None,
         "error": planning.error if user.is_operator and planning.error else None,
         "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
         "next_url": reverse("planning-detail", args=[after]) if after is not None else None,
@@ -156,7 +157,7 @@ def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes
         "chosen": chosen,
         "configuration": configuration_words(placement or [], nodes) if chosen else None,
         "reason": row["reason"],
-        "detail": reason_sentence(row["reason"], row["figures"]) if own and row["reason"] else None,
+        "detail": reason_sentence(row["reason"], row["figures"]) if own and row["reason"] and row["figures"] else None,
     }
 
 

@@ -11,7 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.cluster.selectors import capacity_check, gpu_type_names, idle_blocks
+from portal.cluster.selectors import gpu_type_names, idle_blocks
 from portal.dashboard.submit_form import (
     GPU_COUNTS,
     MODES,
@@ -22,9 +22,8 @@ from portal.dashboard.submit_form import (
     initial_of_post,
 )
 from portal.errors import BerthError
-from portal.jobs.description import description_parse
 from portal.jobs.listing import job_find
-from portal.jobs.services import job_submit
+from portal.jobs.services import job_submit, submission_check
 from portal.rounds.dryrun import dry_run as plan_dry_run
 from portal.rounds.knobs import knobs_current
 from portal.rounds.selectors import cores_effects
@@ -113,12 +112,7 @@ def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]
 
 
 def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext:
-    parsed = description_parse(description, r_num=knobs_current()["r_num"])
-    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
-    own = {tenant.name: tenant for tenant in tenants_of(request.user)}
-    tenant = own.get(parsed.tenant or "") or (next(iter(own.values())) if len(own) == 1 else None)
-    if tenant is None or (parsed.tenant and parsed.tenant != tenant.name):
-        raise BerthError("required", "Choose one of your tenants.", field="tenant")
+    tenant, parsed = submission_check(user=request.user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=request.user)
     rows = [
         {
@@ -132,7 +126,7 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
     ]
     unit = "Cores" if parsed.gpus == (0,) else "Cores a GPU"
     return {
-        "at": answer["at"],
+        "at": answer["at"].isoformat(),
         "outcome": "placeable" if answer["placeable"] else "waits",
         "word": "Placeable" if answer["placeable"] else "Would wait",
         "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),

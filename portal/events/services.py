@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
 from portal.events import relay
 from portal.events.models import OutboxMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Topic = OutboxMessage.Topic
 
@@ -20,6 +23,19 @@ def plan_nudge() -> None:
 def node_wake(*, node_id: int) -> None:
     """Wake a node's long poll: what should run there changed."""
     _put(Topic.WAKE, f"node:{node_id}")
+
+
+def nodes_wake(*, node_ids: Iterable[int]) -> None:
+    """The same of many nodes, in one query."""
+    _put_all(OutboxMessage(topic=Topic.WAKE, stream=f"node:{node_id}") for node_id in sorted(node_ids))
+
+
+def jobs_tell(*, job_ids: Iterable[int]) -> None:
+    """Tell the pages of many jobs that they changed, in one query."""
+    _put_all(
+        OutboxMessage(topic=Topic.EVENT, stream=f"job:{job_id}", payload={"topic": "job", "id": job_id})
+        for job_id in job_ids
+    )
 
 
 def page_event(*, stream: str, topic: str, **data: Any) -> None:
@@ -36,5 +52,9 @@ def live_event(*, stream: str, topic: str, **data: Any) -> None:
 
 
 def _put(topic: str, stream: str = "", payload: dict[str, Any] | None = None) -> None:
-    OutboxMessage.objects.create(topic=topic, stream=stream, payload=payload or {})
+    _put_all([OutboxMessage(topic=topic, stream=stream, payload=payload or {})])
+
+
+def _put_all(messages: Iterable[OutboxMessage]) -> None:
+    OutboxMessage.objects.bulk_create(messages)
     transaction.on_commit(relay.kick, robust=True)

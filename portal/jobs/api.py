@@ -11,6 +11,7 @@ from portal.api.base import ApiView, body_of
 from portal.api.parsers import request_object
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, page_schema, parameter
+from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError, Conflict
 from portal.jobs import services
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
@@ -18,9 +19,10 @@ from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import JobState
+from portal.rounds.dryrun import dry_run
+from portal.rounds.explained import explanation
 from portal.rounds.knobs import knobs_current
-from portal.rounds.selectors import explanation
-from portal.rounds.serializers import finite
+from portal.rounds.serializers import PlanAnswer, finite
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -139,6 +141,32 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     return jobs.filter(**{name: value for name, value in wanted.items() if value is not None})
 
 
+class JobsPlanView(ApiView):
+    """A dry run loads the whole queue and solves, so each user has only so many a minute."""
+
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+    throttle_classes: ClassVar[list[Any]] = [PlanThrottle]
+
+    @documented(
+        "Say what would happen to a job now, without submitting it",
+        answer=PlanAnswer,
+        refusals=(409, 413, 415, 429),
+        request=JobDescription,
+        examples=list(EXAMPLES),
+        operation_id="jobs_plan",
+        description="The body and its errors are those of a submission; nothing is stored. Of an array one task is planned.",
+    )
+    def post(self, request: Request) -> Response:
+        tenant, parsed = services.submission_check(
+            user=request.user,
+            tenant=tenant_of(request),
+            description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
+            r_num=knobs_current()["r_num"],
+        )
+        return Response(PlanAnswer(finite(dry_run(description=parsed, tenant=tenant, user=request.user))).data)
+
+
 class PriorityChange(RawSchema):
     schema = {
         "type": "object",
@@ -236,4 +264,4 @@ class JobExplainView(ApiView):
         operation_id="jobs_explain",
     )
     def get(self, request: Request, number: str) -> Response:
-        return Response(finite(explanation(job_of(request, number), request.user)))
+        return Response(finite(explanation(job_of(request, number))))

@@ -54,7 +54,11 @@ def attempts_of(job: Job) -> QuerySet[Attempt]:
     """Return a job's attempts, the last one first, with nodes, cores and GPUs."""
     gpus = GpuAllocation.objects.select_related("gpu").order_by("gpu__index")
     allocations = Allocation.objects.select_related("node").prefetch_related(Prefetch("gpu_allocations", gpus))
-    return job.attempts.order_by("-epoch").prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
+    return (
+        job.attempts.order_by("-epoch")
+        .select_related("speed")
+        .prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
+    )
 
 
 def jobs_labelled(jobs: QuerySet[Job], *, label: str) -> QuerySet[Job]:

@@ -95,15 +95,37 @@ class PartSerializer(serializers.Serializer):
     end_reason = serializers.CharField()
 
 
+class SpeedSerializer(serializers.Serializer):
+    """Samples a second over all GPUs: what the attempt measured, beside what was predicted before its first record."""
+
+    samples_per_s = serializers.FloatField(allow_null=True)
+    last_samples_per_s = serializers.FloatField(allow_null=True)
+    predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
+    predicted_source = serializers.CharField(help_text="entity, type, theory or assumed; empty for a CPU job.")
+    iterations = serializers.IntegerField()
+    records = serializers.IntegerField()
+    dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")
+
+
+class ProgressSerializer(serializers.Serializer):
+    """How far a job says it is, over its attempts."""
+
+    samples_done = serializers.FloatField()
+    samples_total = serializers.FloatField(allow_null=True)
+    fraction = serializers.FloatField(help_text="0 while the total is not known.")
+    at = serializers.DateTimeField()
+
+
 class AttemptSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     stop_reason = serializers.ChoiceField(choices=StopReason.choices, allow_blank=True, read_only=True)
     parts = serializers.SerializerMethodField()
+    speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
 
     class Meta:
         model = Attempt
         fields = [
-            "epoch", "state", "planning_number", "gpus", "cores", "parts", "created_at", "started_at", "ended_at",
+            "epoch", "state", "planning_number", "gpus", "cores", "parts", "speed", "created_at", "started_at", "ended_at",
             "stop_reason", "exit_code", "end_detail",
         ]  # fmt: skip
         read_only_fields = fields
@@ -144,13 +166,14 @@ class JobDetailSerializer(JobSerializer):
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()
+    progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
         fields = [
             *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
             "pipelined", "parameters", "heavy_between_iterations", "batch_per_gpu", "samples", "learning_rate",
             "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures", "requeues",
-            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "attempts",
+            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
         ]  # fmt: skip
         read_only_fields = fields
 

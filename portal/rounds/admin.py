@@ -16,8 +16,10 @@ from portal.admin_site_base import ConsoleAdmin, OperatorOnly
 from portal.admin_site_show import block, facts, mark
 from portal.jobs.models import Job
 from portal.rounds.admin_policy import PolicyAdmin
-from portal.rounds.decisions import decisions_unpack
+from portal.rounds.decisions import decisions_read
+from portal.rounds.explanations import explanations_of
 from portal.rounds.models import OperatorSetting, Planning, Round
+from portal.rounds.selectors import figures_of
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
@@ -67,8 +69,10 @@ class PlanningAdmin(ConsoleAdmin):
         """One page of decisions, in queue order, each with the sentence its job's page shows."""
         if obj is None:
             return {}
-        page = Paginator(decisions_unpack(obj), DECISIONS_A_PAGE).get_page(request.GET.get("decisions"))
-        return {"figures": figures(obj), "decisions": page, "decision_rows": decision_rows(page.object_list)}
+        decided = decisions_read(obj)
+        page = Paginator(range(len(decided)), DECISIONS_A_PAGE).get_page(request.GET.get("decisions"))
+        entries = [decided.entry(place) for place in page.object_list]
+        return {"figures": figures(obj), "decisions": page, "decision_rows": decision_rows(entries, obj.number)}
 
 
 def figures(planning: Planning) -> list[tuple[str, str]]:
@@ -83,17 +87,19 @@ def figures(planning: Planning) -> list[tuple[str, str]]:
     ]
 
 
-def decision_rows(decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Decisions for a table, in one query: a job that was deleted since keeps its number."""
+def decision_rows(decisions: Sequence[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """Decisions for a table, in two queries: a job that was deleted since keeps its number."""
     ids = [each["job"] for each in decisions]
     jobs = {job.pk: job for job in Job.objects.filter(pk__in=ids).select_related("tenant")}
-    return [_row(each, jobs.get(each["job"])) for each in decisions]
+    details = explanations_of(ids, number=number)
+    return [_row(each, jobs.get(each["job"]), details.get(each["job"])) for each in decisions]
 
 
-def _row(decision: dict[str, Any], job: Job | None) -> dict[str, Any]:
+def _row(decision: dict[str, Any], job: Job | None, detail: dict[str, Any] | None) -> dict[str, Any]:
     placed = [
         f"{piece['node']}: {len(piece['gpus'])} GPU, {piece['cores']} cores" for piece in decision["placement"] or []
     ]
+    decision = decision | {"figures": figures_of(decision, job, detail) if job else {}}
     return decision | {
         "number": job.number if job else decision["job"],
         "name": job.name if job else "",

@@ -9,9 +9,10 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
 from portal.api.base import ApiView
-from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, page_schema, parameter
 from portal.errors import BerthError
+from portal.rounds.decisions import decisions_read
 from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
 from portal.rounds.selectors import cluster_metrics, planning_decisions
 from portal.rounds.serializers import (
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 NUMBER_PATH = (OpenApiParameter("number", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH),)
+DECISIONS_A_PAGE = OpenApiParameter(
+    "page_size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": MAX_PAGE_SIZE}
+)
 ORDERINGS = ("number", "started_at")
 
 
@@ -76,12 +80,19 @@ class PlanningView(ApiView):
         "Show a planning with its decisions",
         answer=PlanningDetailSerializer,
         refusals=(404,),
-        parameters=NUMBER_PATH,
+        parameters=(*NUMBER_PATH, PAGING[0], DECISIONS_A_PAGE),
         operation_id="plannings_show",
+        description="The decisions come in pages, in the order of the queue.",
     )
     def get(self, request: Request, number: str) -> Response:
+        query = Query(request, known=PAGE_PARAMETERS)
+        page = query.whole("page", 1, 1, MAX_PAGE) or 1
+        size = query.whole("page_size", MAX_PAGE_SIZE, 1, MAX_PAGE_SIZE) or MAX_PAGE_SIZE
         planning = planning_get(number)
-        planning.shown_decisions = planning_decisions(planning, request.user, tenant=tenant_of(request))
+        planning.decisions_count = len(decisions_read(planning))
+        planning.shown_decisions = planning_decisions(
+            planning, request.user, tenant=tenant_of(request), start=(page - 1) * size, count=size
+        )
         return Response(PlanningDetailSerializer(planning).data)
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from portal.jobs.services.placing import DoesNotFit, Part, attempt_start, placing_lock
+from portal.jobs.services.placing import Part, Placing, attempts_start, placing_lock
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 
@@ -35,25 +36,28 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime) -> N
         node_ids=[piece.node for decision in placed for piece in decision.placement.pieces],
         others=[note.job_id for note in notes],
     )
-    for decision in placed:
-        try:
-            _place(decision=decision, number=record.number)
-            record.placed += 1
-        except DoesNotFit as error:
-            record.dropped += 1
-            log.info("planning %s: job %s not placed after all: %s", record.number, decision.job, error)
+    _place_all(placed, record)
     waiting_note(notes=notes, now=now)
+    explanations_store(made=made, record=record)
     record.status = Planning.Status.APPLIED
     record.save()
 
 
-def _place(*, decision: Decision, number: int) -> None:
+def _place_all(placed: list[Decision], record: Planning) -> None:
+    refused = attempts_start(placings=[_placing(decision) for decision in placed], planning_number=record.number)
+    for job_id, error in refused.items():
+        log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
+    record.placed += len(placed) - len(refused)
+    record.dropped += len(refused)
+
+
+def _placing(decision: Decision) -> Placing:
     parts = [
         Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
         for piece in decision.placement.pieces
     ]
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
-    attempt_start(job_id=decision.job, parts=parts, planning_number=number, age=age)
+    return Placing(decision.job, parts, age)
 
 
 def _note(decision: Decision) -> WaitingNote:

@@ -3,86 +3,97 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.utils import timezone
 
+from portal.jobs.models import Job
+from portal.jobs.states import JobState
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
-from portal.rounds.snapshot import cores_wanted, state_load
-from scheduler import model
+from portal.rounds.snapshot import job_imagined, state_load
 from scheduler.planning import plan
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from portal.jobs.description import JobDescription
     from portal.tenants.models import Tenant, User
+    from scheduler.model import ClusterState, Decision, Plan
+    from scheduler.policy import Parameters
 
 DRY_ID = 0
 """No real job has it."""
 
+LIMIT_S = 3.0
+"""A dry run solves no longer than this, so that people who type do not wait for half a tick."""
+
 
 def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
-    """Return what the next planning would decide now if the job were there.
+    """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
-    (wanted, a GPU; of a CPU job in all) and `at`.
+    (wanted, a GPU; of a CPU job in all), `array, side, ahead, latency_ratio, age_s, age_source` and `at`. What it says of
+    others is what the job's tenant may see.
     """
     parameters = scheduler_parameters(knobs_current())
+    parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
     now = timezone.now()
     state = state_load(now=now, parameters=parameters)
-    wanted = cores_wanted(job=description, parameters=parameters)
-    job = _hypothetical(description=description, tenant=tenant, user=user, cores=wanted, now_s=now.timestamp())
-    names = {node.id: node.name for node in state.nodes}
-    made = plan(
-        model.ClusterState(
-            nodes=state.nodes,
-            jobs=[*state.jobs, job],
-            running=state.running,
-            tenants=state.tenants,
-            gpu_speeds=state.gpu_speeds,
-            ended=state.ended,
-            history=state.history,
-        ),
-        now.timestamp(),
-        parameters,
-        np.random.default_rng(0),
-        time.monotonic,
-    )
+    row = _row(description=description, tenant=tenant, user=user, now=now)
+    job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
+    made = _plan(replace(state, jobs=[*state.jobs, job]), now=now, parameters=parameters)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
-    placement = None
-    if decision.placement is not None:
-        placement = [
-            {"node": names[piece.node], "gpus": len(piece.gpus), "cores": len(piece.cores)}
-            for piece in decision.placement.pieces
-        ]
     reason = str(decision.reason) if decision.reason else None
     return {
-        "placeable": placement is not None,
+        "placeable": decision.placement is not None,
         "reason": reason,
         "sentence": reason_sentence(reason, dict(decision.figures)),
         "figures": dict(decision.figures),
-        "placement": placement,
-        "cores": wanted,
-        "at": now.isoformat(),
+        "placement": _placement(decision, {node.id: node.name for node in state.nodes}),
+        "cores": job.cores,
+        "array": decision.standing.array if decision.standing else None,
+        "side": str(decision.standing.side) if decision.standing else None,
+        "ahead": _ahead(made, decision),
+        "latency_ratio": decision.latency_ratio,
+        "age_s": decision.age_s,
+        "age_source": decision.age_source,
+        "at": now,
     }
 
 
-def _hypothetical(*, description: JobDescription, tenant: Tenant, user: User, cores: int, now_s: float) -> model.Job:
-    blocked = bool(description.depends_on)
-    return model.Job(
-        id=DRY_ID,
-        tenant=tenant.pk,
-        requirement=tuple(description.gpus),
-        submitted_s=now_s,
-        gpu_types=frozenset(description.gpu_types),
-        cores=cores,
-        memory_mib=description.memory_mib or 0,
-        priority=description.priority,
-        owner=user.pk,
-        category=description.category,
-        expected_duration_s=description.expected_duration_s,
-        total_samples=description.samples,
-        eligible=not blocked,
-        ineligible_reason=model.Reason.DEPENDENCY if blocked else None,
+def _plan(state: ClusterState, *, now: datetime, parameters: Parameters) -> Plan:
+    return plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
+
+
+def _row(*, description: JobDescription, tenant: Tenant, user: User, now: datetime) -> Job:
+    fields = description.job_fields()
+    return Job(
+        pk=DRY_ID, tenant=tenant, owner=user, submitted_at=now, waiting_since=now, state=JobState.PENDING, **fields
     )
+
+
+def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]] | None:
+    if decision.placement is None:
+        return None
+    return [
+        {"node": names[piece.node], "gpus": len(piece.gpus), "cores": len(piece.cores)}
+        for piece in decision.placement.pieces
+    ]
+
+
+def _ahead(made: Plan, decision: Decision) -> int | None:
+    """Return how many jobs that go on waiting stand before it in its array; None when it stands in none."""
+    own = decision.standing
+    if own is None or decision.rank is None or decision.placement is not None:
+        return None
+    key = _key(decision)
+    waiting = (each for each in made.decisions if each.rank is not None and each.placement is None)
+    return sum(each.standing.array == own.array and _key(each) < key for each in waiting if each.standing)
+
+
+def _key(decision: Decision) -> tuple[bool, int, int]:
+    standing = decision.standing
+    return (str(standing.side) == "outside", standing.turn or 0, decision.rank or 0) if standing else (True, 0, 0)

@@ -80,3 +80,67 @@ class Planning(models.Model):
 
     def __str__(self) -> str:
         return f"planning {self.number}"
+
+
+class Explanation(models.Model):
+    """What a planning said of one job in detail, kept when it changed: its reason, its side or its binding node.
+
+    Jobs outside the window have none: `Planning.decisions` and `Job.reason_figures` say all there is.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="explanations")
+    planning_number = models.PositiveBigIntegerField()
+    at = models.DateTimeField(db_index=True)
+    reason = models.CharField(max_length=32, blank=True, help_text="Empty: placed.")
+    side = models.CharField(max_length=8, blank=True)
+    detail = models.BinaryField(help_text="zlib over JSON: figures and candidates")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["job", "-planning_number"], name="explanation_by_job")]
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} in planning {self.planning_number}"
+
+
+class StartForecast(models.Model):
+    """When a waiting job is expected to start: the range as first given in this wait, and the present one."""
+
+    job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="start_forecast")
+    epoch = models.PositiveIntegerField(help_text="The job's attempts when it was first given.")
+    first_at = models.DateTimeField()
+    first_earliest_at = models.DateTimeField()
+    first_median_at = models.DateTimeField()
+    first_latest_at = models.DateTimeField(null=True, help_text="Null: beyond what was simulated.")
+    at = models.DateTimeField()
+    earliest_at = models.DateTimeField()
+    median_at = models.DateTimeField()
+    latest_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} starts about {self.median_at:%H:%M}"
+
+
+class ForecastRecord(models.Model):
+    """How a forecast fared: the range as first given, and when the job was placed."""
+
+    job_number = models.PositiveBigIntegerField()
+    given_at = models.DateTimeField()
+    earliest_at = models.DateTimeField()
+    median_at = models.DateTimeField()
+    latest_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"job {self.job_number} started {self.started_at:%H:%M}"
+
+
+class ErrandLease(models.Model):
+    """Who does a background errand now, so that two workers do not double it."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    holder = models.CharField(max_length=100, blank=True)
+    until = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.holder or 'nobody'}"

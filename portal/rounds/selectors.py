@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.jobs.listing import jobs_for
-from portal.jobs.states import QUEUED
-from portal.rounds.decisions import decisions_unpack
+from portal.rounds.decisions import decisions_read
+from portal.rounds.explanations import explanations_of
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import Planning
 from portal.rounds.snapshot import cores_wanted
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant, User
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
+CHUNK = 1000
+"""Of a planning's decisions, so many are looked up at a time."""
+
 ANOTHERS = "a job of another tenant"
 """What stands in place of a foreign job's id and name."""
 
@@ -36,64 +39,6 @@ def reason_sentence(reason: str | None, figures: dict[str, Any]) -> str:
     return sentence(reason or None, figures)
 
 
-def explanation(job: Job, user: User) -> dict[str, Any]:
-    """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
-
-    Keys: `job, state, reason, sentence, planning, at, rank, queue_length, wait_s, age_s, age_source, latency_ratio,
-    inside_window, eligible, figures, placement`; None where the planning says nothing. Figures never hold another
-    tenant's ids: the scheduler leaves them out.
-    """
-    del user  # whoever may see the job may see its figures
-    planning = planning_last() if job.state in QUEUED else _placing(job)
-    decision = _decision(planning, job.pk)
-    reason, figures = (
-        (decision["reason"], decision["figures"]) if decision else (job.reason or None, job.reason_figures)
-    )
-    if job.state in QUEUED and decision is None:
-        reason, figures = ("held" if job.state == "HELD" else job.reason or "not-planned-yet"), job.reason_figures
-    known = decision or {}
-    return {
-        "job": job.number,
-        "state": job.state,
-        "reason": reason if job.state in QUEUED else None,
-        "sentence": _sentence(job=job, reason=reason, figures=figures),
-        "planning": planning.number if planning else None,
-        "at": planning.started_at if planning else None,
-        "rank": known.get("rank"),
-        "queue_length": planning.queue_length if planning else None,
-        "wait_s": waited_s(job),
-        "age_s": known.get("age_s") or job.age_s,
-        "age_source": known.get("age_source") or job.age_source,
-        "latency_ratio": latency_ratio(job, age_s=known.get("age_s")),
-        "inside_window": known.get("inside_window", job.in_window),
-        "eligible": known.get("eligible"),
-        "figures": figures,
-        "placement": known.get("placement"),
-        "policy": planning.policy if planning else None,
-        "solver": planning.solver if planning else None,
-    }
-
-
-def _sentence(*, job: Job, reason: str | None, figures: dict[str, Any]) -> str:
-    if job.array_size:
-        return "An array: its tasks are planned one by one."
-    if job.state in QUEUED:
-        return reason_sentence(reason or "not-planned-yet", figures)
-    return reason_sentence(None, figures) if figures.get("nodes") else ""
-
-
-def _placing(job: Job) -> Planning | None:
-    """Return the planning that placed a job's last attempt."""
-    number = job.attempts.order_by("-epoch").values_list("planning_number", flat=True).first()
-    return Planning.objects.filter(number=number).first() if number else None
-
-
-def _decision(planning: Planning | None, job_id: int) -> dict[str, Any] | None:
-    if planning is None:
-        return None
-    return next((entry for entry in decisions_unpack(planning) if entry["job"] == job_id), None)
-
-
 def waited_s(job: Job) -> float:
     """Return the eligible waiting time so far, the present stretch included."""
     stretch = (timezone.now() - job.waiting_since).total_seconds() if job.waiting_since else 0.0
@@ -106,23 +51,40 @@ def latency_ratio(job: Job, *, age_s: float | None = None) -> float | None:
     return waited_s(job) / age if age else None
 
 
-def planning_decisions(planning: Planning, user: User, *, tenant: Tenant | None = None) -> list[dict[str, Any]]:
-    """Return a planning's decisions in queue order; of jobs that `user` may not see only rank, result and sizes.
+def planning_decisions(
+    planning: Planning, user: User, *, tenant: Tenant | None = None, start: int = 0, count: int | None = None
+) -> list[dict[str, Any]]:
+    """Return a planning's decisions in queue order; of jobs that `user` may not see only their place and result.
 
     `tenant` narrows what is seen to the one that a token is restricted to. Foreign ones have `job` None, `name` "a job of
-    another tenant", and neither figures nor nodes.
+    another tenant", and neither figures nor nodes. Two queries for each thousand decisions.
     """
-    entries = decisions_unpack(planning)
-    jobs = jobs_for(user=user, tenant=tenant).filter(pk__in=[entry["job"] for entry in entries])
-    visible = jobs.in_bulk()
-    return [_shown(entry, visible.get(entry["job"])) for entry in entries]
+    decisions = decisions_read(planning)
+    stop = len(decisions) if count is None else min(len(decisions), start + count)
+    shown: list[dict[str, Any]] = []
+    for first in range(start, stop, CHUNK):
+        entries = [decisions.entry(place) for place in range(first, min(first + CHUNK, stop))]
+        ids = [entry["job"] for entry in entries]
+        visible = jobs_for(user=user, tenant=tenant).in_bulk(ids)
+        details = explanations_of(list(visible), number=planning.number)
+        shown += [_shown(entry, visible.get(entry["job"]), details.get(entry["job"])) for entry in entries]
+    return shown
 
 
-def _shown(entry: dict[str, Any], job: Job | None) -> dict[str, Any]:
+def _shown(entry: dict[str, Any], job: Job | None, detail: dict[str, Any] | None) -> dict[str, Any]:
     if job is None:
-        kept = {name: entry[name] for name in ("rank", "result", "reason", "latency_ratio", "inside_window")}
-        return {**kept, "job": None, "number": None, "name": ANOTHERS, "tenant": None, "figures": {}, "placement": None}
-    return {**entry, "number": job.number, "name": job.name, "tenant": job.tenant.name}
+        kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
+        unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
+        return {**kept, **unseen, "name": ANOTHERS, "figures": {}}
+    figures = figures_of(entry, job, detail)
+    return {**entry, "number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
+
+
+def figures_of(entry: dict[str, Any], job: Job, detail: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the figures behind a decision: its detail's, else those that the job keeps for the same reason."""
+    if detail is not None and detail["reason"] == entry["reason"]:
+        return detail["figures"]
+    return job.reason_figures if entry["reason"] and job.reason == entry["reason"] else {}
 
 
 def cluster_metrics() -> dict[str, Any]:

@@ -85,10 +85,11 @@ class RoundDetailSerializer(serializers.ModelSerializer):
 
 class PlanningDetailSerializer(PlanningSerializer):
     decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
+    decisions_count = serializers.IntegerField(read_only=True)
     parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
 
     class Meta(PlanningSerializer.Meta):
-        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions"]
+        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions_count", "decisions"]
         read_only_fields = fields
 
     @extend_schema_field({"type": "array", "items": _ANYTHING})
@@ -98,6 +99,38 @@ class PlanningDetailSerializer(PlanningSerializer):
     @extend_schema_field(_ANYTHING)
     def get_parameters(self, planning: Planning) -> dict[str, Any]:
         return finite(planning.parameters)
+
+
+class PlacedPart(serializers.Serializer):
+    node = serializers.CharField()
+    gpus = serializers.IntegerField()
+    cores = serializers.IntegerField()
+
+
+class StartRange(serializers.Serializer):
+    """When it is expected to start, from simulating the queue forward; `latest_at` null: beyond what was simulated."""
+
+    earliest_at = serializers.DateTimeField()
+    median_at = serializers.DateTimeField()
+    latest_at = serializers.DateTimeField(allow_null=True)
+
+
+class PlanAnswer(serializers.Serializer):
+    """What the next planning would decide about a description."""
+
+    at = serializers.DateTimeField()
+    placeable = serializers.BooleanField(help_text="Whether it would start with the next planning.")
+    reason = serializers.CharField(allow_null=True, help_text="Why not: a word of the fixed vocabulary.")
+    sentence = serializers.CharField()
+    figures = serializers.DictField(help_text="Behind the reason, or of the chosen configuration.")
+    placement = PlacedPart(many=True, allow_null=True, help_text="Where, and how large.")
+    cores = serializers.IntegerField(help_text="Wanted a GPU; of a CPU job in all.")
+    array = serializers.CharField(allow_null=True)
+    side = serializers.CharField(allow_null=True, help_text="front, backfill or outside of its array's window.")
+    ahead = serializers.IntegerField(allow_null=True, help_text="Waiting jobs before it in its array.")
+    latency_ratio = serializers.FloatField(allow_null=True)
+    age_s = serializers.FloatField(allow_null=True, help_text="Expected run time.")
+    age_source = serializers.CharField(allow_blank=True)
 
 
 class MetricsPoint(serializers.Serializer):

@@ -8,9 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from portal.cluster.models import GpuType, Node
+from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
 from portal.jobs.states import FINAL, JobState
@@ -35,9 +36,11 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
         .prefetch_related("gpu_allocations__gpu")
         .order_by("attempt_id", "rank")
     )
+    jobs = _jobs(now=now, parameters=parameters)
     return model.ClusterState(
         nodes=_nodes(parts),
-        jobs=_jobs(now=now, parameters=parameters),
+        jobs=jobs,
+        knowledge=knowledge_load(jobs),
         running=_running(parts),
         tenants=[
             model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
@@ -57,13 +60,14 @@ def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
         memory[part.node_id] += part.memory_mib
         tenants[part.node_id].add(part.attempt.job.tenant_id)
     rows = Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
+    rows = rows.annotate(speed_factor=F("speed__factor"))
     return [
         _node(node=n, used_gpus=gpus[n.pk], used_cores=cores[n.pk], used_mib=memory[n.pk], tenants=tenants[n.pk])
         for n in rows
     ]
 
 
-def _node(*, node: Node, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
+def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
     present = [gpu.index for gpu in node.gpus.all() if gpu.missing_since is None]
     return model.Node(
         id=node.pk,
@@ -81,6 +85,7 @@ def _node(*, node: Node, used_gpus: set[int], used_cores: set[int], used_mib: in
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(tenants),
+        speed=node.speed_factor or 1.0,
     )
 
 
@@ -92,6 +97,7 @@ def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
         .filter(state__in=[JobState.PENDING, JobState.HELD], cancel_requested_at=None)
         .annotate(
             blocked=Exists(open_ones.filter(Q(job=OuterRef("pk")) | Q(job=OuterRef("array_id")))),
+            done_fraction=F("progress__fraction"),
         )
         .order_by("pk")
     )
@@ -118,12 +124,20 @@ def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
         age_s=job.age_s if job.started_at else None,
         owner=job.owner_id,
         category=job.category,
+        model_label=job.model or None,
+        done_fraction=job.done_fraction or 0.0,
         expected_duration_s=job.expected_duration_s,
         total_samples=job.samples,
         eligible=reason is None,
         ineligible_reason=reason,
         checkpoint_domain=job.checkpoint_domain or None,
     )
+
+
+def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
+    """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
+    job.blocked = blocked
+    return _job(job=job, now=now, parameters=parameters)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters) -> int:

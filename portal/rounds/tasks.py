@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from celery import shared_task
 from django.utils import timezone
 
+from portal.rounds.explanations import explanations_expire
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
@@ -18,9 +19,10 @@ def plan(nudged_at: str | None = None) -> int | None:
 
 @shared_task(name="rounds.expire")
 def expire() -> int:
-    """Delete plannings older than the operator keeps them, and rounds without any past their own time."""
+    """Delete plannings older than the operator keeps them, rounds without any past their own time, old details."""
     knobs, now = knobs_current(), timezone.now()
     old = Planning.objects.filter(started_at__lt=now - timedelta(days=knobs["planning_keep_days"]))
     count, _ = old.delete()
     Round.objects.filter(plannings=None, started_at__lt=now - timedelta(days=knobs["round_keep_days"])).delete()
+    explanations_expire()
     return count

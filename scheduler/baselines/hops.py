@@ -35,6 +35,7 @@ class Hops:
         return PRIORITIES[parameters.priority]
 
     def place(self, work: Work) -> Outcome:
+        began_s = work.clock()
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)
@@ -43,6 +44,7 @@ class Hops:
             more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, SIGMA)
             view = replace(view, picked=(*view.picked, *more))
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
+        outcome.window_s = work.clock() - began_s
         outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
         place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
         tidy(solving, outcome)

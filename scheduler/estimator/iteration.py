@@ -38,10 +38,10 @@ class Pattern(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Bandwidths of a GPU type in parameters per second, measured once per cluster."""
+    """Bandwidths of a GPU type in parameters per second, measured once per cluster; None = not measured yet."""
 
-    within_node: float
-    between_nodes: float
+    within_node: float | None
+    between_nodes: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Profile:
     backward_s: float = 0.0
     update_s: float = 0.0
     batch_size: int = 1  # per GPU
-    parameters: float = 0.0
+    parameters: float = 0.0  # 0 = not known
     pattern: Pattern = Pattern.OVERLAPPED
     loading: Loading = Loading()  # noqa: RUF009 - frozen, so sharing the default is safe
 
@@ -70,11 +70,14 @@ class Iteration:
     communication_s: float = 0.0
 
 
-def communication_s(parameters: float, link: Link, gpus: int, nodes: int) -> float:
-    """T_c, eq. 2."""
-    if nodes > 1:
-        return parameters / link.between_nodes
-    return parameters / link.within_node * (gpus - 1) / gpus
+def communication_s(parameters: float, link: Link | None, gpus: int, nodes: int) -> float | None:
+    """T_c, eq. 2: 0 on one GPU; else None when the number of parameters is not known (0) or no bandwidth was measured."""
+    if gpus == 1:
+        return 0.0
+    needed = None if link is None else link.between_nodes if nodes > 1 else link.within_node
+    if needed is None or not parameters:
+        return None
+    return parameters / needed * (1.0 if nodes > 1 else (gpus - 1) / gpus)
 
 
 def gradient_s(profile: Profile, communication: float) -> float:
@@ -94,15 +97,14 @@ def expected_maximum(mean: float, sigma: float, floor: float) -> float:
 
 def iteration_s(profile: Profile, link: Link | None, gpus: int, nodes: int) -> float | None:
     """E(T_iter), eq. 4; None when no data time is known, or communication is needed and no bandwidth is."""
-    if not profile.loading.parts or (gpus > 1 and link is None and profile.pattern is not Pattern.INFERENCE):
+    infers = profile.pattern is Pattern.INFERENCE
+    communication = 0.0 if infers else communication_s(profile.parameters, link, gpus, nodes)
+    if not profile.loading.parts or communication is None:
         return None
-    communication = 0.0
-    if link is not None and gpus > 1 and profile.pattern is not Pattern.INFERENCE:
-        communication = communication_s(profile.parameters, link, gpus, nodes)
     gradient = gradient_s(profile, communication)
     expected = 0.0
     for probability, part in zip(profile.loading.probabilities, profile.loading.parts, strict=True):
-        if profile.pattern is Pattern.INFERENCE:
+        if infers:
             once = part.data_s
         else:
             wait = part.wait_s if gpus > 1 else 0.0

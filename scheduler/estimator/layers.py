@@ -20,7 +20,7 @@ from scheduler.estimator.iteration import throughput
 from scheduler.estimator.tables import CellKey, Knowledge, cell_key, signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node
 
@@ -65,9 +65,10 @@ class EntityLayer:
 
 @dataclass(frozen=True, slots=True)
 class TypeLayer:
-    """Measured on any node of the type."""
+    """Measured on any node of the type. `types`: by signature, those with measurements."""
 
     knowledge: Knowledge
+    types: Mapping[str, Sequence[str]]
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         cell = self.knowledge.cells.get(cell_key(signature(job), node.gpu_type or "", gpus, nodes))
@@ -76,16 +77,17 @@ class TypeLayer:
     def sensitivity(self, job: Job) -> float | None:
         """The largest over the types for which both placements were measured."""
         name, cells = signature(job), self.knowledge.cells
-        types = dict.fromkeys(key.resource for key in cells if key.signature == name and isinstance(key.resource, str))
+        types = self.types.get(name, ())
         pairs = ((cells.get(CellKey(name, each, gpus=1)), cells.get(CellKey(name, each, nodes=2))) for each in types)
         return max((one.mean / two.mean for one, two in pairs if one and two), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class TheoryLayer:
-    """The iteration model from profiled time modules, data times and bandwidths."""
+    """The iteration model from profiled time modules, data times and bandwidths. `types`: by signature, the profiled."""
 
     knowledge: Knowledge
+    types: Mapping[str, Sequence[str]]
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         value = self._throughput(signature(job), node.gpu_type or "", gpus, nodes)
@@ -98,7 +100,7 @@ class TheoryLayer:
     def sensitivity(self, job: Job) -> float | None:
         """The largest over the profiled types: the careful choice."""
         name = signature(job)
-        types = [gpu_type for own, gpu_type in self.knowledge.profiles if own == name]
+        types = self.types.get(name, ())
         pairs = [(self._throughput(name, each, 1, 1), self._throughput(name, each, 2, 2)) for each in types]
         return max((one / two for one, two in pairs if one and two), default=None)
 
@@ -205,5 +207,20 @@ class Estimator:
 def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequence[Node]) -> Estimator:
     """All four layers, top-down."""
     known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
-    layers = (EntityLayer(knowledge), TypeLayer(knowledge), TheoryLayer(knowledge), AssumedLayer(speeds))
+    measured = _types((key.signature, key.resource) for key in knowledge.cells)
+    layers = (
+        EntityLayer(knowledge),
+        TypeLayer(knowledge, measured),
+        TheoryLayer(knowledge, _types(knowledge.profiles)),
+        AssumedLayer(speeds),
+    )
     return Estimator(layers, nodes, known)
+
+
+def _types(pairs: Iterable[tuple[str, int | str]]) -> dict[str, Sequence[str]]:
+    """GPU types by signature; nodes among the resources are left out."""
+    found: dict[str, dict[str, None]] = {}
+    for name, resource in pairs:
+        if isinstance(resource, str):
+            found.setdefault(name, {})[resource] = None
+    return {name: tuple(types) for name, types in found.items()}

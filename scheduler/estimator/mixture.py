@@ -31,13 +31,22 @@ SINGLE_PARAMETERS, MIXED_PARAMETERS = 2, 5
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares."""
+    """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares.
+
+    `waited` is the weight of the observations that had a wait time: a process alone has nobody to wait for.
+    """
 
     weight: float
     data: float
     data2: float
     wait: float
     wait2: float
+    waited: float
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """What makes the part again: `Part(*part.statistics)`."""
+        return self.weight, self.data, self.data2, self.wait, self.wait2, self.waited
 
     @property
     def data_s(self) -> float:
@@ -50,11 +59,12 @@ class Part:
 
     @property
     def wait_s(self) -> float:
-        return self.wait / self.weight
+        """0 while no wait was observed."""
+        return self.wait / self.waited if self.waited > 0 else 0.0
 
     @property
     def wait_sigma_s(self) -> float:
-        return math.sqrt(max(0.0, self.wait2 / self.weight - self.wait_s**2))
+        return math.sqrt(max(0.0, self.wait2 / self.waited - self.wait_s**2)) if self.waited > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Loading:
 
     count: int = 0
     parts: tuple[Part, ...] = ()
-    recent: tuple[tuple[float, float], ...] = ()  # (data, wait) in seconds, oldest first
+    recent: tuple[tuple[float, float | None], ...] = ()  # (data, wait) in seconds, oldest first
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -75,25 +85,32 @@ class Loading:
         return len(self.parts) < 2
 
 
-def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float] | None = None) -> Loading:
-    """The loading after more iterations. `wait_s` beside each data time; None = one process, nothing to wait for.
+def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float | None] | None = None) -> Loading:
+    """The loading after more iterations. `wait_s` beside each data time; None = one process, nobody to wait for.
 
     ValueError when a time is negative or not finite, or the two differ in length.
     """
-    waits = [0.0] * len(data_s) if wait_s is None else list(wait_s)
+    waits = [None] * len(data_s) if wait_s is None else list(wait_s)
     if len(waits) != len(data_s):
         raise ValueError(f"{len(data_s)} data times beside {len(waits)} wait times; give one for each iteration")
-    if any(not math.isfinite(time) or time < 0 for time in (*data_s, *waits)):
+    if any(not math.isfinite(time) or time < 0 for time in (*data_s, *waits) if time is not None):
         raise ValueError("data and wait times must be finite and 0 or more")
     if not len(data_s):  # it may be an array
         return loading
     count = loading.count + len(data_s)
-    recent = (*loading.recent, *zip(map(float, data_s), map(float, waits), strict=True))[-KEPT:]
+    new = [(float(data), None if wait is None else float(wait)) for data, wait in zip(data_s, waits, strict=True)]
+    recent = (*loading.recent, *new)[-KEPT:]
+    data, wait = _columns(new)
     if loading.is_stable:
-        single = _single(loading, np.array(data_s), np.array(waits))
-        return _split_if_better(Loading(count, (single,), recent))
-    stepped = replace(_step(loading, np.array(data_s), np.array(waits)), count=count, recent=recent)
+        return _split_if_better(Loading(count, (_single(loading, data, wait),), recent))
+    stepped = replace(_step(loading, data, wait), count=count, recent=recent)
     return stepped if _prefers_two(stepped) else Loading(count, (_whole(stepped.parts),), recent)
+
+
+def _columns(observed: Sequence[tuple[float, float | None]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(data, wait), each one number an observation; NaN where there was nobody to wait for."""
+    data, wait = np.array(observed, dtype=np.float64).T
+    return data, wait
 
 
 def _single(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
@@ -102,12 +119,13 @@ def _single(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float6
 
 
 def _whole(parts: Sequence[Part]) -> Part:
-    names = ("weight", "data", "data2", "wait", "wait2")
-    return Part(*(sum(getattr(part, name) for part in parts) for name in names))
+    return Part(*map(math.fsum, zip(*(part.statistics for part in parts), strict=True)))
 
 
 def _part(shares: NDArray[np.float64], data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
-    sums = (shares, shares * data, shares * data**2, shares * wait, shares * wait**2)
+    waited = np.where(np.isnan(wait), 0.0, shares)
+    wait = np.nan_to_num(wait)
+    sums = (shares, shares * data, shares * data**2, waited * wait, waited * wait**2, waited)
     return Part(*(float(each.sum()) for each in sums))
 
 
@@ -150,7 +168,7 @@ def _bic(data: NDArray[np.float64], parts: Sequence[Part]) -> float:
 
 
 def _prefers_two(loading: Loading) -> bool:
-    data, wait = np.array(loading.recent).T
+    data, wait = _columns(loading.recent)
     if min(part.weight for part in loading.parts) < 1.0:
         return False
     return _bic(data, loading.parts) < _bic(data, (_part(np.ones(len(data)), data, wait),))
@@ -158,7 +176,7 @@ def _prefers_two(loading: Loading) -> bool:
 
 def _split_if_better(loading: Loading) -> Loading:
     """The loading with two components, where EM on the latest observations finds two that BIC prefers."""
-    data, wait = np.array(loading.recent).T
+    data, wait = _columns(loading.recent)
     parts = _first_split(data, wait) if len(data) >= FIRST_FIT_FROM else None
     if parts is None:
         return loading

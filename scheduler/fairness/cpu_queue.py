@@ -77,6 +77,8 @@ def place_cpu_queue(
     def turn(ranked: Ranked) -> None:
         shape = (*cpu.shape(ranked.job), ranked.job.movable)
         number = next(turns)
+        if fair:
+            outcome.turn_shares[ranked.job.id] = shares.of(ranked.job.tenant)
         if work.remaining_s <= 0:
             outcome.out_of_time.add(ranked.job.id)
             return

@@ -66,6 +66,7 @@ class Windows:
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
     homes: Mapping[int, str]  # every job of the queue -> its array
+    share_when_picked: Mapping[int, float]  # job -> its tenant's, before the job was added
 
 
 class _Waiting:
@@ -94,6 +95,7 @@ def fill(
     homes: dict[int, str] = {}
     waiting = _by_tenant(queue, windows, array, homes)
     picked: list[Ranked] = []
+    when_picked: dict[int, float] = {}
 
     def pick(ranked: Ranked, home: Array) -> None:
         tenant = ranked.job.tenant
@@ -102,6 +104,7 @@ def fill(
         before = usable_gpus(tenant, own.asked, ledger)
         own.asked += ranked.job.min_gpus
         windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
+        when_picked[ranked.job.id] = shares.of(tenant)
         shares.add(tenant, units(ranked))
         picked.append(ranked)
 
@@ -130,7 +133,7 @@ def fill(
             pick(ranked, home)
         if entry := _entry(tenant, own, windows, shares):
             heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated), homes)
+    return Windows(windows, tuple(picked), frozenset(sated), homes, when_picked)
 
 
 def _by_tenant(

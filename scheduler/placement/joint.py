@@ -19,7 +19,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.options import PieceRow
 from scheduler.replan.participants import changes, must_run, revalued
-from scheduler.work import Chosen
+from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +84,8 @@ def _place_aggregated(
     outcome.invalid |= answer.options.invalid
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
     _offer(answer, work, outcome)
+    rows = tuple(answer.options.rows)
+    outcome.classed |= {each.job.id: Classed(own, rows) for own in answer.options.groups for each in own.members}
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:

@@ -25,9 +25,10 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
         outcome.invalid[job.id] = error
         return True  # it does not block anyone
     best = best_fit(offers, work.ledger, job.tenant)
+    outcome.candidates.setdefault(job.id, offers)
     if best is None:
         return False
-    known = (*outcome.candidates.get(job.id, ()), *offers)
+    known = (*outcome.candidates[job.id], *offers)
     gain = best.throughput / min(each.throughput for each in known)
     placement = work.ledger.take(best, job.tenant)
     outcome.chosen[job.id] = Chosen(best, placement, gain, outcome.weights.get(job.id, 1.0), len(offers))

@@ -2,11 +2,12 @@
 
 import threading
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from django.db import connection, connections
 from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, GpuType, Node
@@ -191,6 +192,20 @@ def locks_remove(monkeypatch):
     if connection.vendor == "sqlite":
         monkeypatch.setattr(placing, "transaction", _NoTransaction)
         monkeypatch.setattr(submission, "transaction", _NoTransaction)
+
+
+def empty():
+    """Take away all that a cluster consists of, so that another can be made."""
+    for model in (Planning, GpuAllocation, Allocation, Attempt, Job, Gpu, Node, GpuType, Membership, Tenant, User):
+        model.objects.all().delete()
+
+
+@contextmanager
+def statements(count):
+    """Exactly so many SQL statements are sent meanwhile."""
+    with CaptureQueriesContext(connection) as queries:
+        yield
+    assert len(queries) == count, [each["sql"][:200] for each in queries]
 
 
 def drop_trigger(name, table):

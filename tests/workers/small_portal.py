@@ -44,6 +44,9 @@ class SmallPortal:
         self.logs: dict[tuple, bytes] = {}
         self.log_offsets: list[tuple[int, bool]] = []
         self.telemetry: list[dict] = []
+        self.records: dict[tuple, list[dict]] = {}
+        self.record_offsets: dict[tuple, int] = {}
+        self.records_dropped = 0
         self.inventories: list[dict] = []
         self.revoked = False
         self.away = False
@@ -220,6 +223,20 @@ class SmallPortal:
         self.logs[key] = (stored + data)[:limit]
         return {"next_offset": len(self.logs[key]), "full": len(self.logs[key]) >= limit}
 
+    def take_records(self, body: dict) -> dict:
+        answer = []
+        for part in body["parts"]:
+            key = (part["attempt"], part["epoch"], part["rank"])
+            stored = self.record_offsets.get(key, 0)
+            taken = part["offset"] == stored
+            if taken:
+                self.records.setdefault(key, []).extend(part["records"])
+                self.record_offsets[key] = stored = part["next_offset"]
+                self.records_dropped += part["dropped"]
+            name = {k: part[k] for k in ("attempt", "epoch", "rank")}
+            answer.append({**name, "next_offset": stored, "code": None if taken else "offset_mismatch"})
+        return {"parts": answer}
+
     def answer(self, method: str, path: str, query: dict, body: bytes, token: str) -> Any:
         if self.revoked or token != (JOIN_TOKEN if path == "register" else NODE_TOKEN):
             raise RefusalError(401, "bad_token")
@@ -235,7 +252,12 @@ class SmallPortal:
             if path == "telemetry":
                 self.telemetry.append(value)
                 return None
-            return {"register": self.register, "hello": self.say_hello, "report": self.report}[path](value)
+            return {
+                "register": self.register,
+                "hello": self.say_hello,
+                "report": self.report,
+                "records": self.take_records,
+            }[path](value)
 
 
 def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:

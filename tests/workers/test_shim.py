@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from tests.workers.conftest import processes_of, wait_until
+from tests.workers.conftest import ROOT, processes_of, wait_until
 from workers.engines.process import ProcessEngine
 from workers.parthold import EXIT_LOCKED, EXIT_USED
 from workers.procs import boot_id, boottime
@@ -99,6 +99,8 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "BERTH_GPUS": "2",
         "BERTH_GPUS_TOTAL": "4",
         "BERTH_GPU_TYPE": "A100",
+        "BERTH_INSTRUMENT_PATH": str(ROOT / "workers/instrument"),
+        "BERTH_RECORDS_DIR": str(shim.directory / "records"),
         "BERTH_JOB_DIR": work,
         "BERTH_JOB_ID": "9",
         "BERTH_JOB_NAME": "train",

@@ -5,7 +5,7 @@ from portal.jobs.services.logs import log_append
 from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
-from portal.jobs.services.submission import idempotency_keys_expire, job_submit
+from portal.jobs.services.submission import idempotency_keys_expire, job_submit, submission_check
 
 __all__ = [
     "attempt_start",
@@ -20,4 +20,5 @@ __all__ = [
     "node_parts_lose",
     "reconcile",
     "report_apply",
+    "submission_check",
 ]

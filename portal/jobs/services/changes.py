@@ -12,7 +12,7 @@ from portal.jobs.models import Job, JobDependency, JobEvent
 from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from portal.tenants.models import User
@@ -78,6 +78,14 @@ def event_record(
         epoch=epoch,
         text=text[:300],
         actor_name=actor.username if actor else "",
+    )
+
+
+def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) -> None:
+    """Record one event of this kind for each (job, epoch, text), in one query."""
+    now = timezone.now()
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=job_id, at=now, kind=kind, epoch=epoch, text=text[:300]) for job_id, epoch, text in texts
     )
 
 

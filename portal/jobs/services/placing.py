@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -11,23 +11,17 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from portal.bulk import among
 from portal.cluster.models import Gpu, Node
-from portal.cluster.services import node_touch
-from portal.environment import env
-from portal.events.services import node_wake, page_event
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.jobs.services.arrays import array_refresh
-from portal.jobs.services.changes import event_record
-from portal.jobs.services.locks import jobs_lock, nodes_lock, tenants_lock
+from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_lock, tenants_lock
+from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from portal.tenants.models import Tenant
-
-FIRST_PORT, PORTS = 20000, 20000
-"""Rendezvous ports of multi-node attempts: one an attempt, so that two on a node do not meet."""
 
 
 @dataclass(frozen=True)
@@ -44,145 +38,157 @@ class DoesNotFit(Exception):
     """The cluster changed since the planning's snapshot; the job stays in the queue and the next planning sees it."""
 
 
+@dataclass(frozen=True)
+class Placing:
+    """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
+
+    The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
+    """
+
+    job_id: int
+    parts: Sequence[Part]
+    age: tuple[float, str] | None = None
+
+
 def attempt_start(
     *, job_id: int, parts: Sequence[Part], planning_number: int, age: tuple[float, str] | None = None
 ) -> Attempt:
-    """Start an attempt of a waiting job on exactly these resources, or raise DoesNotFit and change nothing.
+    """Start an attempt of a waiting job on exactly these resources, or raise DoesNotFit and change nothing."""
+    refused = attempts_start(placings=[Placing(job_id, parts, age)], planning_number=planning_number)
+    if job_id in refused:
+        raise refused[job_id]
+    return Attempt.objects.get(job_id=job_id, ended_at=None)
 
-    `age` is (seconds, where it came from): refreshed until a job's first start, then fixed (algorithms, section 3).
+
+def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, DoesNotFit]:
+    """Start an attempt of each waiting job on exactly its resources; return by job id why others were refused.
+
+    A fixed number of queries, however many the jobs. What is refused changes nothing, and takes nothing from the rest:
+    when a database constraint refuses the whole, each is tried alone.
     """
     try:
         with transaction.atomic():
-            return _start(job_id=job_id, parts=parts, planning_number=planning_number, age=age)
+            return _start(placings=placings, planning_number=planning_number)
     except IntegrityError as error:
-        raise DoesNotFit(f"a database constraint refused it: {error}") from error
+        if len(placings) == 1:
+            return {placings[0].job_id: DoesNotFit(f"a database constraint refused it: {error}")}
+    refused: dict[int, DoesNotFit] = {}
+    for each in placings:
+        refused |= attempts_start(placings=[each], planning_number=planning_number)
+    return refused
 
 
 def placing_lock(*, job_ids: Iterable[int], node_ids: Iterable[int], others: Iterable[int] = ()) -> None:
     """Lock all that placing these jobs on these nodes may touch, and `others` (jobs), in the one order of `locks`."""
     if connection.features.has_select_for_update:
-        tenant_ids = Job.objects.filter(pk__in=list(job_ids)).values_list("tenant_id", flat=True)
-        tenants_lock(tenant_ids)
+        placed = Job.objects.filter(pk__in=among(job_ids))
+        tenants_lock(placed.values_list("tenant_id", flat=True))
         nodes_lock(node_ids)
-        arrays = Job.objects.filter(pk__in=list(job_ids), array__isnull=False).values_list("array_id", flat=True)
-        jobs_lock({*job_ids, *arrays, *others})
+        jobs_keep({*job_ids, *placed.filter(array__isnull=False).values_list("array_id", flat=True), *others})
 
 
-def _start(*, job_id: int, parts: Sequence[Part], planning_number: int, age: tuple[float, str] | None) -> Attempt:
-    known = Job.objects.filter(pk=job_id).values_list("tenant_id", "array_id").first()
-    if known is None:
-        raise DoesNotFit("the job is gone")
-    tenant = tenants_lock([known[0]])[known[0]]
-    nodes = nodes_lock(part.node_id for part in parts)
-    job = jobs_lock(pk for pk in (job_id, known[1]) if pk)[job_id]
-    now = timezone.now()
-    gpus, cores = sum(len(p.gpu_indices) for p in parts), sum(len(p.core_ids) for p in parts)
-    _quota_check(tenant=tenant, gpus=gpus, cores=cores)
-    for part in parts:
-        if part.node_id not in nodes:
-            raise DoesNotFit("a node is gone")
-        _part_check(node=nodes[part.node_id], part=part, tenant_id=tenant.pk)
-    stretch_s = max(0.0, (now - job.waiting_since).total_seconds()) if job.waiting_since else 0.0
-    if age is None or job.started_at is not None:
-        age = (job.age_s, job.age_source)
-    moved = Job.objects.filter(
-        pk=job_id, state=JobState.PENDING, epoch=job.epoch, cancel_requested_at=None, array_size=None
-    ).update(
-        state=JobState.STARTING,
-        epoch=job.epoch + 1,
-        waited_s=job.waited_s + stretch_s,
-        waiting_since=None,
-        age_s=age[0],
-        age_source=age[1],
-        started_at=job.started_at or now,
-        reason="",
-        reason_figures={},
-    )
-    if not moved:
-        raise DoesNotFit("the job no longer waits")
-    attempt = _attempt_create(job=job, parts=parts, nodes=nodes, planning_number=planning_number)
-    names = ", ".join(nodes[p.node_id].name for p in parts)
-    what = f"{gpus} GPU{'s' if gpus != 1 else ''} and {cores} cores" if gpus else f"{cores} cores"
-    event_record(
-        job_id=job_id,
-        kind="placed",
-        text=f"Placed on {names}: {what}, planning {planning_number}.",
-        epoch=attempt.epoch,
-    )
-    page_event(stream="cluster", topic="job")
-    page_event(stream=f"job:{job_id}", topic="job", id=job_id)
-    if job.array_id:
-        array_refresh(array_id=job.array_id)
-    return attempt
+def _start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, DoesNotFit]:
+    fresh = _Fresh.read(placings)
+    refused: dict[int, DoesNotFit] = {}
+    started: list[tuple[Placing, Job]] = []
+    for each in placings:
+        try:
+            started.append((each, fresh.take(each)))
+        except DoesNotFit as error:
+            refused[each.job_id] = error
+    if started:
+        now = timezone.now()
+        jobs_move(started, now)
+        attempts = attempts_create(started, planning_number, now)
+        gpus_take(attempts, fresh.gpus)
+        placed_tell(started, attempts, fresh.nodes, planning_number)
+    return refused
+
+
+@dataclass
+class _Fresh:
+    """The rows that placing depends on, read under their locks, and what the placings taken so far add to them."""
+
+    tenants: dict[int, Tenant]
+    nodes: dict[int, Node]
+    jobs: dict[int, Job]
+    held: dict[int, list[int]]  # tenant -> [GPUs, cores]
+    used: dict[int, _Use]  # by node
+    gpus: dict[tuple[int, int], int]  # (node, index) -> id of a GPU that is there
+
+    @classmethod
+    def read(cls, placings: Sequence[Placing]) -> _Fresh:
+        known = Job.objects.filter(pk__in=among(each.job_id for each in placings)).values_list("tenant_id", "array_id")
+        rows = list(known)
+        tenants = tenants_lock(tenant for tenant, _ in rows)
+        nodes = nodes_lock(part.node_id for each in placings for part in each.parts)
+        jobs = jobs_lock({*(each.job_id for each in placings), *(array for _, array in rows if array)})
+        held = Attempt.objects.filter(job__tenant__in=among(tenants), ended_at=None).order_by()
+        sums = held.values_list("job__tenant").annotate(Sum("gpus"), Sum("cores"))
+        used: dict[int, _Use] = defaultdict(_Use)
+        live = Allocation.objects.filter(node__in=among(nodes), released_at=None).order_by()
+        for node, core_ids, memory_mib, holder in live.values_list(
+            "node_id", "core_ids", "memory_mib", "attempt__job__tenant_id"
+        ):
+            used[node].add(core_ids, memory_mib, holder)
+        present = Gpu.objects.filter(node__in=among(nodes), missing_since=None).order_by()
+        gpus = {(node, index): pk for pk, node, index in present.values_list("pk", "node_id", "index")}
+        return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus)
+
+    def take(self, placing: Placing) -> Job:
+        """Check one placing against the rows and those taken before it, and take it; DoesNotFit changes nothing."""
+        job = self.jobs.get(placing.job_id)
+        if job is None:
+            raise DoesNotFit("the job is gone")
+        parts = placing.parts
+        gpus, cores = sum(len(p.gpu_indices) for p in parts), sum(len(p.core_ids) for p in parts)
+        held = self.held.setdefault(job.tenant_id, [0, 0])
+        _quota_check(tenant=self.tenants[job.tenant_id], gpus=held[0] + gpus, cores=held[1] + cores)
+        for part in parts:
+            if part.node_id not in self.nodes:
+                raise DoesNotFit("a node is gone")
+            node = self.nodes[part.node_id]
+            _part_check(node=node, part=part, used=self.used[part.node_id], tenant_id=job.tenant_id)
+            if any((part.node_id, index) not in self.gpus for index in part.gpu_indices):
+                raise DoesNotFit(f"a GPU of {node.name} is missing")
+        if job.state != JobState.PENDING or job.cancel_requested_at or job.array_size is not None:
+            raise DoesNotFit("the job no longer waits")
+        self.held[job.tenant_id] = [held[0] + gpus, held[1] + cores]
+        for part in parts:
+            self.used[part.node_id].add(part.core_ids, part.memory_mib, job.tenant_id)
+        return job
+
+
+@dataclass
+class _Use:
+    """What live allocations hold of one node."""
+
+    cores: set[int] = field(default_factory=set)
+    memory_mib: int = 0
+    tenants: set[int] = field(default_factory=set)
+
+    def add(self, core_ids: Iterable[int], memory_mib: int, tenant_id: int) -> None:
+        self.cores.update(core_ids)
+        self.memory_mib += memory_mib
+        self.tenants.add(tenant_id)
 
 
 def _quota_check(*, tenant: Tenant, gpus: int, cores: int) -> None:
-    held = Attempt.objects.filter(job__tenant=tenant, ended_at=None).aggregate(gpus=Sum("gpus"), cores=Sum("cores"))
-    if tenant.gpu_quota is not None and (held["gpus"] or 0) + gpus > tenant.gpu_quota:
+    """Refuse what would make the tenant hold more than its quotas, `gpus` and `cores` being all it would hold."""
+    if tenant.gpu_quota is not None and gpus > tenant.gpu_quota:
         raise DoesNotFit("tenant-quota")
-    if tenant.core_quota is not None and (held["cores"] or 0) + cores > tenant.core_quota:
+    if tenant.core_quota is not None and cores > tenant.core_quota:
         raise DoesNotFit("tenant-quota")
 
 
-def _part_check(*, node: Node, part: Part, tenant_id: int) -> None:
+def _part_check(*, node: Node, part: Part, used: _Use, tenant_id: int) -> None:
     """Check one node under its row lock: up, cores and memory free, and its account not another tenant's."""
     if not node.is_schedulable:
         raise DoesNotFit(f"{node.name} is {node.health}")
-    used_cores: set[int] = set()
-    used_memory = 0
-    tenants: set[int] = set()
-    for core_ids, memory_mib, holder in Allocation.objects.filter(node=node, released_at=None).values_list(
-        "core_ids", "memory_mib", "attempt__job__tenant_id"
-    ):
-        used_cores.update(core_ids)
-        used_memory += memory_mib
-        tenants.add(holder)
-    if used_cores & set(part.core_ids) or not set(part.core_ids) <= set(range(node.cores)):
+    if used.cores & set(part.core_ids) or not set(part.core_ids) <= set(range(node.cores)):
         raise DoesNotFit(f"cores of {node.name} are taken")
-    if used_memory + part.memory_mib > node.memory_mib:
+    if used.memory_mib + part.memory_mib > node.memory_mib:
         raise DoesNotFit(f"memory of {node.name} is taken")
     alone = node.single_account and not (node.trusts_tenants or settings.DEMO)
-    if alone and tenants - {tenant_id}:
+    if alone and used.tenants - {tenant_id}:
         raise DoesNotFit("tenant-not-trusted")
-
-
-def _attempt_create(*, job: Job, parts: Sequence[Part], nodes: dict[int, Node], planning_number: int) -> Attempt:
-    now = timezone.now()
-    lease_s = env("BERTH_LEASE_S") if job.is_requeueable else None
-    lease_until = now + timedelta(seconds=lease_s) if lease_s else None
-    attempt = Attempt.objects.create(
-        job=job,
-        epoch=job.epoch + 1,
-        planning_number=planning_number,
-        gpus=sum(len(p.gpu_indices) for p in parts),
-        cores=sum(len(p.core_ids) for p in parts),
-        rendezvous_port=0,
-        created_at=now,
-        lease_s=lease_s,
-    )
-    Attempt.objects.filter(pk=attempt.pk).update(rendezvous_port=FIRST_PORT + attempt.pk % PORTS)
-    for rank, part in enumerate(parts):
-        allocation = Allocation.objects.create(
-            attempt=attempt,
-            node_id=part.node_id,
-            rank=rank,
-            core_ids=list(part.core_ids),
-            memory_mib=part.memory_mib,
-            lease_until=lease_until,
-        )
-        _gpus_take(allocation=allocation, part=part)
-        node_touch(node_id=part.node_id)
-        node_wake(node_id=part.node_id)
-    return attempt
-
-
-def _gpus_take(*, allocation: Allocation, part: Part) -> None:
-    if not part.gpu_indices:
-        return
-    gpus = list(Gpu.objects.filter(node_id=part.node_id, index__in=part.gpu_indices, missing_since=None))
-    if len(gpus) != len(part.gpu_indices):
-        raise DoesNotFit("a GPU is missing")
-    GpuAllocation.objects.bulk_create(
-        GpuAllocation(allocation=allocation, gpu=gpu, mode=Gpu.Mode.EXCLUSIVE, created_at=allocation.attempt.created_at)
-        for gpu in gpus
-    )

@@ -74,6 +74,19 @@ def job_submit(
     return job
 
 
+def submission_check(
+    *, user: User, tenant: Tenant | None = None, description: Mapping[str, Any], r_num: int = 8
+) -> tuple[Tenant, JobDescription]:
+    """Check a description as `job_submit` would, with the same errors, and change nothing. Takes no lock."""
+    parsed = description_parse(description, r_num=r_num)
+    tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    _priority_check(user=user, tenant=tenant, parsed=parsed)
+    _quota_check(tenant=tenant, parsed=parsed)
+    _dependencies(user=user, parsed=parsed, locked=False)
+    return tenant, parsed
+
+
 def _known(*, user: User, key: str, digest: str) -> Job | None:
     row = IdempotencyKey.objects.filter(user=user, key=key).select_related("job").first()
     if row is None:
@@ -109,13 +122,7 @@ def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> T
 
 
 def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: Mapping[str, Any]) -> Job:
-    ceiling = priority_ceiling(user=user, tenant=tenant)
-    if parsed.priority > ceiling:
-        raise Forbidden(
-            f"Your priority ceiling in {tenant.name} is {ceiling}; a manager may set more.",
-            code="priority_too_high",
-            field="priority",
-        )
+    _priority_check(user=user, tenant=tenant, parsed=parsed)
     tenant = tenants_lock([tenant.pk])[tenant.pk]
     _quota_check(tenant=tenant, parsed=parsed)
     dependencies = _dependencies(user=user, parsed=parsed)
@@ -147,6 +154,16 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
     page_event(stream="cluster", topic="job")
     plan_nudge()
     return job
+
+
+def _priority_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:
+    ceiling = priority_ceiling(user=user, tenant=tenant)
+    if parsed.priority > ceiling:
+        raise Forbidden(
+            f"Your priority ceiling in {tenant.name} is {ceiling}; a manager may set more.",
+            code="priority_too_high",
+            field="priority",
+        )
 
 
 def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
@@ -181,14 +198,15 @@ def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
         )
 
 
-def _dependencies(*, user: User, parsed: JobDescription) -> list[tuple[int, str]]:
+def _dependencies(*, user: User, parsed: JobDescription, locked: bool = True) -> list[tuple[int, str]]:
     """Check what the job waits for. A foreign and a missing id answer alike."""
     wanted = dict(parsed.depends_on)
     if not wanted:
         return []
-    visible = Job.objects.visible_to(user).filter(pk__in=wanted).values_list("pk", flat=True)
+    visible = Job.objects.visible_to(user).filter(pk__in=wanted)
     # Locked until this job is in the database: one that fails meanwhile would not know whom to cancel.
-    found = {pk: job.state for pk, job in jobs_lock(visible).items()}
+    rows = jobs_lock(visible.values_list("pk", flat=True)) if locked else visible.in_bulk()
+    found = {pk: job.state for pk, job in rows.items()}
     for job_id in wanted:
         if job_id not in found:
             raise BerthError(

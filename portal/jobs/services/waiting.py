@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from portal.bulk import among, rows_update
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED, JobState
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 AGE_STEP = 0.05
 """A waiting job's stored age is rewritten when it moved by more than this share."""
 
-BATCH = 500
 HELD = "held"
 FIELDS = ["reason", "reason_figures", "reason_at", "in_window", "waiting_since", "waited_s", "age_s", "age_source"]
+_READ = ("pk", "state", "started_at", "reason", "in_window", "waiting_since", "waited_s", "age_s")
 
 
 @dataclass(frozen=True)
@@ -33,42 +34,56 @@ class WaitingNote:
     age_source: str
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """What is stored of a waiting job that a note may change; the fields are those of _READ."""
+
+    pk: int
+    state: str
+    started_at: datetime | None
+    reason: str
+    in_window: bool | None
+    waiting_since: datetime | None
+    waited_s: float
+    age_s: float | None
+
+
 def notes_changed(*, notes: Sequence[WaitingNote], now: datetime) -> list[WaitingNote]:
     """Return the notes that would change what is stored: one query, no lock. `waiting_note` looks again under one."""
-    known = {
-        job.pk: job for job in Job.objects.runnable().filter(state__in=QUEUED).only("state", "started_at", *FIELDS)
-    }
-    return [note for note in notes if (job := known.get(note.job_id)) and _note_set(job=job, note=note, now=now)]
+    rows = Job.objects.runnable().filter(state__in=QUEUED).order_by().values_list(*_READ)
+    known = {row[0]: row for row in rows}
+    return [note for note in notes if (row := known.get(note.job_id)) and _set(job=_Waiting(*row), note=note, now=now)]
 
 
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
-    """Store what changed of the notes; return how many jobs that were. Two queries per 500 notes.
+    """Store what changed of the notes; return how many jobs that were. Two queries, however many the notes.
 
     The caller holds the jobs' locks, so that nobody cancels or holds one between the look and the write.
     """
-    count = 0
-    for start in range(0, len(notes), BATCH):
-        batch = {note.job_id: note for note in notes[start : start + BATCH]}
-        known = Job.objects.filter(pk__in=list(batch), state__in=QUEUED)
-        changed = [job for job in known if _note_set(job=job, note=batch[job.pk], now=now)]
-        Job.objects.bulk_update(changed, FIELDS, batch_size=BATCH)
-        count += len(changed)
-    return count
+    by_job = {note.job_id: note for note in notes}
+    read = Job.objects.filter(pk__in=among(by_job), state__in=QUEUED).order_by()
+    rows = []
+    for *fields, figures, reason_at, age_source in read.values_list(
+        *_READ, "reason_figures", "reason_at", "age_source"
+    ):
+        job = _Waiting(*fields)
+        note, told, aged = by_job[job.pk], (job.reason, job.in_window), job.age_s
+        if _set(job=job, note=note, now=now):
+            same = (job.reason, job.in_window) == told
+            why = (job.reason, *((figures, reason_at) if same else (note.figures, now)), job.in_window)
+            source = age_source if job.age_s == aged else note.age_source
+            rows.append((job.pk, *why, job.waiting_since, job.waited_s, job.age_s, source))
+    rows_update(model=Job, fields=FIELDS, rows=rows)
+    return len(rows)
 
 
-def _note_set(*, job: Job, note: WaitingNote, now: datetime) -> bool:
-    """Set a note on a job; return whether a stored field changed."""
+def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
+    """Set a note on what is stored of a job; return whether anything changed."""
     if (job.state == JobState.HELD) != (note.reason == HELD):
         return False  # held or released since the snapshot: the note is no longer about this job
     changed = False
     if (job.reason, job.in_window) != (note.reason, note.inside_window):
-        job.reason, job.in_window, job.reason_at, job.reason_figures = (
-            note.reason,
-            note.inside_window,
-            now,
-            note.figures,
-        )
-        changed = True
+        job.reason, job.in_window, changed = note.reason, note.inside_window, True
     counts = note.counts and job.state == JobState.PENDING
     if counts and job.waiting_since is None:
         job.waiting_since, changed = now, True
@@ -76,7 +91,7 @@ def _note_set(*, job: Job, note: WaitingNote, now: datetime) -> bool:
         job.waited_s += max(0.0, (now - job.waiting_since).total_seconds())
         job.waiting_since, changed = None, True
     if job.started_at is None and note.age_s and _moved(job.age_s, note.age_s):
-        job.age_s, job.age_source, changed = note.age_s, note.age_source, True
+        job.age_s, changed = note.age_s, True
     return changed
 
 

@@ -199,6 +199,33 @@ def job():
             "note": None,
             "remedy": "With 2 GPUs it would fit on a100-01 now.",
         },
+        "speed": {
+            "facts": [
+                {"label": "Done", "value": "61%", "note": "781,000 of 1,281,167 samples"},
+                {"label": "Left", "value": "1.2 h", "note": "at its present speed"},
+            ],
+            "rows": [
+                {
+                    "number": 2,
+                    "gpus": 4,
+                    "measured": 1804.2,
+                    "predicted": 1760.0,
+                    "source": "measured on this GPU type",
+                    "deviation": 0.025,
+                    "iterations": 12040,
+                },
+                {
+                    "number": 1,
+                    "gpus": 2,
+                    "measured": 951.0,
+                    "predicted": None,
+                    "source": "assumed: nothing was known of its speed",
+                    "deviation": None,
+                    "iterations": 410,
+                },
+            ],
+            "empty": None,
+        },
         "numbers": {
             "figures": [
                 {"label": "Wait", "value": "1 h 13 m", "note": "20 m queued + 53 m stopped"},

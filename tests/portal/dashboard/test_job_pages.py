@@ -263,3 +263,38 @@ def test_explain_json_is_the_object_behind_the_sentence(owner, world):
     found = json.loads(owner.get(reverse("job-explain", args=[job.number])).content)
     assert found["job"] == job.number
     assert {"rank", "age_s", "latency_ratio", "figures"} <= set(found)
+
+
+def recorded(world, attempt, **changes):
+    from portal.estimation.records import records_apply
+
+    record = {"iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 500.0, "total": 2000.0, "batch": 64} | {
+        "world": 1, "parameters": None, "rows": [],
+    } | changes  # fmt: skip
+    key = {"attempt": attempt.pk, "epoch": attempt.epoch, "rank": 0, "offset": 0, "next_offset": 9, "dropped": 3}
+    assert records_apply(node=world.node, parts=[key | {"records": [record]}])[0]["code"] is None
+
+
+def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_when_it_was_assumed(owner, world):
+    first, second = world.running(model="vgg"), world.running(model="vgg")
+    silent = world.running()
+    recorded(world, first)
+    recorded(world, second, samples=704.0)
+    page = lambda attempt: owner.get(reverse("job-detail", args=[str(attempt.job_id)])).content.decode()  # noqa: E731
+    text = page(first)
+    assert "assumed: nothing was known" in text
+    assert "25%" in text
+    assert "Records dropped" in text
+    text = page(second)
+    assert "352.0" in text  # measured
+    assert "320.0" in text  # predicted from the first
+    assert "10.0\u00a0%" in text
+    assert "measured on this node" in text
+    assert "records no iterations, so its speed is assumed" in page(silent)
+    assert (
+        "<h2>Speed</h2>" not in owner.get(reverse("job-detail", args=[str(world.submit(gpus=4).pk)])).content.decode()
+    )
+    job = owner.get(f"/api/v1/jobs/{second.job_id}").json()
+    assert job["progress"]["fraction"] == 0.25
+    assert job["attempts"][0]["speed"]["predicted_source"] == "entity"
+    assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None

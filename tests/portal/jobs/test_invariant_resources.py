@@ -11,7 +11,8 @@ from portal.cluster.models import Gpu
 from portal.errors import Conflict
 from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.services import placing, submission
-from portal.jobs.services.placing import DoesNotFit, Part, attempt_start
+from portal.jobs.services.placing import DoesNotFit, Part, Placing, attempt_start, attempts_start
+from portal.tenants.models import Tenant
 from tests.portal import given
 
 THREADS = 8
@@ -42,6 +43,31 @@ def test_a_held_gpu_is_refused(cluster):
     begin(cluster)
     assert "constraint" in refused(cluster, cores=(1,))
     assert not given.violations()
+
+
+@pytest.mark.parametrize("by", ["constraint", "check"])
+def test_one_that_is_refused_takes_nothing_from_the_rest(cluster, by):
+    begin(cluster, cores=(7,))
+    bad = {"gpus": (0,), "cores": (1,)} if by == "constraint" else {"gpus": (1,), "cores": (7,)}
+    wanted = [{"gpus": (1,), "cores": (0,)}, bad, {"gpus": (2,), "cores": (2,)}]
+    jobs = [cluster.submit() for _ in wanted]
+    placings = [Placing(job.pk, [part(cluster, **held)]) for job, held in zip(jobs, wanted, strict=True)]
+    refused = attempts_start(placings=placings, planning_number=1)
+    assert list(refused) == [jobs[1].pk]
+    assert [Job.objects.get(pk=job.pk).state for job in jobs] == ["STARTING", "PENDING", "STARTING"]
+    assert not given.violations()
+
+
+def test_what_one_takes_the_next_of_the_same_planning_does_not_get(cluster):
+    jobs = [cluster.submit() for _ in range(2)]
+    placings = [Placing(job.pk, [part(cluster, gpus=(n,), cores=(0,))]) for n, job in enumerate(jobs)]
+    assert list(attempts_start(placings=placings, planning_number=1)) == [jobs[1].pk]
+    Tenant.objects.update(gpu_quota=2)
+    jobs = [cluster.submit() for _ in range(2)]
+    placings = [Placing(job.pk, [part(cluster, gpus=(n,), cores=(n,))]) for n, job in enumerate(jobs, 1)]
+    assert {pk: str(why) for pk, why in attempts_start(placings=placings, planning_number=2).items()} == {
+        jobs[1].pk: "tenant-quota"
+    }
 
 
 def test_without_the_index_a_gpu_is_held_twice(cluster):

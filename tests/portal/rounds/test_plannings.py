@@ -179,9 +179,9 @@ def kill_at(monkeypatch, module, name, *, after=False, call=1):
 PLANNING_POINTS = [
     (planning, "state_load", False),
     (planning, "plan", True),
-    (apply, "attempt_start", False),
-    (apply, "attempt_start", True),
-    (placing, "_gpus_take", True),
+    (apply, "attempts_start", False),
+    (apply, "attempts_start", True),
+    (placing, "gpus_take", True),
     (apply, "waiting_note", True),
     (planning, "_save", False),
 ]

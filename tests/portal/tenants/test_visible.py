@@ -16,6 +16,7 @@ from tests.portal import given
 OURS = ("tenants", "cluster", "jobs", "rounds", "events")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
+    "Explanation", "StartForecast",
     "Membership", "JobPayload", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
     "IdempotencyKey",
 }  # fmt: skip

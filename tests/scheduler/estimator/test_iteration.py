@@ -64,6 +64,16 @@ def test_what_is_not_known_is_not_guessed():
     assert throughput(profile(), None, 1, 1) is not None
 
 
+def test_section_2_communication_that_cannot_be_known_is_not_taken_for_none():
+    """Without parameters, or without the bandwidth in question, there is no theory over several GPUs."""
+    many = profile(parameters=1e8)
+    assert throughput(profile(parameters=0.0), LINK, 2, 1) is None
+    assert throughput(many, Link(1e9, None), 4, 2) is None
+    assert throughput(many, Link(1e9, None), 4, 1) is not None
+    assert throughput(many, Link(None, 1e8), 2, 1) is None
+    assert throughput(profile(pattern=Pattern.INFERENCE, parameters=0.0), None, 8, 2) is not None
+
+
 def test_the_expected_maximum_is_the_integral():
     draws = np.random.default_rng(1).normal(0.2, 0.1, 200_000)
     for floor in (0.0, 0.15, 0.2, 0.4):
@@ -102,7 +112,7 @@ def test_bandwidths_are_measured_from_all_reduces():
 
 def simulated(asked, rng, gpus, nodes, count, draw):
     """True iterations of `gpus` processes in step: (mean seconds, data times and wait times of the first process)."""
-    communication = communication_s(asked.parameters, LINK, gpus, nodes)
+    communication = communication_s(asked.parameters, LINK, gpus, nodes) or 0.0
     data = draw(rng, (count, gpus))
     gradient = max(asked.backward_s + 0.2 * communication, communication) + asked.update_s
     own = np.maximum(data, gradient) if asked.pattern is Pattern.OVERLAPPED else data + gradient
@@ -146,3 +156,16 @@ def test_the_error_of_unstable_loading_falls_as_executions_accumulate():
     means = [float(np.mean(each)) for each in errors.values()]
     assert means[0] > means[1] > means[2]
     assert means[2] < 0.05, means
+
+
+@pytest.mark.parametrize("draw", [stable, hit_or_miss])
+def test_section_2_inference_is_predicted_from_data_and_forward_alone(draw):
+    """T_iter = T_d + T_f on any number of GPUs: no communication, nobody to wait for."""
+    rng = np.random.default_rng(3)
+    loading = Loading()
+    for _ in range(20):
+        loading = absorb(loading, draw(rng, 400))
+    asked = profile(pattern=Pattern.INFERENCE, backward_s=0.0, update_s=0.0, loading=loading)
+    true_s = draw(rng, 20_000).mean() + 0.1
+    for gpus, nodes in ((1, 1), (8, 1), (16, 2)):
+        assert abs(throughput(asked, None, gpus, nodes) * true_s / 32 - 1) <= 0.05

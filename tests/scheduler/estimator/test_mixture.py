@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.estimator.mixture import KEPT, Loading, absorb
+from scheduler.estimator.mixture import KEPT, Loading, Part, absorb
 
 
 def unstable(rng, count, p_hit=0.8, hit=(0.02, 0.004), miss=(0.3, 0.05)):
@@ -44,6 +44,19 @@ def test_overlapping_normals_are_told_apart_with_enough_of_them():
     rng = np.random.default_rng(3)
     loading = absorb(Loading(), unstable(rng, 500, 0.6, (0.1, 0.02), (0.2, 0.03))[0])
     assert [part.data_s for part in loading.parts] == [pytest.approx(0.1, rel=0.1), pytest.approx(0.2, rel=0.1)]
+
+
+def test_section_2_runs_alone_say_nothing_of_waiting():
+    """T_w is tied to hit and miss, and learnt from runs that have somebody to wait for only."""
+    rng = np.random.default_rng(6)
+    loading = absorb(Loading(), unstable(rng, 500)[0])  # one GPU
+    assert [part.wait_s for part in loading.parts] == [0.0, 0.0]
+    assert loading.recent[0][1] is None
+    for _ in range(4):
+        loading = absorb(loading, *unstable(rng, 100))
+    assert [part.wait_s for part in loading.parts] == pytest.approx([0.1, 0.01], rel=0.1)
+    again = Loading(loading.count, tuple(Part(*part.statistics) for part in loading.parts))
+    assert again.parts == loading.parts
 
 
 def test_batches_and_the_whole_come_to_the_same():

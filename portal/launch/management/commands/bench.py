@@ -1,15 +1,25 @@
 """`./berth bench NAME`: run a benchmark and print its figures."""
 
-from argparse import ArgumentParser
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import latency, planning
+from portal.bench import databases, latency, planning
+from portal.bench import round as rounds
+from portal.bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable
 
 
 class Command(BaseCommand):
-    help = "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window)."
+    help = (
+        "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
+        "whole planning, database to database)."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         names = parser.add_subparsers(dest="name", required=True)
@@ -29,8 +39,24 @@ class Command(BaseCommand):
         two.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
         two.add_argument("--json", action="store_true", help="print one JSON object")
 
+        three = names.add_parser("round", help="whole plannings, from the database and back, on a seeded cluster")
+        three.add_argument("--gpus", type=int, default=8000, help="GPUs in nodes of 8 (default 8000)")
+        three.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
+        three.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        three.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
+        three.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
+        self.add_database(three)
+
+    def add_database(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
+            "of our own, or a new database on the one that DATABASE_URL names")  # fmt: skip
+        parser.add_argument(
+            "--here", action="store_true", help="fill and measure Berth's own database, which must be empty"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        run = {"latency": self.latency, "planning": self.planning}[options["name"]]
+        run = {"latency": self.latency, "planning": self.planning, "round": self.round}[options["name"]]
         self.stdout.write(run(options))
 
     def planning(self, options: dict[str, Any]) -> str:
@@ -40,6 +66,29 @@ class Command(BaseCommand):
         except (planning.PlanningBenchError, ValueError) as error:
             raise CommandError(str(error)) from error
         return planning.planning_report(figures, as_json=options["json"])
+
+    def round(self, options: dict[str, Any]) -> str:
+        def measure() -> dict[str, Any]:
+            values = {name: options[name] for name in ("gpus", "jobs", "seed", "repeat")}
+            return rounds.round_measure(**values, policies=options["policy"] or rounds.POLICIES)
+
+        figures = self.measured(options, ("gpus", "jobs", "seed", "repeat", "policy"), measure)
+        return rounds.round_report(figures, as_json=options["json"])
+
+    def measured(
+        self, options: dict[str, Any], names: tuple[str, ...], measure: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Measure here, or by a process of its own on a private database that passes the options on."""
+        try:
+            if options["here"]:
+                return measure()
+            arguments = [options["name"]]
+            for name in names:
+                given = options[name] if isinstance(options[name], list) else [options[name]]
+                arguments += [f"--{name}={value}" for value in given if value is not None]
+            return databases.measure_apart(arguments=arguments, kind=options["database"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:
@@ -52,7 +101,7 @@ class Command(BaseCommand):
             else:
                 with latency.berth_idle() as (url, token):
                     figures = self.measure(url, token, options["submissions"])
-        except latency.BenchError as error:
+        except BenchError as error:
             raise CommandError(str(error)) from error
         return latency.report(figures, as_json=options["json"])
 

@@ -1,0 +1,85 @@
+"""Private databases for benchmarks: made, migrated, used by a process of their own, and removed again.
+
+Django's connection is fixed when a process starts, so what is to be measured runs as `berth bench NAME --here` in a
+child whose DATABASE_URL names the private one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from portal.bench.errors import BenchError
+from portal.bench.postgres import postgres_started, url_of
+from portal.launch.layout import SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+KINDS = ("postgres", "sqlite")
+NAME = "berth_bench"
+
+
+def measure_apart(*, arguments: Sequence[str], kind: str) -> dict[str, Any]:
+    """Run `bench *arguments --here --json` on a private database of this kind and return its figures."""
+    with database_private(kind) as environment:
+        _manage(["migrate", "--verbosity", "0"], environment)
+        return json.loads(_manage(["bench", *arguments, "--here", "--json"], environment))
+
+
+@contextlib.contextmanager
+def database_private(kind: str) -> Iterator[Mapping[str, str]]:
+    """Give the environment of a process that uses a new, empty database; it is removed afterwards."""
+    url = os.environ.get("DATABASE_URL", "")
+    with tempfile.TemporaryDirectory(prefix="berth-b-") as directory:
+        data = Path(directory) / "data"
+        data.mkdir()
+        environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+        environment |= {"BERTH_DATA_DIR": str(data)}
+        if kind == "sqlite":
+            yield environment
+        elif url.startswith("postgres"):
+            with _database_on(url) as own:
+                yield environment | {"DATABASE_URL": own}
+        else:
+            server = Path(directory) / "server"
+            server.mkdir()
+            Path(directory).chmod(0o755)  # the server's account must come through; the data directory stays ours
+            data.chmod(0o700)
+            with postgres_started(server) as run_sql:
+                run_sql(f"CREATE DATABASE {NAME}")
+                yield environment | {"DATABASE_URL": url_of(server, NAME)}
+
+
+@contextlib.contextmanager
+def _database_on(url: str) -> Iterator[str]:
+    """Make a database of our own on the server that the URL names, and drop it afterwards."""
+    import psycopg
+
+    name = f"{NAME}_{os.getpid()}"
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")  # our own name
+    except psycopg.Error as error:
+        raise BenchError(f"No database could be made on the server that DATABASE_URL names: {error}") from error
+    try:
+        yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _manage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    argv = [sys.executable, "-P", "manage.py", *arguments]
+    where = dict(environment) | {"PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(argv, cwd=SOURCE, env=where, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise BenchError(done.stderr.strip()[-2000:] or f"the measuring process ended with {done.returncode}")
+    return done.stdout

@@ -1,0 +1,105 @@
+"""Adding measurements to the tables' rows, through the pure `tables`, `mixture` and `iteration` (Hops 3.2-3.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.estimation.models import JobProfile, ThroughputCell
+from scheduler.estimator import iteration, mixture
+from scheduler.estimator.tables import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.estimation.records import Record, Run
+
+DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
+"""Columns of a record's rows."""
+ITERATIONS_KEPT = 64
+"""For recognising the pattern."""
+
+Row = list[float | None]
+
+
+def cells_add(run: Run, *, rates: Sequence[float]) -> None:
+    """Per-GPU throughputs into the node's cell, and for the leading part into the type's (Hops 3.3)."""
+    if not rates:
+        return
+    where: list[dict[str, Any]] = [{"node": run.part.node}]
+    if run.leads:
+        where.append({"gpu_type_id": run.gpu_type_id})
+    size = {"gpus": run.gpus} if run.nodes == 1 else {"nodes": run.nodes}
+    for resource in where:
+        row, _ = ThroughputCell.objects.get_or_create(signature=run.signature, **resource, **size)
+        cell = Cell(row.count, row.mean, row.squares)
+        for rate in rates:
+            cell = cell.add(rate)
+        row.count, row.mean, row.squares = cell.count, cell.mean, cell.squares
+        row.save(update_fields=["count", "mean", "squares"])
+
+
+def profile_absorb(run: Run, records: Sequence[Record]) -> None:
+    """Data and wait times from every run; the time modules and the pattern from runs on one GPU (section 2)."""
+    rows = [row for record in records for row in record["rows"]]
+    if not rows:
+        return
+    profile, _ = JobProfile.objects.get_or_create(signature=run.signature, gpu_type_id=run.gpu_type_id)
+    told = (record["parameters"] for record in reversed(records) if record["parameters"])
+    profile.parameters = next(told, profile.parameters or run.part.attempt.job.parameters or 0)
+    _data_times(profile, rows, alone=run.gpus == 1)
+    modules = [row for row in rows if row[FORWARD] is not None and (run.gpus == 1 or _infers(row))]
+    if modules:
+        _time_modules(profile, modules, batch=records[-1]["batch"])
+        _pattern(profile, modules)
+    profile.save()
+
+
+def _infers(row: Row) -> bool:
+    """Whether nothing in it depends on how many GPUs take part: T_d + T_f."""
+    return not row[BACKWARD] and not row[UPDATE] and not row[COMMUNICATION]
+
+
+def _data_times(profile: JobProfile, rows: Sequence[Row], *, alone: bool) -> None:
+    timed = [(row[DATA], None if alone else row[WAIT]) for row in rows if row[DATA] is not None]
+    if not timed:
+        return
+    before = mixture.Loading(
+        profile.data_count,
+        tuple(mixture.Part(*part) for part in profile.data_parts),
+        tuple((data, wait) for data, wait in profile.recent_data),
+    )
+    after = mixture.absorb(before, [data for data, _ in timed], [wait for _, wait in timed])
+    profile.data_count = after.count
+    profile.data_parts = [list(part.statistics) for part in after.parts]
+    profile.recent_data = [list(each) for each in after.recent]
+
+
+def _time_modules(profile: JobProfile, rows: Sequence[Row], *, batch: int) -> None:
+    """Running means. Another batch size is another amount of work, so its times start afresh."""
+    if profile.batch != batch:
+        profile.batch, profile.modules, profile.recent_iterations = batch, 0, []
+    for row in rows:
+        profile.modules += 1
+        for name, column in (("forward_s", FORWARD), ("backward_s", BACKWARD), ("update_s", UPDATE)):
+            mean = getattr(profile, name) if profile.modules > 1 else 0.0
+            setattr(profile, name, mean + ((row[column] or 0.0) - mean) / profile.modules)
+
+
+def _pattern(profile: JobProfile, rows: Sequence[Row]) -> None:
+    whole = [row for row in rows if row[DATA] is not None and row[TOTAL] is not None]
+    profile.recent_iterations = [*profile.recent_iterations, *whole][-ITERATIONS_KEPT:]
+    found = iteration.recognise(
+        [
+            iteration.Iteration(
+                data_s=row[DATA],
+                forward_s=row[FORWARD],
+                backward_s=row[BACKWARD] or 0.0,
+                update_s=row[UPDATE] or 0.0,
+                total_s=row[TOTAL],
+                wait_s=row[WAIT] or 0.0,
+                communication_s=row[COMMUNICATION] or 0.0,
+            )
+            for row in profile.recent_iterations
+        ]
+    )
+    profile.pattern = found.value if found is not None else profile.pattern

@@ -1,0 +1,164 @@
+"""What is known of jobs' speeds (algorithms.md section 2): tables by job signature, links by GPU type, each job's progress.
+
+A signature is one tenant's; nothing here is ever read for another tenant's job.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from scheduler.estimator.iteration import Pattern
+
+
+class Signature(models.Model):
+    """What makes runs comparable: a tenant's model label, or one job and its restarts."""
+
+    name = models.CharField(max_length=200, unique=True)
+    tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="+")
+    job = models.ForeignKey("jobs.Job", null=True, on_delete=models.CASCADE, related_name="signatures")
+    used_at = models.DateTimeField(help_text="Last record.")
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "job"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ThroughputCell(models.Model):
+    """Per-GPU throughput (samples a second) on one node, or on any of a type: by GPU count, or by node count."""
+
+    signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="cells")
+    node = models.ForeignKey("cluster.Node", null=True, on_delete=models.CASCADE, related_name="+")
+    gpu_type = models.ForeignKey("cluster.GpuType", null=True, on_delete=models.CASCADE, related_name="+")
+    gpus = models.PositiveIntegerField(null=True, help_text="On one node: the aggregated table.")
+    nodes = models.PositiveIntegerField(null=True, help_text="Over several: the distributed table.")
+    count = models.PositiveBigIntegerField(default=0)
+    mean = models.FloatField(default=0.0)
+    squares = models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(node=None, gpu_type__isnull=False) | Q(node__isnull=False, gpu_type=None),
+                name="cell_of_a_node_or_a_type",
+            ),
+            models.CheckConstraint(
+                condition=Q(gpus=None, nodes__gt=1) | Q(gpus__gt=0, nodes=None), name="cell_aggregated_or_distributed"
+            ),
+            *(
+                models.UniqueConstraint(
+                    fields=["signature", resource, size],
+                    condition=Q(**{f"{resource}__isnull": False, f"{size}__isnull": False}),
+                    name=f"cell_once_{resource}_{size}",
+                )
+                for resource in ("node", "gpu_type")
+                for size in ("gpus", "nodes")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.signature} on {self.node or self.gpu_type}: {self.mean:.4g}/s"
+
+
+class JobProfile(models.Model):
+    """A signature's time modules on a GPU type, from runs on one GPU, and its data and wait times from all runs."""
+
+    signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="profiles")
+    gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
+    batch = models.PositiveIntegerField(default=1, help_text="Per GPU, of the time modules.")
+    parameters = models.PositiveBigIntegerField(default=0)
+    modules = models.PositiveBigIntegerField(default=0, help_text="Iterations behind the time modules.")
+    forward_s = models.FloatField(default=0.0)
+    backward_s = models.FloatField(default=0.0)
+    update_s = models.FloatField(default=0.0)
+    pattern = models.PositiveSmallIntegerField(
+        null=True, choices=[(each.value, each.name.lower()) for each in Pattern], help_text="Recognised, not asked."
+    )
+    data_count = models.PositiveBigIntegerField(default=0)
+    data_parts = models.JSONField(default=list, help_text="The mixture's sufficient statistics, hit before miss.")
+    recent_data = models.JSONField(default=list, help_text="The latest (data, wait) seconds.")
+    recent_iterations = models.JSONField(default=list, help_text="The latest rows on one GPU, for the pattern.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["signature", "gpu_type"], name="profile_once")]
+
+    def __str__(self) -> str:
+        return f"{self.signature} on {self.gpu_type}"
+
+
+class Link(models.Model):
+    """Bandwidths of a GPU type in parameters a second, and how they were measured."""
+
+    gpu_type = models.OneToOneField("cluster.GpuType", on_delete=models.CASCADE, related_name="link")
+    within_node = models.FloatField(null=True)
+    between_nodes = models.FloatField(null=True)
+    within_measured_at = models.DateTimeField(null=True)
+    between_measured_at = models.DateTimeField(null=True)
+    within_method = models.CharField(max_length=300, blank=True)
+    between_method = models.CharField(max_length=300, blank=True)
+
+    def __str__(self) -> str:
+        return f"links of {self.gpu_type}"
+
+
+class NodeSpeed(models.Model):
+    """How fast a node is against others of its type: median over jobs of entity over type, in 5 % steps."""
+
+    node = models.OneToOneField("cluster.Node", on_delete=models.CASCADE, primary_key=True, related_name="speed")
+    factor = models.FloatField()
+    signatures = models.PositiveIntegerField(help_text="So many say so.")
+    measured_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.factor:g}"
+
+
+class JobProgress(models.Model):
+    """How far a job says it is, over its attempts."""
+
+    job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="progress")
+    epoch = models.PositiveIntegerField(help_text="Of the attempt that said so last.")
+    samples_done = models.FloatField()
+    samples_total = models.FloatField(null=True)
+    fraction = models.FloatField(default=0.0)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}: {self.fraction:.0%}"
+
+
+class AttemptSpeed(models.Model):
+    """What an attempt measured of itself, beside what was predicted before its first record."""
+
+    attempt = models.OneToOneField("jobs.Attempt", on_delete=models.CASCADE, primary_key=True, related_name="speed")
+    iterations = models.PositiveBigIntegerField(default=0)
+    samples = models.FloatField(default=0.0, help_text="Over all GPUs.")
+    seconds = models.FloatField(default=0.0)
+    last_samples_per_s = models.FloatField(null=True)
+    records = models.PositiveBigIntegerField(default=0)
+    dropped = models.PositiveBigIntegerField(default=0, help_text="What the job wrote that was no record.")
+    predicted_samples_per_s = models.FloatField(null=True)
+    predicted_source = models.CharField(max_length=16, blank=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"speed of {self.attempt_id}"
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Return the attempt's mean over all GPUs; None before anything was timed."""
+        return self.samples / self.seconds if self.seconds > 0 else None
+
+
+class PartOffset(models.Model):
+    """How far the records of a part have been taken: the fence that lets each in once."""
+
+    allocation = models.OneToOneField(
+        "jobs.Allocation", on_delete=models.CASCADE, primary_key=True, related_name="records_taken"
+    )
+    offset = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"part {self.allocation_id}@{self.offset}"

@@ -1,0 +1,30 @@
+"""What the estimator says of a run before its own first record: the figure that the measured one is shown beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portal.cluster.models import GpuType
+from portal.estimation.selectors import knowledge_load
+from portal.jobs.models import Allocation
+from scheduler import model
+from scheduler.estimator.layers import estimator_for
+
+if TYPE_CHECKING:
+    from portal.estimation.records import Run
+
+
+def prediction_make(run: Run) -> tuple[float | None, str]:
+    """(samples a second over all GPUs, layer). The assumed layer knows relative speeds only, so its figure is None."""
+    if not run.gpus:
+        return None, ""
+    job = run.part.attempt.job
+    asked = model.Job(id=job.pk, tenant=job.tenant_id, requirement=tuple(job.gpus), model_label=job.model or None)
+    held = Allocation.objects.filter(attempt=run.part.attempt).select_related("node__gpu_type").order_by("rank")
+    nodes = [
+        model.Node(id=part.node_id, name=part.node.name, gpu_type=part.node.gpu_type and part.node.gpu_type.name)
+        for part in held
+    ]
+    speeds = dict(GpuType.objects.values_list("name", "relative_speed"))
+    answer = estimator_for(knowledge_load([asked]), speeds, nodes).throughput(asked, nodes, run.gpus)
+    return (answer.value, answer.source) if answer.source != "assumed" else (None, "assumed")

@@ -1,0 +1,155 @@
+"""Records of instrumented jobs -> tables, progress and speeds: each record once, whatever is repeated or overtaken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F, Min
+from django.utils import timezone
+
+from portal.cluster.models import Node
+from portal.estimation.absorbing import cells_add, profile_absorb
+from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
+from portal.estimation.prediction import prediction_make
+from portal.events.services import live_event
+from portal.jobs.models import Allocation
+from scheduler.estimator.tables import signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+Record = dict[str, Any]
+"""workers.wire.Iterations"""
+
+SHORTEST_S = 0.5
+"""Records over less time say how far a job is, not how fast it runs."""
+SLACK_S = 60.0
+FASTEST = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The part that records come from, as the tables see it."""
+
+    part: Allocation
+    signature: Signature
+    gpus: int
+    nodes: int
+    leads: bool  # the lowest rank speaks for the attempt and for the type
+
+    @property
+    def gpu_type_id(self) -> int | None:
+        return self.part.node.gpu_type_id if self.gpus else None
+
+
+def records_apply(*, node: Node, parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Take what a node's parts recorded; each answer says where to go on, and why if not where the node meant."""
+    answers = [_part_apply(node=node, sent=sent) for sent in parts]
+    refused = sum(answer["code"] is not None for answer in answers)
+    if refused:
+        Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + refused)
+    return answers
+
+
+@transaction.atomic
+def _part_apply(*, node: Node, sent: Mapping[str, Any]) -> dict[str, Any]:
+    key = {name: sent[name] for name in ("attempt", "epoch", "rank")}
+    part = (
+        Allocation.objects.filter(
+            attempt_id=sent["attempt"], attempt__epoch=sent["epoch"], rank=sent["rank"], node=node
+        )
+        .select_related("attempt__job", "node__gpu_type")
+        .first()
+    )
+    if part is None or sent["next_offset"] <= sent["offset"]:
+        return key | {"next_offset": sent["next_offset"], "code": "unknown_part"}
+    run = _run_of(part)
+    PartOffset.objects.get_or_create(allocation=part)
+    taken = PartOffset.objects.filter(pk=part.pk, offset=sent["offset"]).update(offset=sent["next_offset"])
+    if not taken:
+        stored = PartOffset.objects.values_list("offset", flat=True).get(pk=part.pk)
+        return key | {"next_offset": stored, "code": "offset_mismatch"}
+    _take(run, records=sent["records"], dropped=sent["dropped"])
+    return key | {"next_offset": sent["next_offset"], "code": None}
+
+
+def _run_of(part: Allocation) -> Run:
+    """The part's run. Its signature's row is locked: all that is known under it changes one message at a time."""
+    job = part.attempt.job
+    name = signature_of(job.tenant_id, job.model or None, job.pk)
+    own = None if job.model else job
+    Signature.objects.get_or_create(
+        name=name, defaults={"tenant_id": job.tenant_id, "job": own, "used_at": timezone.now()}
+    )
+    parts = Allocation.objects.filter(attempt=part.attempt)
+    return Run(
+        part=part,
+        signature=Signature.objects.select_for_update().get(name=name),
+        gpus=part.attempt.gpus,
+        nodes=parts.count(),
+        leads=part.rank == parts.aggregate(rank=Min("rank"))["rank"],
+    )
+
+
+def _take(run: Run, *, records: list[Record], dropped: int) -> None:
+    now = timezone.now()
+    since = (now - run.part.attempt.created_at).total_seconds() + SLACK_S
+    possible = [record for record in records if record["seconds"] <= since]
+    dropped += len(records) - len(possible)
+    if run.leads:
+        _speed_note(run, records=possible, dropped=dropped, now=now)
+        _progress_note(run, records=possible, now=now)
+    if run.gpu_type_id is not None and possible:
+        cells_add(run, rates=[rate for record in possible if (rate := per_gpu(run, record))])
+        profile_absorb(run, possible)
+        Signature.objects.filter(pk=run.signature.pk).update(used_at=now)
+    live_event(stream=f"job:{run.part.attempt.job_id}", topic="speed", id=run.part.attempt.job_id)
+
+
+def per_gpu(run: Run, record: Record) -> float | None:
+    """Samples a second a GPU; None when the record does not tell."""
+    if record["seconds"] < SHORTEST_S or not record["samples"] or not run.gpus:
+        return None
+    rate = record["samples"] / record["seconds"] / run.gpus
+    return rate if rate < FASTEST else None
+
+
+def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime) -> None:
+    attempt = run.part.attempt
+    row = AttemptSpeed.objects.filter(attempt=attempt).first()
+    if row is None:
+        predicted, source = prediction_make(run)
+        row = AttemptSpeed(attempt=attempt, predicted_samples_per_s=predicted, predicted_source=source)
+    row.records += len(records)
+    row.dropped += dropped
+    for record in records:
+        row.iterations += record["iterations"]
+        row.samples += record["samples"]
+        row.seconds += record["seconds"]
+        if record["seconds"] >= SHORTEST_S:
+            row.last_samples_per_s = record["samples"] / record["seconds"]
+    row.at = now
+    row.save()
+
+
+def _progress_note(run: Run, *, records: list[Record], now: datetime) -> None:
+    """The latest word of the latest attempt. A job's own total outweighs its description's: it counts as it does."""
+    said = [record for record in records if record["done"] is not None]
+    attempt = run.part.attempt
+    before = JobProgress.objects.filter(job_id=attempt.job_id).first()
+    if not said or (before is not None and before.epoch > attempt.epoch):
+        return
+    done, total = said[-1]["done"], said[-1]["total"] or attempt.job.samples
+    JobProgress.objects.update_or_create(
+        job_id=attempt.job_id,
+        defaults={
+            "epoch": attempt.epoch,
+            "samples_done": done,
+            "samples_total": total,
+            "fraction": min(1.0, done / total) if total else 0.0,
+            "at": now,
+        },
+    )

@@ -1,0 +1,89 @@
+"""Database -> the estimator: what is known of the speeds of the jobs in question, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db.models import Q
+
+from portal.estimation.models import JobProfile, JobProgress, Link, Signature, ThroughputCell
+from portal.jobs.states import FINAL
+from scheduler.estimator import iteration, mixture, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from portal.jobs.models import Job as JobRow
+    from scheduler.model import Job
+
+MANY = 5000
+"""Above so many signatures all rows are read: a longer list of ids costs more than it spares."""
+
+
+def knowledge_load(jobs: Sequence[Job]) -> tables.Knowledge:
+    """What is known of these jobs, and of no others: no other tenant's signature is among them."""
+    known = _signatures(jobs)
+    return tables.Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
+
+
+def _signatures(jobs: Sequence[Job]) -> dict[int, str]:
+    """Return {id: name} of those that exist. Only a job that ran before has a signature of its own."""
+    tenants = {job.tenant for job in jobs if job.model_label}
+    shared, own = Q(tenant_id__in=tenants, job=None), Q(job__isnull=False) & ~Q(job__state__in=FINAL)
+    rows = list(Signature.objects.filter(shared | own).values_list("pk", "name"))
+    names = {tables.signature(job) for job in jobs} if rows else ()
+    return {pk: name for pk, name in rows if name in names}
+
+
+def _of(known: Mapping[int, str]) -> Q:
+    return Q(signature_id__in=list(known)) if len(known) <= MANY else Q()
+
+
+def _cells(known: Mapping[int, str]) -> dict[tables.CellKey, tables.Cell]:
+    rows = ThroughputCell.objects.filter(_of(known)).values_list(
+        "signature_id", "node_id", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
+    )
+    return {
+        tables.CellKey(known[signature], node or gpu_type, gpus, nodes): tables.Cell(count, mean, squares)
+        for signature, node, gpu_type, gpus, nodes, count, mean, squares in rows
+        if signature in known
+    }
+
+
+def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], iteration.Profile]:
+    rows = JobProfile.objects.filter(_of(known), modules__gt=0).select_related("gpu_type")
+    return {
+        (known[row.signature_id], row.gpu_type.name): profile_of(row)
+        for row in rows.defer("recent_data", "recent_iterations")
+        if row.signature_id in known
+    }
+
+
+def profile_of(row: JobProfile) -> iteration.Profile:
+    """The estimator's profile, with the mixture but without its latest observations."""
+    return iteration.Profile(
+        forward_s=row.forward_s,
+        backward_s=row.backward_s,
+        update_s=row.update_s,
+        batch_size=row.batch,
+        parameters=row.parameters,
+        pattern=iteration.Pattern(row.pattern or iteration.Pattern.OVERLAPPED),
+        loading=mixture.Loading(row.data_count, tuple(mixture.Part(*part) for part in row.data_parts)),
+    )
+
+
+def links_load() -> dict[str, iteration.Link]:
+    """Return the measured bandwidths by GPU type's name."""
+    rows = Link.objects.values_list("gpu_type__name", "within_node", "between_nodes")
+    return {name: iteration.Link(within, between) for name, within, between in rows}
+
+
+def progress_of(job: JobRow) -> JobProgress | None:
+    """Return how far a job says it is; None when it says nothing."""
+    return JobProgress.objects.filter(job=job).first()
+
+
+def progress_fractions(jobs: Iterable[JobRow]) -> dict[int, float]:
+    """Return how much of their work these jobs say is done, by job id, where they know their total."""
+    rows = JobProgress.objects.filter(job__in=list(jobs), samples_total__isnull=False)
+    return dict(rows.values_list("job_id", "fraction"))

@@ -1,0 +1,131 @@
+"""Write down what a planning placed, each kind of row in one statement: jobs, attempts, parts, GPUs, and who is told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.db.models import F
+
+from portal.bulk import among, rows_update
+from portal.cluster.models import Gpu
+from portal.cluster.services import nodes_touch
+from portal.environment import env
+from portal.events.services import jobs_tell, nodes_wake, page_event
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.jobs.services.arrays import array_refresh
+from portal.jobs.services.changes import events_record
+from portal.jobs.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from portal.cluster.models import Node
+    from portal.jobs.services.placing import Part, Placing
+
+    Begun = tuple[Attempt, list[tuple[Part, Allocation]]]
+
+FIRST_PORT, PORTS = 20000, 20000
+"""Rendezvous ports of multi-node attempts: one an attempt, so that two on a node do not meet."""
+
+
+def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
+    rows = []
+    for placing, job in started:
+        stretch_s = max(0.0, (now - job.waiting_since).total_seconds()) if job.waiting_since else 0.0
+        age = placing.age if placing.age is not None and job.started_at is None else (job.age_s, job.age_source)
+        waited_s, first = job.waited_s + stretch_s, job.started_at or now
+        rows.append((job.pk, JobState.STARTING.value, job.epoch + 1, waited_s, None, *age, first, "", {}))
+    fields = "state epoch waited_s waiting_since age_s age_source started_at reason reason_figures".split()
+    rows_update(model=Job, fields=fields, rows=rows)
+
+
+def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Begun]:
+    lease_s = env("BERTH_LEASE_S")
+    attempts = Attempt.objects.bulk_create(
+        Attempt(
+            job=job,
+            epoch=job.epoch + 1,
+            planning_number=planning_number,
+            gpus=sum(len(p.gpu_indices) for p in placing.parts),
+            cores=sum(len(p.core_ids) for p in placing.parts),
+            rendezvous_port=0,
+            created_at=now,
+            lease_s=lease_s if lease_s and job.is_requeueable else None,
+        )
+        for placing, job in started
+    )
+    own = Attempt.objects.filter(pk__in=among(attempt.pk for attempt in attempts))
+    own.update(rendezvous_port=FIRST_PORT + F("pk") % PORTS)
+    parts = [
+        (attempt, rank, part)
+        for attempt, (placing, _) in zip(attempts, started, strict=True)
+        for rank, part in enumerate(placing.parts)
+    ]
+    made = Allocation.objects.bulk_create(
+        Allocation(
+            attempt=attempt,
+            node_id=part.node_id,
+            rank=rank,
+            core_ids=list(part.core_ids),
+            memory_mib=part.memory_mib,
+            lease_until=now + timedelta(seconds=attempt.lease_s) if attempt.lease_s else None,
+        )
+        for attempt, rank, part in parts
+    )
+    held: dict[int, list[tuple[Part, Allocation]]] = defaultdict(list)
+    for (attempt, _, part), allocation in zip(parts, made, strict=True):
+        held[attempt.pk].append((part, allocation))
+    return [(attempt, held[attempt.pk]) for attempt in attempts]
+
+
+def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], int]) -> None:
+    GpuAllocation.objects.bulk_create(
+        GpuAllocation(
+            allocation=allocation,
+            gpu_id=gpus[part.node_id, index],
+            mode=Gpu.Mode.EXCLUSIVE,
+            created_at=attempt.created_at,
+        )
+        for attempt, held in attempts
+        for part, allocation in held
+        for index in part.gpu_indices
+    )
+
+
+def placed_tell(
+    started: Sequence[tuple[Placing, Job]],
+    attempts: Sequence[Begun],
+    nodes: Mapping[int, Node],
+    planning_number: int,
+) -> None:
+    """Tell timelines, pages, the nodes' long polls and the arrays' counts."""
+    events_record(
+        kind="placed",
+        texts=[
+            (
+                attempt.job_id,
+                attempt.epoch,
+                f"Placed on {_where(held, nodes)}: {_what(attempt)}, planning {planning_number}.",
+            )
+            for attempt, held in attempts
+        ],
+    )
+    page_event(stream="cluster", topic="job")
+    jobs_tell(job_ids=[attempt.job_id for attempt, _ in attempts])
+    touched = {part.node_id for _, held in attempts for part, _ in held}
+    nodes_touch(node_ids=touched)
+    nodes_wake(node_ids=touched)
+    for array_id in sorted({job.array_id for _, job in started if job.array_id}):
+        array_refresh(array_id=array_id)
+
+
+def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -> str:
+    return ", ".join(nodes[part.node_id].name for part, _ in held)
+
+
+def _what(attempt: Attempt) -> str:
+    gpus = f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''} and " if attempt.gpus else ""
+    return f"{gpus}{attempt.cores} cores"

@@ -1,0 +1,194 @@
+"""The candidate configurations of a job as its page shows them (algorithms.md section 7): alike ones as one *class*.
+
+Located candidates that differ in their nodes alone are one class; the aggregated formulation speaks of classes anyway.
+The *binding* constraint of a rejected class is the first resource that fails when its best fitting node is added to the
+final plan, the job's own placement taken out of it; the best fitting node is the one where the latest resource fails
+(trust, GPUs, cores, memory, then quotas), by the least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.kinds import Kind, kinds_of
+from scheduler.model import Configuration, Share
+from scheduler.placement.configurations import generate
+from scheduler.placement.ledger import Allowance, Ledger, Shortfall
+from scheduler.placement.located import gains
+from scheduler.placement.options import PieceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Piece, Placement
+    from scheduler.work import Chosen, Classed, Outcome
+
+LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A class of candidates. `located`: its configurations; () where nodes are told apart by type and speed alone.
+
+    Spread without `located`: over pieces of one GPU with `cores // gpus` cores each, on any nodes of these `speeds`.
+    """
+
+    gpu_type: str
+    gpus: int
+    cores: int
+    spread: bool
+    throughput: float
+    source: str
+    gain: float
+    factor: float
+    value: float
+    located: tuple[Configuration, ...] = ()
+    speeds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What fails first when a class is added to the final plan (None = nothing), and where it came nearest."""
+
+    short: Shortfall | None
+    nearest: Configuration | None
+
+
+class Candidates:
+    """The classes of candidates of a planning's jobs, and how they fare against what was idle before it and after."""
+
+    def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
+        self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
+
+    @cached_property
+    def _before(self) -> Mapping[tuple[str, int], Kind]:
+        return kinds_of(self._start)
+
+    @cached_property
+    def _after(self) -> Mapping[tuple[str, int], Kind]:
+        return kinds_of(self._final)
+
+    def of(self, job: Job) -> list[Alike]:
+        """The job's classes, best value first; [] when no candidate was made."""
+        classed = self._outcome.classed.get(job.id)
+        found = self._of_options(job, classed) if classed else self._of_located(job)
+        return sorted(found, key=lambda each: (-each.value, each.gpus, each.cores, each.gpu_type, each.spread))
+
+    def factor(self, job: Job, configuration: Configuration) -> float:
+        """0.95 when borrowed, else 1."""
+        factors = self._outcome.factors
+        return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
+
+    def gpu_type(self, configuration: Configuration) -> str:
+        return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
+
+    def _of_located(self, job: Job) -> Iterator[Alike]:
+        own = self._outcome.candidates.get(job.id, ()) or self._kept(job)
+        weight = self._outcome.weights.get(job.id, 1.0)
+        alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
+        for each, gain in zip(own, gains(own), strict=True):
+            key = (
+                self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source, gain,
+                self.factor(job, each),
+            )  # fmt: skip
+            alike.setdefault(key, []).append(each)
+        for key, configurations in alike.items():
+            yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
+
+    def _kept(self, job: Job) -> tuple[Configuration, ...]:
+        """What the plan leaves idle would hold the job, but is kept for others, so that no candidate was made of it."""
+        if job.id not in self._outcome.kept or job.is_cpu:
+            return ()
+        try:
+            return generate(job, self._final, self._estimator)
+        except InvalidJob:
+            return ()  # a speed that is no number: the planning says so once it is the job's turn
+
+    def _of_options(self, job: Job, classed: Classed) -> Iterator[Alike]:
+        group, weight = classed.group, self._outcome.weights.get(job.id, 1.0)
+        least = min(option.throughput for option in group.options)
+        for option, value in zip(group.options, group.values, strict=True):
+            row = classed.rows[option.row]
+            pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
+            gain = option.throughput / least
+            yield Alike(
+                pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source, gain,
+                value / (weight * gain), value, speeds=tuple(sorted({pool.speed for pool in pools})),
+            )  # fmt: skip
+
+    def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
+        """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
+        apart, and the nodes.
+        """
+        if alike.located:
+            nodes = dict.fromkeys(share.node for each in alike.located for share in each.shares)
+            return len(alike.located), list(nodes)
+        if alike.spread:
+            return None, []
+        kinds = self._of_kind(self._before, alike)
+        found = sorted(node for kind in kinds for node in kind.fitting(job, alike.gpus, alike.cores))
+        return len(found), found
+
+    def _of_kind(self, kinds: Mapping[tuple[str, int], Kind], alike: Alike) -> list[Kind]:
+        return [kinds[alike.gpu_type, speed] for speed in alike.speeds if (alike.gpu_type, speed) in kinds]
+
+    def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
+        """How the class fares when it is added to the final plan, less what the job itself was given there."""
+        own = () if chosen is None else chosen.placement.pieces
+        final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
+        if alike.located:
+            return _nearest(alike.located, final, job.tenant)
+        kinds = self._of_kind(self._after, alike)
+        verdict = self._units(job, alike, kinds, own) if alike.spread else self._piece(job, alike, kinds, own)
+        if verdict.short is None:
+            return Verdict(final.quota_shortfall(job.tenant, alike.gpus, alike.cores), verdict.nearest)
+        return verdict
+
+    def _piece(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
+        found = [each for kind in kinds if (each := kind.nearest(job, alike.gpus, alike.cores, own))]
+        if not found:
+            return Verdict(Shortfall("gpus", None, alike.gpus, 0), None)
+        node, short = max(found, key=lambda each: (each[1] is None, _nearness(each[1])))
+        share = Share(node, alike.gpus, alike.cores, job.memory_mib)
+        return Verdict(short, Configuration(job.id, (share,), alike.throughput, alike.source))
+
+    def _units(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
+        """Spread, the nodes not chosen: the pieces of one GPU that are left in all, by GPUs, then with their cores."""
+        rate = max(1, alike.cores // alike.gpus)
+        left = [kind.units(job, rate, own) for kind in kinds]
+        gpus, units = sum(each[0] for each in left), sum(each[1] for each in left)
+        if gpus < alike.gpus:
+            return Verdict(Shortfall("gpus", None, alike.gpus, gpus), None)
+        return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
+
+
+def _nearness(short: Shortfall | None) -> tuple[int, int]:
+    return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
+
+
+def _nearest(configurations: Iterable[Configuration], final: Ledger, tenant: int) -> Verdict:
+    found = (Verdict(final.shortfall(each, tenant), each) for each in configurations)
+    return max(found, key=lambda each: _nearness(each.short))
+
+
+def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
+    """The final plan without the job's own placement."""
+    twin = Ledger((), (), ())
+    twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
+    for piece in own.pieces:
+        room = final.rooms[piece.node]
+        twin.rooms[piece.node] = replace(
+            room,
+            gpus=(*piece.gpus, *room.gpus),
+            cores=(*piece.cores, *room.cores),
+            memory_mib=room.memory_mib + piece.memory_mib,
+        )
+    if (left := final.allowances.get(tenant)) is not None:
+        twin.allowances[tenant] = Allowance(
+            None if left.gpus is None else left.gpus + own.gpus, None if left.cores is None else left.cores + own.cores
+        )
+    return twin

@@ -1,0 +1,102 @@
+"""Nodes of one type and speed class as arrays: where a piece fits, or comes nearest to fitting, without asking each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.ledger import Shortfall
+from scheduler.placement.menu import speed_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import Job, Piece
+    from scheduler.placement.ledger import Ledger, Room
+
+RESOURCES = ("trust", "gpus", "cores", "memory_mib")
+
+
+@dataclass(slots=True)
+class Kind:
+    """The nodes in id order and what each has left."""
+
+    rooms: Sequence[Room]
+    idle: np.ndarray  # rows gpus, cores, memory_mib; a column per node
+    all_open: bool  # no node takes one tenant at a time
+
+    def fitting(self, job: Job, gpus: int, cores: int) -> list[int]:
+        """The nodes that hold a piece with all the job's memory."""
+        open_to, short = self._short(job, gpus, cores, self.idle)
+        return [self.rooms[k].node.id for k in np.flatnonzero(open_to & (short >= 0).all(axis=0)).tolist()]
+
+    def nearest(self, job: Job, gpus: int, cores: int, own: Iterable[Piece]) -> tuple[int, Shortfall | None] | None:
+        """The node where the piece fits, or where the latest resource fails by the least, and that resource.
+
+        `own`: pieces that are given back first. None when the job may go to none of the nodes.
+        """
+        open_to, short = self._short(job, gpus, cores, self._with(own))
+        reachable = self._readable(job)
+        if not reachable.any():
+            return None
+        # How many of gpus, cores and memory hold before one fails; -1 where another tenant's job is in the way.
+        level = np.where(open_to, np.logical_and.accumulate(short >= 0, axis=0).sum(axis=0), -1)
+        level = np.where(reachable, level, -2)
+        by = np.where((level >= 0) & (level < 3), short[np.clip(level, 0, 2), np.arange(len(level))], 0)
+        k = int(np.lexsort((np.arange(len(level)), -by, -level))[0])
+        return self.rooms[k].node.id, self._failed(k, int(level[k]), (gpus, cores, job.memory_mib), int(by[k]))
+
+    def _failed(self, k: int, level: int, needed: Sequence[int], by: int) -> Shortfall | None:
+        node = self.rooms[k].node.id
+        if level == len(needed):
+            return None
+        if level < 0:
+            return Shortfall("trust", node, 1, 0)
+        return Shortfall(RESOURCES[level + 1], node, needed[level], needed[level] + by)
+
+    def units(self, job: Job, rate: int, own: Iterable[Piece]) -> tuple[int, int]:
+        """GPUs left in all on the nodes open to the job, and those of them with `rate` cores each."""
+        idle = self._with(own)[:, self._open_to(job)]
+        return int(idle[0].sum()), int(np.minimum(idle[0], idle[1] // rate).sum())
+
+    def _with(self, own: Iterable[Piece]) -> np.ndarray:
+        at = {room.node.id: k for k, room in enumerate(self.rooms)} if own else {}
+        idle = self.idle.copy()
+        for piece in own:
+            if piece.node in at:
+                idle[:, at[piece.node]] += (len(piece.gpus), len(piece.cores), piece.memory_mib)
+        return idle
+
+    def _short(self, job: Job, gpus: int, cores: int, idle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._open_to(job), idle - np.array([[gpus], [cores], [job.memory_mib]])
+
+    def _readable(self, job: Job) -> np.ndarray:
+        if job.checkpoint_domain is None:
+            return np.ones(len(self.rooms), dtype=bool)
+        return np.array([room.node.domain == job.checkpoint_domain for room in self.rooms], dtype=bool)
+
+    def _open_to(self, job: Job) -> np.ndarray:
+        readable = self._readable(job)
+        if self.all_open:
+            return readable
+        admitted = np.array([room.admits(job.tenant) for room in self.rooms], dtype=bool)
+        both: np.ndarray = np.logical_and(readable, admitted)
+        return both
+
+
+def kinds_of(ledger: Ledger) -> dict[tuple[str, int], Kind]:
+    """The GPU nodes of a ledger by (type, speed class)."""
+    found: dict[tuple[str, int], list[Room]] = {}
+    for room in ledger.rooms.values():
+        if room.node.gpus_total:
+            found.setdefault((room.node.gpu_type or "", speed_class(room.node)), []).append(room)
+    return {
+        key: Kind(
+            rooms,
+            np.array([[len(r.gpus), len(r.cores), r.memory_mib] for r in rooms], dtype=np.int64).T,
+            not any(room.node.exclusive_tenant for room in rooms),
+        )
+        for key, rooms in found.items()
+    }

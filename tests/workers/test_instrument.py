@@ -1,0 +1,127 @@
+"""What a training records about itself, in its own process: sums, rows, bounded files, and nothing without Berth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.workers.conftest import ROOT
+from workers.instrument import berth_instrument
+from workers.instrument.berth_instrument import PARTS, ROWS, SEGMENTS_KEPT, WARM_UP, Recorder
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by one hundredth of a second a step of the test's own."""
+
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(berth_instrument, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTH_RECORDS_DIR", str(tmp_path))
+    monkeypatch.setenv("BERTH_GPUS_TOTAL", "4")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    return tmp_path
+
+
+def lines(directory):
+    paths = sorted(directory.iterdir(), key=lambda path: int(path.name))
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+def iterate(recorder, clock, count, *, each_s=0.1):
+    for _ in range(count):
+        with recorder.time("data"):
+            clock.now += each_s / 4
+        recorder.add("forward", each_s / 2)
+        clock.now += each_s * 3 / 4
+        recorder.step()
+
+
+def test_a_record_holds_the_sums_and_rows_of_what_was_timed(directory, clock):
+    recorder = Recorder(batch_per_gpu=64, total=10_000, done=256, parameters=1000)
+    iterate(recorder, clock, WARM_UP + 10)
+    recorder.close()
+    first, last = lines(directory)
+    assert first["iterations"] + last["iterations"] == 10  # the first record came after a second
+    assert last["samples"] == last["iterations"] * 64 * 4
+    assert first["seconds"] == pytest.approx(0.1 * first["iterations"], abs=1e-6)
+    assert last["done"] == 256 + (WARM_UP + 10) * 256
+    assert (last["total"], last["batch"], last["world"], last["parameters"]) == (10_000, 64, 4, 1000)
+    assert first["rows"][0] == pytest.approx([0.025, 0.05, None, None, None, None, 0.1], abs=1e-6)
+    assert len(first["rows"][0]) == len(PARTS) + 1
+
+
+def test_many_iterations_leave_a_fair_choice_of_rows(directory, clock):
+    recorder = Recorder(batch_per_gpu=1)
+    recorder._random.seed(1)
+    iterate(recorder, clock, WARM_UP + 900, each_s=0.001)
+    recorder.close()
+    record = lines(directory)[-1]
+    assert record["iterations"] == 900
+    assert len(record["rows"]) == ROWS
+
+
+def test_the_files_stay_bounded_however_long_it_runs(directory, clock, monkeypatch):
+    monkeypatch.setattr(berth_instrument, "SEGMENT_BYTES", 4000)
+    recorder = Recorder(batch_per_gpu=1)
+    for _ in range(400):
+        iterate(recorder, clock, 1, each_s=40.0)  # a record each
+    names = sorted(int(path.name) for path in directory.iterdir())
+    assert len(names) == SEGMENTS_KEPT
+    assert names[0] > 5
+    assert all(path.stat().st_size <= 4000 for path in directory.iterdir())
+    again = Recorder(batch_per_gpu=1)  # a second process of the same attempt goes on where the first was
+    iterate(again, clock, 3, each_s=40.0)
+    assert max(int(path.name) for path in directory.iterdir()) >= names[1]
+
+
+def test_a_full_disk_or_a_missing_directory_never_stops_the_training(directory, clock, capsys):
+    recorder = Recorder(batch_per_gpu=1)
+    directory.rmdir()
+    iterate(recorder, clock, 5, each_s=2.0)
+    recorder.close()
+    assert recorder.done == 5 * 4
+    assert capsys.readouterr().err.count("recorded no more") == 1
+
+
+@pytest.mark.parametrize("without", [{"BERTH_RECORDS_DIR": None}, {"LOCAL_RANK": "1"}])
+def test_without_berth_and_in_other_ranks_it_writes_nothing(directory, clock, monkeypatch, without):
+    for name, value in without.items():
+        monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    recorder = Recorder(batch_per_gpu=1)
+    iterate(recorder, clock, 50)
+    recorder.close()
+    assert lines(directory) == []
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(ValueError, match="'dta' is no part"):
+        Recorder().add("dta", 1.0)
+
+
+def test_it_needs_nothing_but_the_standard_library_and_costs_microseconds(tmp_path):
+    code = (
+        "import sys, time; sys.path.append(sys.argv[1]); from berth_instrument import Recorder\n"
+        "r = Recorder(batch_per_gpu=2)\n"
+        "b = time.process_time()\n"
+        "for _ in range(20000):\n    r.add('data', 0.1); r.step()\n"
+        "print((time.process_time() - b) / 20000)\n"
+    )
+    command = [sys.executable, "-I", "-c", code, str(ROOT / "workers/instrument")]
+    env = {"BERTH_RECORDS_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
+    assert float(done.stdout) < 100e-6
+    assert lines(tmp_path)[-1]["done"] == 40_000

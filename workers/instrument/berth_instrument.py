@@ -1,0 +1,162 @@
+"""Tell Berth how long a training's iterations take: one file, standard library only; without Berth it does nothing.
+
+    import os, sys
+    sys.path.append(os.environ.get("BERTH_INSTRUMENT_PATH", "."))
+    from berth_instrument import Recorder
+
+    recorder = Recorder(batch_per_gpu=64, total=1_000_000, done=samples_in_the_checkpoint, parameters=11_000_000)
+    while training:
+        with recorder.time("data"):      # data, forward, backward, update, communication, wait: what you know of them
+            batch = next(loader)
+        ...
+        recorder.step()                  # an iteration is over
+
+One process a node records (LOCAL_RANK 0). Each record is a line of JSON with the sums since the last one and up to ROWS
+iterations chosen at random; records come each second at first and each half minute later. They lie in segments of
+SEGMENT_BYTES in BERTH_RECORDS_DIR, of which the last two are kept. A recorder never stops a training: what it cannot
+write it leaves, and says so once on stderr.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTS = ("data", "forward", "backward", "update", "communication", "wait")
+"""The parts of an iteration that may be timed, in a row's order; the iteration's whole time comes last."""
+
+SEGMENT_BYTES = 1024 * 1024
+SEGMENTS_KEPT = 2
+ROWS = 16
+WARM_UP = 2
+"""First iterations of a process, which are counted but not timed: caches fill and kernels are compiled in them."""
+PERIODS_S = ((60.0, 1.0), (600.0, 5.0), (float("inf"), 30.0))
+"""(age of the recorder up to which, seconds between two records)."""
+
+
+class Recorder:
+    """Counts samples and times iterations. `total`, `done`: samples of the whole job, and those of earlier attempts.
+
+    `gpus`: processes that take part (BERTH_GPUS_TOTAL when not given); `parameters`: of the model.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_per_gpu: int | None = None,
+        total: float | None = None,
+        done: float = 0.0,
+        parameters: int | None = None,
+        gpus: int | None = None,
+    ) -> None:
+        environment = os.environ.get
+        self.batch_per_gpu = batch_per_gpu or int(environment("BERTH_BATCH_PER_GPU") or 1)
+        self.total, self.done, self.parameters = total, float(done), parameters
+        self.gpus = gpus or int(environment("BERTH_GPUS_TOTAL") or 1) or 1
+        directory = environment("BERTH_RECORDS_DIR")
+        self._directory = Path(directory) if directory and environment("LOCAL_RANK", "0") == "0" else None
+        self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is left alone
+        self._times: dict[str, float] = {}
+        self._steps, self._news = 0, False
+        self._began = self._stepped = self._written = time.monotonic()
+        self._clear()
+        if self._directory is not None:
+            atexit.register(self.close)
+
+    @contextmanager
+    def time(self, part: str) -> Iterator[None]:
+        """Time a part of the iteration. On a GPU synchronise first, or the time is that of the launch."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add(part, time.monotonic() - began)
+
+    def add(self, part: str, seconds: float) -> None:
+        """Add a time that was measured otherwise. ValueError for a part that is not one of PARTS."""
+        if part not in PARTS:
+            raise ValueError(f"{part!r} is no part of an iteration; one of {', '.join(PARTS)}")
+        self._times[part] = self._times.get(part, 0.0) + seconds
+
+    def step(self, samples: float | None = None) -> None:
+        """End an iteration of so many samples over all GPUs (batch_per_gpu * gpus when not given)."""
+        now = time.monotonic()
+        samples = self.batch_per_gpu * self.gpus if samples is None else samples
+        self.done += samples
+        self._steps, self._news = self._steps + 1, True
+        if self._steps > WARM_UP:
+            self._keep(samples, now - self._stepped)
+        self._times.clear()
+        self._stepped = now
+        if self._directory is not None and now - self._written >= self._period_s(now):
+            self._write(now)
+
+    def close(self) -> None:
+        """Write what is left; done by itself at exit."""
+        if self._directory is not None and self._news:
+            self._write(time.monotonic())
+
+    def _period_s(self, now: float) -> float:
+        return next(period for until, period in PERIODS_S if now - self._began <= until)
+
+    def _keep(self, samples: float, total_s: float) -> None:
+        """Take the iteration into the sums, and by chance into the rows, each with the same probability."""
+        self._iterations += 1
+        self._samples += samples
+        self._seconds += total_s
+        row = [*(self._times.get(part) for part in PARTS), total_s]
+        place = self._random.randrange(self._iterations)
+        if len(self._rows) < ROWS:
+            self._rows.append(row)
+        elif place < ROWS:
+            self._rows[place] = row
+
+    def _clear(self) -> None:
+        self._iterations, self._samples, self._seconds = 0, 0.0, 0.0
+        self._rows: list[list[float | None]] = []
+
+    def _write(self, now: float) -> None:
+        record = {
+            "iterations": self._iterations,
+            "samples": self._samples,
+            "seconds": round(self._seconds, 6),
+            "done": self.done,
+            "total": self.total,
+            "batch": self.batch_per_gpu,
+            "world": self.gpus,
+            "parameters": self.parameters,
+            "rows": [[None if each is None else round(each, 7) for each in row] for row in self._rows],
+        }
+        self._written, self._news = now, False
+        self._clear()
+        try:
+            self._append((json.dumps(record) + "\n").encode())
+        except OSError as error:
+            self._directory = None
+            print(f"berth_instrument: timings are recorded no more: {error}", file=sys.stderr)  # noqa: T201
+
+    def _append(self, line: bytes) -> None:
+        """One write to the newest segment, or to the next when it is full."""
+        directory = self._directory or Path()
+        numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
+        newest = numbers[-1] if numbers else 0
+        path = directory / str(newest)
+        if path.exists() and path.stat().st_size + len(line) > SEGMENT_BYTES:
+            path = directory / str(newest + 1)
+            for number in numbers[: 1 - SEGMENTS_KEPT]:
+                (directory / str(number)).unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
