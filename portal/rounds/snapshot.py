@@ -14,15 +14,21 @@ from portal.cluster.models import GpuType, Node
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
+from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.past import array_history_now
+from portal.rounds.promises import promises_load
+from portal.rounds.running import running_one
 from portal.tenants.models import Tenant
 from scheduler import model
 from scheduler.estimator.cores import start_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from scheduler.policy import Parameters
+
+    Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 HISTORY_JOBS = 2000
 """Finished jobs behind the medians of `age`: the latest so many."""
@@ -32,23 +38,29 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     """Read the snapshot. Times in it are Unix seconds."""
     parts = list(
         Allocation.objects.filter(released_at=None)
-        .select_related("attempt__job")
+        .select_related("attempt__job", "node")
         .prefetch_related("gpu_allocations__gpu")
+        .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
-    jobs = _jobs(now=now, parameters=parameters)
+    kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
+    jobs = _jobs(now=now, parameters=parameters, promises=promises, tuned=tuned)
+    running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
+    resizable = [live.description for live in running if live.description is not None]
     return model.ClusterState(
         nodes=_nodes(parts),
         jobs=jobs,
-        knowledge=knowledge_load(jobs),
-        running=_running(parts),
+        knowledge=knowledge_load([*jobs, *resizable]),
+        running=running,
         tenants=[
             model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
             for t in Tenant.objects.all()
         ],
-        gpu_speeds=dict(GpuType.objects.values_list("name", "relative_speed")),
+        gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
+        gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
         history=_history(),
+        array_history=array_history_now(),
     )
 
 
@@ -89,7 +101,9 @@ def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int
     )
 
 
-def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
+def _jobs(
+    *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise], tuned: Tuned
+) -> list[model.Job]:
     """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
     open_ones = JobDependency.objects.filter(dependencies_open())
     rows = (
@@ -101,14 +115,16 @@ def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
         )
         .order_by("pk")
     )
-    return [_job(job=row, now=now, parameters=parameters) for row in rows]
+    return [_job(job=row, now=now, parameters=parameters, tuned=tuned, promise=promises.get(row.pk)) for row in rows]
 
 
-def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
+def _job(
+    *, job: Any, now: datetime, parameters: Parameters, tuned: Tuned, promise: model.Promise | None = None
+) -> model.Job:
     reason = None
     if job.state == JobState.HELD:
         reason = model.Reason.HELD
-    elif job.blocked:
+    elif getattr(job, "blocked", False):  # a running job's description is not asked
         reason = model.Reason.DEPENDENCY
     waiting_s = (now - job.waiting_since).total_seconds() if job.waiting_since else 0.0
     return model.Job(
@@ -117,7 +133,7 @@ def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
         requirement=tuple(job.gpus),
         submitted_s=job.submitted_at.timestamp(),
         gpu_types=frozenset(job.gpu_types),
-        cores=cores_wanted(job=job, parameters=parameters),
+        cores=cores_wanted(job=job, parameters=parameters, tuned=tuned),
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s + max(0.0, waiting_s),
@@ -125,30 +141,34 @@ def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,
-        done_fraction=job.done_fraction or 0.0,
+        done_fraction=getattr(job, "done_fraction", None) or 0.0,
         expected_duration_s=job.expected_duration_s,
         total_samples=job.samples,
         eligible=reason is None,
         ineligible_reason=reason,
         checkpoint_domain=job.checkpoint_domain or None,
+        movable=job.is_requeueable,
+        promise=promise,
+        gave_back=job.gave_back,
+        attained_gpu_s=job.attained_gpu_s,
     )
 
 
 def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
-    job.blocked = blocked
-    return _job(job=job, now=now, parameters=parameters)
+    job.blocked, job.done_fraction = blocked, 0.0
+    return _job(job=job, now=now, parameters=parameters, tuned=cores_tuned(owner_ids=[job.owner_id]))
 
 
-def cores_wanted(*, job: Any, parameters: Parameters) -> int:
-    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8."""
+def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
+    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8 from the owner's past."""
     if list(job.gpus) == [0]:
         return job.cores or 1
     if job.cores_per_gpu:
         return job.cores_per_gpu
     return start_cores(
         category=job.category,
-        tuned={},
+        tuned=tuned.get(job.owner_id, {}),
         pipelined=bool(job.pipelined),
         model_parameters=job.parameters,
         large_model_parameters=parameters.large_model_parameters,
@@ -156,32 +176,22 @@ def cores_wanted(*, job: Any, parameters: Parameters) -> int:
     )
 
 
-def _running(parts: Iterable[Allocation]) -> list[model.Running]:
+def _running(
+    parts: Iterable[Allocation],
+    *,
+    now: datetime,
+    parameters: Parameters,
+    promises: Mapping[int, model.Promise],
+    tuned: Tuned,
+) -> list[model.Running]:
     by_attempt: dict[int, list[Allocation]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt_id].append(part)
-    return [_running_one(held) for held in by_attempt.values()]
 
+    def describe(job: Any) -> model.Job:
+        return _job(job=job, now=now, parameters=parameters, tuned=tuned, promise=promises.get(job.pk))
 
-def _running_one(parts: list[Allocation]) -> model.Running:
-    attempt = parts[0].attempt
-    pieces = tuple(
-        model.Piece(
-            node=part.node_id,
-            gpus=tuple(held.gpu.index for held in part.gpu_allocations.all() if held.released_at is None),
-            cores=tuple(part.core_ids),
-            memory_mib=part.memory_mib,
-        )
-        for part in parts
-    )
-    return model.Running(
-        job=attempt.job_id,
-        tenant=attempt.job.tenant_id,
-        pieces=pieces,
-        started_s=(attempt.started_at or attempt.created_at).timestamp(),
-        requirement=tuple(attempt.job.gpus),
-        elastic=attempt.job.checkpointable and len(attempt.job.gpus) > 1,
-    )
+    return [running_one(held, describe=describe, now_s=now.timestamp()) for held in by_attempt.values()]
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:

@@ -72,6 +72,11 @@ class Room:
         self.gpus, self.cores, self.memory_mib = self.gpus[gpus:], self.cores[cores:], self.memory_mib - memory_mib
         return Share(share.node, gpus, cores, memory_mib)
 
+    def give(self, piece: Piece) -> None:
+        """Make the piece idle again."""
+        self.gpus, self.cores = tuple(sorted(self.gpus + piece.gpus)), tuple(sorted(self.cores + piece.cores))
+        self.memory_mib += piece.memory_mib
+
     def with_kept(self) -> Room:
         """The room with what is withheld as well."""
         kept = self.kept
@@ -100,6 +105,8 @@ class Ledger:
             if node.schedulable
         }
         self.largest = largest_nodes(self.nodes)
+        self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
+        self.core_limits: dict[int, int] = {}  # what is left of those on each node
         held = _held_by_tenant(running)
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
@@ -116,7 +123,17 @@ class Ledger:
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in self.rooms.items()}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
+        twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
         return twin
+
+    def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
+        """From now on these jobs together may take so many cores of each node (no limit on nodes not named)."""
+        self.limited, self.core_limits = frozenset(jobs), dict(cores)
+
+    def cores_for(self, node: int, *, limited: bool) -> int:
+        """Idle cores of the node that a job may take, `limited` or not."""
+        idle = len(self.rooms[node].cores)
+        return min(idle, self.core_limits.get(node, idle)) if limited else idle
 
     def with_kept(self) -> Ledger:
         """A copy in which what is withheld is idle, as it is on the nodes."""
@@ -153,9 +170,12 @@ class Ledger:
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
         """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
+        limited = configuration.job in self.limited
         for share in configuration.shares:
             if (short := self.rooms[share.node].shortfall(share, tenant)) is not None:
                 return short
+            if limited and share.cores > (left := self.cores_for(share.node, limited=True)):
+                return Shortfall("cores", share.node, share.cores, left)
         return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
 
     def withhold(self, shares: Iterable[Share]) -> list[Share]:
@@ -167,13 +187,31 @@ class Ledger:
         if (allowance := self.allowances.get(tenant)) is not None:
             allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
 
+    def release(self, pieces: Iterable[Piece], tenant: int) -> None:
+        """Make a tenant's pieces idle again; its quotas get them back."""
+        for piece in pieces:
+            self.rooms[piece.node].give(piece)
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
         if (short := self.shortfall(configuration, tenant)) is not None:
             raise ValueError(f"job {configuration.job} does not fit: {short}")
         self.set_aside_quota(tenant, configuration.gpus, configuration.cores)
+        if configuration.job in self.limited:
+            for share in configuration.shares:
+                if share.node in self.core_limits:
+                    self.core_limits[share.node] -= share.cores
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
+
+    def give_back(self, tenant: int, pieces: Iterable[Piece]) -> None:
+        """The reverse of `take`, for what a job held: idle again, as far as the nodes take jobs."""
+        for piece in pieces:
+            if (room := self.rooms.get(piece.node)) is not None:
+                room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
+                room.memory_mib += piece.memory_mib
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
 
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
