@@ -64,7 +64,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     homes = Homes(division, work.ledger)
     windows, shares = _fill(gpu_queue, work, mode, division, homes)
     window_s = work.clock() - began_s
-    waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
+    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)

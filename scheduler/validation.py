@@ -66,6 +66,23 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
         raise InvalidJob(job.id, f"unknown GPU type {', '.join(unknown)}; known types: {known}")
 
 
+def is_plainly_sound(job: Job) -> bool:
+    """A quick look at a job's own numbers: True means that `check_job` finds nothing in them. Queues are long."""
+    return (
+        job.cores.__class__ is int
+        and job.memory_mib.__class__ is int
+        and job.cores >= 1
+        and job.memory_mib >= 0
+        and 0.0 <= job.wait_s < math.inf
+        and (job.age_s is None or 0.0 <= job.age_s < math.inf)
+        and (job.expected_duration_s is None or 0.0 <= job.expected_duration_s < math.inf)
+        and (job.total_samples is None or 0.0 <= job.total_samples < math.inf)
+        and 0.0 <= job.attained_gpu_s < math.inf
+        and 0.0 <= job.done_fraction < math.inf
+        and -math.inf < job.submitted_s < math.inf
+    )
+
+
 def _check_requirement(job: Job) -> None:
     requirement = job.requirement
     if not requirement:
