@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 Tone = Literal["run", "wait", "fail", "stop", "neutral"]
-PageName = Literal["overview", "jobs", "cluster", "rounds", "account"]
+PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "account"]
 
 
 class Segment(TypedDict):
@@ -221,6 +221,14 @@ class BlocksContext(TypedDict):
     number: int | None
 
 
+class KeptRow(TypedDict):
+    """A job that resources of a node are kept for. `who`: "#1042" or "a job of another tenant"; `until` in words."""
+
+    url: str | None
+    who: str
+    until: str
+
+
 class NodeRow(TypedDict):
     name: str
     url: str
@@ -236,6 +244,7 @@ class NodeRow(TypedDict):
     memory_used_gib: float | None
     memory_total_gib: float
     note: str | None
+    kept: list[KeptRow]
     virtual: bool
 
 
@@ -297,7 +306,7 @@ class PlanningRow(TypedDict):
     url: str
     at: str
     round: int
-    kind: str  # "re-plan" for the first planning of a round, then "fill"
+    kind: str  # "re-plan" once a round, else "fill"
     policy: str
     queue: int
     window: int | None
@@ -343,6 +352,74 @@ class MetricsPageContext(TypedDict):
     plots: list[PlotContext]
     rounds: list[RoundRow]
     query: str  # "" or "?range=24h", for the fragment
+    form: str  # of the times, see the tag `moment`
+
+
+class StartsContext(TypedDict):
+    """A predicted start; `latest` None: beyond what was simulated."""
+
+    earliest: str
+    latest: str | None
+    median: str
+
+
+class QueueRow(TypedDict):
+    """A waiting job in its array's order. Of a foreign one only position and side are there, and a name that says so."""
+
+    position: int
+    side: Literal["front", "backfill", "outside"]
+    name: str
+    job_id: int | str | None
+    url: str | None
+    tenant: str | None
+    needs: str | None  # "needs 4 or 8"
+    state: str | None  # when it no longer waits
+    lr: float | None
+    waited_s: float | None
+    share: float | None  # its tenant's, of its array, when the planning began
+    turn: str | None  # why it stands here
+    reason: str | None
+    sentence: str | None
+    to_start: str | None  # "2 more idle GPUs on a100-01"
+    starts: StartsContext | None
+
+
+class QueueLine(TypedDict):
+    """A row, or the border between two sides of the window."""
+
+    border: str | None
+    row: QueueRow | None
+
+
+class QueueArray(TypedDict):
+    name: str
+    title: str
+    note: str
+    window: Rich | None
+    has_shares: bool  # the policy divides by shares
+    lines: list[QueueLine]
+    paging: PageLinks
+
+
+class QueueShare(TypedDict):
+    name: str
+    held: float
+    total: float
+    share: float
+    note: str | None
+
+
+class QueueContext(TypedDict):
+    subtitle: str
+    planning_number: int | None
+    planning_url: str | None
+    at: str | None
+    arrays: list[QueueArray]
+    shares: list[QueueShare]
+    aside: str | None
+    newcomers: int
+    record: str | None
+    query: str
 
 
 class DecisionRow(TypedDict):
@@ -360,11 +437,22 @@ class DecisionRow(TypedDict):
     detail: str | None
 
 
+class OutcomeRow(TypedDict):
+    """What a planning did besides starting jobs. `what`: "Stopped", "Promised", "Promise lapsed", "Reserved"."""
+
+    what: str
+    job_id: str | None  # None: another tenant's
+    url: str | None
+    name: str
+    words: str
+
+
 class PlanningPageContext(TypedDict):
     planning: PlanningRow
     figures: list[Fact]
     parameters: list[Fact]
     decisions: list[DecisionRow]
+    outcomes: list[OutcomeRow]
     truncated: str | None  # "the first 500 of 20 000"
     error: str | None  # operators: why the planning failed
     previous_url: str | None

@@ -159,7 +159,8 @@ class AttemptRow(TypedDict):
     ended_at: str | None
     run_s: float | None
     exit: str | None  # "exit 0", "signal 9"
-    cause: str | None
+    cause: str | None  # why it was stopped, or what its node said
+    restart_s: float | None  # from the stop of the attempt before until this one ran
 
 
 class EventRow(TypedDict):

@@ -3,13 +3,14 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from portal.dashboard import views
+from portal.dashboard import queue_views, views
 from portal.dashboard.job_urls import job_urls
 
 page_urls = [
     path("", views.overview_page, name="overview"),
     path("fragments/overview/<slug:name>", views.overview_fragment, name="overview-fragment"),
     path("figures/<slug:name>", views.figure, name="figure"),
+    path("queue/", queue_views.queue, name="queue"),
     path("cluster/", views.cluster_list, name="cluster"),
     path("cluster/fragments/<slug:name>", views.cluster_fragment, name="cluster-fragment"),
     path("cluster/<str:name>/", views.node_detail, name="node-detail"),

@@ -7,7 +7,9 @@ and only for jobs of the window and those that leave it: the others' figures fol
 from __future__ import annotations
 
 import json
+import time
 import zlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Explanation, Planning
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
     from portal.rounds.decisions import Decisions
     from scheduler.model import Decision, Plan
@@ -30,32 +32,56 @@ COMPARED = ("reason", "side", "binding")
 OUTSIDE = SIDES.index("outside")
 NO_SIDE = SIDES.index("")
 
+BUDGET_SHARE = 0.02
+"""Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
 
-def explanations_store(*, made: Plan, record: Planning) -> int:
-    """Store the details that changed since the last applied planning; return how many. One query and one insert."""
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a planning has to tell anew, and of which jobs the detail in force is stored once it has."""
+
+    rows: list[Explanation]
+    detailed: frozenset[int]
+
+
+def explanations_make(*, made: Plan, record: Planning, budget_s: float) -> Details:
+    """Return the details that changed since the last applied planning, first those at the head of the queue. One query.
+
+    Outside the transaction that applies the plan: candidates are looked at again for each job.
+    """
     last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=record.number).only("decisions")
-    changed = _changed(made.decisions, decisions_read(last.order_by("-number").first()))
-    rows = [_row(made.decisions[place], record) for place in changed]
-    Explanation.objects.bulk_create(rows, batch_size=2000)
-    return len(rows)
+    changed, kept = _changed(made.decisions, decisions_read(last.order_by("-number").first()))
+    until = time.monotonic() + budget_s
+    rows = []
+    for place in changed:
+        if rows and time.monotonic() > until:
+            break
+        rows.append(_row(made.decisions[place], record))
+    return Details(rows, kept | {row.job_id for row in rows})
 
 
-def _changed(decisions: Iterable[Decision], before: Decisions) -> list[int]:
-    """Return the places of the decisions whose detail is to be kept."""
-    columns, _, _ = columns_of(list(decisions))
+def explanations_store(details: Details) -> None:
+    """Store them, in one insert for each 2 000."""
+    Explanation.objects.bulk_create(details.rows, batch_size=2000)
+
+
+def _changed(decisions: Sequence[Decision], before: Decisions) -> tuple[list[int], frozenset[int]]:
+    """Return the places of the decisions whose detail is to be made, and the jobs whose stored one still holds."""
+    columns, _, _ = columns_of(decisions)
     jobs = columns["job"]
     if not len(jobs):
-        return []
+        return [], frozenset()
     same, inside_before = np.zeros(len(jobs), dtype=bool), np.zeros(len(jobs), dtype=bool)
     if len(before):
         order = np.argsort(before.jobs, kind="stable")
         place = order[np.minimum(np.searchsorted(before.jobs, jobs, sorter=order), len(order) - 1)]
         known = before.jobs[place] == jobs
-        same = known.copy()
+        same = known & (before.columns["detailed"][place] == 1)
         for name in COMPARED:
             same &= before.columns[name][place] == columns[name]
         inside_before = known & _inside(before.columns["side"][place])
-    return np.flatnonzero(~same & (_inside(columns["side"]) | inside_before)).tolist()
+    wanted = ~same & (_inside(columns["side"]) | inside_before)
+    return np.flatnonzero(wanted).tolist(), frozenset(jobs[same].tolist())
 
 
 def _inside(sides: np.ndarray) -> np.ndarray:
@@ -63,14 +89,14 @@ def _inside(sides: np.ndarray) -> np.ndarray:
 
 
 def _row(decision: Decision, record: Planning) -> Explanation:
-    detail = {"figures": dict(decision.figures), "detail": None}
+    told = {"figures": dict(decision.figures), "detail": dict(decision.detail) or None}
     return Explanation(
         job_id=decision.job,
         planning_number=record.number,
         at=record.started_at,
         reason=str(decision.reason or ""),
         side=str(decision.standing.side) if decision.standing else "",
-        detail=zlib.compress(json.dumps(detail, separators=(",", ":")).encode()),
+        detail=zlib.compress(json.dumps(told, separators=(",", ":")).encode()),
     )
 
 

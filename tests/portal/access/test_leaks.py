@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 ANOTHERS = "a job of another tenant"
 SHOW_JOBS = {
-    "overview", "overview-fragment:nodes", "overview-fragment:next", "node-detail", "node-fragment:gpus",
+    "queue", "overview", "overview-fragment:nodes", "overview-fragment:next", "node-detail", "node-fragment:gpus",
     "node-fragment:jobs", "planning-detail", "api-planning",
 }  # fmt: skip
 """Where somebody else's job takes up a place, so that the place must be filled."""

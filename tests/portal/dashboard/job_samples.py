@@ -317,6 +317,7 @@ def job():
                 "run_s": 6480.0,
                 "exit": "exit 0",
                 "cause": "after a checkpoint",
+                "restart_s": 4.2,
             },
         ],
         "events": [
@@ -535,6 +536,7 @@ def metrics():
             }
         ],
         "query": "",
+        "form": "clock",
     }
 
 
@@ -548,6 +550,16 @@ def planning():
             {"label": "Solve", "value": "440 ms", "note": "HiGHS, gap 0"},
         ],
         "parameters": [{"label": "lambda", "value": "1.0"}, {"label": "sigma", "value": "1.4"}],
+        "outcomes": [
+            {
+                "what": "Stopped",
+                "job_id": "1041",
+                "url": "/jobs/1041/",
+                "name": "vit-small",
+                "words": "resized from 1 to 4 GPUs",
+            },
+            {"what": "Stopped", "job_id": None, "url": None, "name": "a job of another tenant", "words": "called back"},
+        ],
         "decisions": [
             {
                 "rank": 1,

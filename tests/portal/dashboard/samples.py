@@ -284,6 +284,10 @@ def node_row(sample):
         "memory_used_gib": 181.0,
         "memory_total_gib": 512.0,
         "note": "1 idle GPU without cores" if sample["name"] == "a100-02" else None,
+        "kept": [
+            {"url": "/jobs/1042/", "who": "#1042", "until": "until about 12:50 UTC"},
+            {"url": None, "who": "a job of another tenant", "until": "until it starts"},
+        ],
     }
 
 
@@ -379,3 +383,35 @@ def node_page():
         ],
         "can_operate": True,
     }
+
+
+def queue():
+    own = {
+        "position": 1, "side": "front", "name": "vit-l16-finetune", "job_id": 1042, "url": "/jobs/1042/",
+        "tenant": "vision-lab", "needs": "needs 4 or 8", "state": None, "lr": 1.33, "waited_s": 4380.0, "share": 0.25,
+        "turn": "turn 1: its tenant had 25.0 % then", "reason": "gpus-scattered",
+        "sentence": "It needs 4 GPUs on one node; the largest free block is 2 (a100-01).",
+        "to_start": "2 more idle GPUs on a100-01",
+        "starts": {"earliest": "2026-11-21T14:05:00+00:00", "latest": None, "median": "2026-11-21T14:12:00+00:00"},
+    }  # fmt: skip
+    gone = {**own, "position": 2, "state": "STARTING", "starts": None, "to_start": None}
+    foreign = {**dict.fromkeys(own), "position": 3, "side": "outside", "name": "a job of another tenant"}
+    lines = [
+        {"border": None, "row": own},
+        {"border": None, "row": gone},
+        {"border": "The window ends here: 17 of 16 GPUs asked for.", "row": None},
+        {"border": None, "row": foreign},
+    ]
+    array = {
+        "name": "gpu-small", "title": "Small GPU jobs", "note": "1 to 3 GPUs, 3 waiting", "lines": lines, "has_shares": True,
+        "window": [{"text": "The window holds "}, {"text": "2 jobs", "bold": True}],
+        "paging": {"summary": "1-3 of 3", "previous_url": None, "next_url": "/queue/?gpu-small=2"},
+    }  # fmt: skip
+    shares = [{"name": "vision-lab", "held": 4.0, "total": 16.0, "share": 0.25, "note": "100.0 % with its picks"}]
+    return {
+        "queue": {
+            "subtitle": "3 in the order, 1 array", "planning_number": 5118, "planning_url": "/rounds/plannings/5118/",
+            "at": "2026-11-21T13:36:00+00:00", "arrays": [array], "shares": shares, "aside": "In no order: 1 held.",
+            "newcomers": 2, "record": "Past start ranges held 83 % of the time.", "query": "?gpu-small=2",
+        }
+    }  # fmt: skip

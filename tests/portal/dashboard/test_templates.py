@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("plain_urls")
 TEMPLATES = sorted(str(path.relative_to("templates")) for path in Path("templates").rglob("*.html"))
 PAGES = {
     "dashboard/overview.html": samples.overview,
+    "queue/page.html": samples.queue,
     "cluster/list.html": samples.cluster,
     "cluster/node.html": samples.node_page,
     "jobs/list.html": job_samples.job_list,

@@ -20,6 +20,7 @@ urlpatterns = [
     path("jobs/<id>/figures/<name>", _blank, name="job-figure"),
     path("jobs/<id>/fragments/<name>", _blank, name="job-fragment"),
     path("jobs/<id>/<verb>", _blank, name="job-action"),
+    path("queue/", _blank, name="queue"),
     path("cluster/", _blank, name="cluster"),
     path("cluster/fragments/<name>", _blank, name="cluster-fragment"),
     path("cluster/<name>/", _blank, name="node-detail"),

@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.jobs.models import Job
 from portal.rounds.decisions import decisions_pack
 from portal.rounds.explained import explanation
-from portal.rounds.explanations import explanations_expire, explanations_of, explanations_store
+from portal.rounds.explanations import explanations_expire, explanations_make, explanations_of, explanations_store
 from portal.rounds.models import Explanation, Planning
 from portal.rounds.planning import planning_run
 from scheduler.model import Reason, Side
@@ -26,13 +26,15 @@ class Plannings:
     def __init__(self):
         self.number = 0
 
-    def __call__(self, *decisions):
+    def __call__(self, *decisions, budget_s=10):
         self.number += 1
         record = given.planning_record(self.number, timezone.now())
-        stored = explanations_store(made=Made(decisions), record=record)
-        record.status, record.decisions = Planning.Status.APPLIED, decisions_pack(Made(decisions))
+        details = explanations_make(made=Made(decisions), record=record, budget_s=budget_s)
+        explanations_store(details)
+        record.status = Planning.Status.APPLIED
+        record.decisions = decisions_pack(Made(decisions), details.detailed)
         record.save()
-        return stored
+        return len(details.rows)
 
 
 def inside(job, reason=Reason.GPUS_SCATTERED, node="", **more):
@@ -57,6 +59,12 @@ def test_outside_the_window_nothing_is_stored_but_the_step_out_of_it(cluster):
     assert plan(inside(job)) == 1
     assert plan(waiting(job.pk, 5)) == 1
     assert plan(waiting(job.pk, 6)) == 0
+
+
+def test_what_one_planning_has_no_time_for_the_next_ones_make(cluster):
+    jobs, plan = [cluster.submit() for _ in range(3)], Plannings()
+    assert [plan(*map(inside, jobs), budget_s=0) for _ in range(4)] == [1, 1, 1, 0]
+    assert [row.job_id for row in Explanation.objects.order_by("pk")] == [job.pk for job in jobs]
 
 
 def test_detail_is_read_as_it_stood_then(cluster):
@@ -102,8 +110,10 @@ def test_a_waiting_job_says_where_it_stands(cluster):
     assert told["reason"] in {"not-enough-idle-gpus", "gpus-scattered"}
     assert (told["array"], told["side"], told["ahead"], told["rank"]) == ("gpu-small", "front", 0, 1)
     assert told["figures"]["needs"]["min_gpus"] == 4
+    assert (told["detail"]["window"]["side"], told["detail"]["best_rejected"]) == ("front", None)
     small.refresh_from_db()
     placed = explanation(small)
     assert (placed["state"], placed["reason"], placed["ahead"]) == ("STARTING", None, None)
     assert placed["sentence"].startswith("Placed on n")
     assert placed["placement"][0]["gpus"]
+    assert placed["detail"]["chosen"]["gpus"] in {1, 2}
