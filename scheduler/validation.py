@@ -133,15 +133,15 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and (job.total_samples is None or _plain(job.total_samples))
             and _plain(job.attained_gpu_s)
             and _plain(job.done_fraction)
-            and _plain(abs(job.submitted_s))
-            and _plain(abs(job.priority))
+            and _plain(job.submitted_s, least=-NUMBER_MOST)
+            and _plain(job.priority, least=-NUMBER_MOST)
         )
     except TypeError:
         return False  # something that has no hash or no order: check_job says what
 
 
-def _plain(value: float) -> bool:
-    return value.__class__ in _NUMBERS and 0 <= value <= NUMBER_MOST
+def _plain(value: float, *, least: float = 0) -> bool:
+    return value.__class__ in _NUMBERS and least <= value <= NUMBER_MOST
 
 
 def _check_requirement(job: Job) -> None:
