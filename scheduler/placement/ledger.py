@@ -72,6 +72,11 @@ class Room:
         self.gpus, self.cores, self.memory_mib = self.gpus[gpus:], self.cores[cores:], self.memory_mib - memory_mib
         return Share(share.node, gpus, cores, memory_mib)
 
+    def give(self, piece: Piece) -> None:
+        """Make the piece idle again."""
+        self.gpus, self.cores = tuple(sorted(self.gpus + piece.gpus)), tuple(sorted(self.cores + piece.cores))
+        self.memory_mib += piece.memory_mib
+
     def with_kept(self) -> Room:
         """The room with what is withheld as well."""
         kept = self.kept
@@ -185,6 +190,12 @@ class Ledger:
         if (allowance := self.allowances.get(tenant)) is not None:
             allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
 
+    def release(self, pieces: Iterable[Piece], tenant: int) -> None:
+        """Make a tenant's pieces idle again; its quotas get them back."""
+        for piece in pieces:
+            self.rooms[piece.node].give(piece)
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
         if (short := self.shortfall(configuration, tenant)) is not None:
@@ -196,6 +207,14 @@ class Ledger:
                     self.core_limits[share.node] -= share.cores
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
+
+    def give_back(self, tenant: int, pieces: Iterable[Piece]) -> None:
+        """The reverse of `take`, for what a job held: idle again, as far as the nodes take jobs."""
+        for piece in pieces:
+            if (room := self.rooms.get(piece.node)) is not None:
+                room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
+                room.memory_mib += piece.memory_mib
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
 
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
