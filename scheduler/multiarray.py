@@ -23,7 +23,6 @@ from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import place_jointly
@@ -73,6 +72,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     window_s = work.clock() - began_s
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
@@ -102,6 +102,7 @@ def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: 
     """The stages with running jobs in the first of them, on what is idle and what those hold."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = terms.on(solving.ledger, others)
+    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
     _place_stages(windows, solving, mode, shared, outcome)
     _settle(windows, solving, shared, outcome)
     terms.reservations = shared.reservations
@@ -156,9 +157,10 @@ def _fill(
 def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:
     """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
     more: list[Ranked] = []
+    sigma = work.parameters.sigma
     for array, window in windows.by_array.items():
         own = [each for each in gpu_queue if homes.of(each.job) is array]
-        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, SIGMA)
+        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, sigma)
         window.picked += joined
         more += joined
     return replace(windows, picked=(*windows.picked, *more))
@@ -255,8 +257,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            known = (*outcome.candidates.get(job.id, ()), *found)
-            gain = best.throughput / min(each.throughput for each in known)
+            gain = outcome.gain_of(best, found)
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
@@ -269,7 +270,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
 
 def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
     try:
-        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
+        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()

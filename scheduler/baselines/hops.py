@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.placement import turn
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.joint import place_jointly, top_up
 from scheduler.replan.participants import joint, joint_weights
 from scheduler.replan.realise import realise, tidy
@@ -40,8 +39,8 @@ class Hops:
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)
         if work.adjusts_sensitivity:
-            idle = work.ledger.idle_gpus
-            more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, SIGMA)
+            idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
+            more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
             view = replace(view, picked=(*view.picked, *more))
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.window_s = work.clock() - began_s

@@ -178,6 +178,14 @@ def revalued(
     return found
 
 
+def least_with_present(least: Mapping[int, float], participants: Mapping[int, Participant]) -> dict[int, float]:
+    """What the G of running jobs divides by: the present configuration counts among all."""
+    return {
+        number: min(each.present.throughput, least.get(number, each.present.throughput))
+        for number, each in participants.items()
+    }
+
+
 def is_present(candidate: Candidate, participants: Mapping[int, Participant]) -> bool:
     running = participants.get(candidate.ranked.job.id)
     return running is not None and running.keeps(candidate.configuration)

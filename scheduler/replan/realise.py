@@ -47,7 +47,7 @@ def _stays_after_all(number: int, solving: Work, outcome: Outcome) -> bool:
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
         weight = outcome.weights.get(number, 1.0)
-        gain = present.throughput / min(one.throughput for one in outcome.candidates[number])
+        gain = outcome.gain_of(present, outcome.candidates.get(number, ()))
         outcome.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
     elif chosen is not None:
         placement = solving.ledger.take(chosen.configuration, tenant)
