@@ -351,6 +351,7 @@ class StartsContext(TypedDict):
     earliest: str
     latest: str | None
     median: str
+    record: NotRequired[str | None]  # how past ranges fared
 
 
 class QueueRow(TypedDict):

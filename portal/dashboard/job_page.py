@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.job_numbers import numbers_make
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
-from portal.dashboard.job_why import numbers_make, why_make
+from portal.dashboard.job_why import why_make
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
-from portal.jobs.states import FINAL, LIVE
+from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def page_context(*, job: Job) -> JobPageContext:
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
         "why": why_make(job, why, attempts),
+        "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
         "timeline": timeline_make(job=job, attempts=attempts),
