@@ -66,6 +66,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     window_s = work.clock() - began_s
     waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
@@ -218,8 +219,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
         found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            known = (*outcome.candidates.get(job.id, ()), *found)
-            gain = best.throughput / min(each.throughput for each in known)
+            gain = outcome.gain_of(best, found)
             placement = work.ledger.take(best, job.tenant)
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
@@ -232,7 +232,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
 
 def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
     try:
-        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator)
+        return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from scheduler.baselines import berth, coda, drf, fifo, hops
 from scheduler.errors import InvalidParameter
 from scheduler.fairness.priorities import PRIORITIES
+from scheduler.placement.configurations import SIGMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +116,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         1.0,
         0,
         4,
+    ),
+    Parameter(
+        "sigma",
+        "Placement sensitivity (speed per GPU on one node over that on two) up to which a job may be spread over nodes.",
+        "times",
+        SIGMA,
+        1,
+        10,
     ),
     Parameter(
         "arrays",
@@ -224,6 +233,7 @@ class Parameters:
     priority: str = "lrf"
     placement: str = "ilp"
     lambda_: float = 1.0
+    sigma: float = SIGMA
     arrays: str = "on"
     fair_shares: str = "on"
     borrowing: str = "on"

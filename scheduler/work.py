@@ -83,6 +83,7 @@ class Outcome:
     window_s: float = 0.0  # spent on filling the windows
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
+    least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
     weights: Mapping[int, float] = field(default_factory=dict)
     out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
     invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
@@ -110,6 +111,11 @@ class Outcome:
             return known
         array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
         return _standing(array, job.id in self.window)
+
+    def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
+        """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
+        least = self.least.get(configuration.job)
+        return configuration.throughput / (least or min(each.throughput for each in (configuration, *others)))
 
 
 @cache

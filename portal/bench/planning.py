@@ -4,14 +4,12 @@ One planning, one thread, in this process: the queue is ordered and its window f
 configurations are made, solved and handed out, which is what `total_s` counts. `user_cpu_s` beside it is the
 processor time of the same, which a loaded machine does not stretch.
 
-G divides by the smallest throughput of a job's configurations, and *located* generates fewer that are spread, so the
-two objectives differ in unit. `objective_common` values both plans alike: by the aggregated formulation's options.
+Both formulations value a plan by the same G, so their objectives can be compared as they stand.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import resource
 import time
 from typing import TYPE_CHECKING, Any
@@ -23,18 +21,13 @@ from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.placement import located
-from scheduler.placement.classes import Classes
 from scheduler.placement.joint import FORMULATIONS, place_jointly
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.options import options_of
 from scheduler.policy import Parameters
 from scheduler.work import Outcome, Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.work import Ranked
     from scheduler.workloads.queues import Instance
 
 LOCATED_GAP = 0.01
@@ -93,10 +86,7 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
     work = Work(queue, ledger, instance.estimator, parameters, rng, time.monotonic, deadline_s, state, 0.0)
     place_jointly(picked, work, outcome, formulation=formulation)
     total_s, cpu_s = time.monotonic() - began_s, _user_cpu_s() - began_cpu_s
-    solver, least = outcome.solver, _least(instance, picked, outcome)
-    common = math.fsum(
-        outcome.weights[job] * chosen.configuration.throughput / least[job] for job, chosen in outcome.chosen.items()
-    )
+    solver = outcome.solver
     return {
         "window_jobs": len(picked),
         "placed_jobs": len(outcome.chosen),
@@ -108,24 +98,11 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
         "total_s": round(total_s, 4),
         "user_cpu_s": round(cpu_s, 4),
         "objective": solver.objective,
-        "objective_common": common,
         "bound": solver.bound,
         "gap": solver.gap,
         "gap_allowed": gap,
         "status": solver.status,
         "incumbent": solver.incumbent,
-    }
-
-
-def _least(instance: Instance, picked: Sequence[Ranked], outcome: Outcome) -> dict[int, float]:
-    """The smallest throughput among each job's options on the cluster as it was."""
-    ledger = Ledger(instance.nodes, (), ())
-    classes = Classes(ledger, (ranked.job for ranked in picked))
-    options = options_of(picked, outcome.weights, classes, ledger, instance.estimator)
-    return {
-        ranked.job.id: min(option.throughput for option in group.options)
-        for group in options.groups
-        for ranked in group.members
     }
 
 
@@ -144,7 +121,7 @@ def planning_report(figures: dict[str, Any], *, as_json: bool) -> str:
         gap = "not proven" if own["gap"] is None else f"{own['gap']:.5f}"
         rows.append(
             f"{name:11} {own['total_s']:.2f} s ({own['user_cpu_s']:.2f} s of processor) for {own['window_jobs']} jobs, "
-            f"{own['variables']} variables, objective {own['objective_common']:.4f}, gap {gap}, {own['status']}"
+            f"{own['variables']} variables, objective {own['objective']:.4f}, gap {gap}, {own['status']}"
         )
     if "speedup" in figures:
         rows.append(f"speedup {figures['speedup']:.1f}")

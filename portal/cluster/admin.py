@@ -24,11 +24,11 @@ admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
 
 @admin.register(GpuType)
 class GpuTypeAdmin(ConsoleAdmin):
-    """Types come with the nodes that have them; their relative speed is the operator's to say."""
+    """Types come with the nodes that have them; their relative speed and weight in shares are the operator's to say."""
 
     may_change = True
-    list_display = ("name", "memory", "relative_speed", "nodes_count")
-    fields = ("name", "memory", "relative_speed")
+    list_display = ("name", "memory", "relative_speed", "share_weight", "nodes_count")
+    fields = ("name", "memory", "relative_speed", "share_weight")
     readonly_fields = ("name", "memory")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
@@ -43,8 +43,8 @@ class GpuTypeAdmin(ConsoleAdmin):
         return obj.count
 
     def save_model(self, request: HttpRequest, obj: GpuType, form: forms.ModelForm, change: bool) -> None:
-        speed = form.cleaned_data["relative_speed"]
-        adopt(obj, services.gpu_type_upsert(name=obj.name, relative_speed=speed, actor=request.user))
+        values = {name: form.cleaned_data[name] for name in ("relative_speed", "share_weight")}
+        adopt(obj, services.gpu_type_upsert(name=obj.name, **values, actor=request.user))
 
 
 UUID = column("uuid", "UUID")

@@ -20,6 +20,11 @@ class GpuType(models.Model):
         validators=[MinValueValidator(0.001)],
         help_text="Training speed against the others, for jobs that report none.",
     )
+    share_weight = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.001)],
+        help_text="What one of its GPUs counts in a tenant's share, against the other types'.",
+    )
 
     class Meta:
         ordering = ["name"]

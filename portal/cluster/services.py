@@ -55,20 +55,30 @@ def join_token_revoke(*, join_token: JoinToken, actor: User | None) -> None:
 
 @transaction.atomic
 def gpu_type_upsert(
-    *, name: str, memory_mib: int | None = None, relative_speed: float | None = None, actor: User | None = None
+    *,
+    name: str,
+    memory_mib: int | None = None,
+    relative_speed: float | None = None,
+    share_weight: float | None = None,
+    actor: User | None = None,
 ) -> GpuType:
+    """Make a type or change what is given of it. A new speed or weight is audited and heeded by the next planning."""
     row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
     if memory_mib is not None:
         row.memory_mib = memory_mib
-    before = row.relative_speed
-    if relative_speed is not None:
-        if not 0 < relative_speed < math.inf:
-            raise BerthError("invalid", "A relative speed is a number above 0.", field="relative_speed")
-        row.relative_speed = relative_speed
+    given = {"relative_speed": relative_speed, "share_weight": share_weight}
+    before = {field: getattr(row, field) for field in given}
+    for field, value in given.items():
+        if value is None:
+            continue
+        if not 0 < value < math.inf:
+            words = field.replace("_", " ")
+            raise BerthError("invalid", f"A {words} is a number above 0.", field=field)
+        setattr(row, field, value)
     row.save()
-    if created or row.relative_speed != before:
-        detail = {"name": name, "relative_speed": [before, row.relative_speed]}
-        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail=detail)
+    changed = {field: [old, getattr(row, field)] for field, old in before.items() if getattr(row, field) != old}
+    if created or changed:
+        audit_record(actor=actor, action="gpu-type.set", target=f"gpu-type:{row.pk}", detail={"name": name, **changed})
         plan_nudge()
     return row
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from portal.cluster.selectors import node_events
 from portal.dashboard.cluster_page_blocks import blocks_context
+from portal.dashboard.kept import kept_rows
 from portal.dashboard.overview import fragments_plot
 from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_cells, health_word
 from portal.errors import NotFound
@@ -100,6 +101,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "memory_used_gib": asked_mib / MIB_OF_GIB if asked_mib else None,
         "memory_total_gib": node.memory_mib / MIB_OF_GIB,
         "note": _note(idle_gpus, idle_cores),
+        "kept": kept_rows(snapshot.kept_by_node[node.name]),
         "virtual": node.is_virtual,
     }
 

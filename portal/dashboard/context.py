@@ -221,6 +221,14 @@ class BlocksContext(TypedDict):
     number: int | None
 
 
+class KeptRow(TypedDict):
+    """A job that resources of a node are kept for. `who`: "#1042" or "a job of another tenant"; `until` in words."""
+
+    url: str | None
+    who: str
+    until: str
+
+
 class NodeRow(TypedDict):
     name: str
     url: str
@@ -236,6 +244,7 @@ class NodeRow(TypedDict):
     memory_used_gib: float | None
     memory_total_gib: float
     note: str | None
+    kept: list[KeptRow]
     virtual: bool
 
 
@@ -297,7 +306,7 @@ class PlanningRow(TypedDict):
     url: str
     at: str
     round: int
-    kind: str  # "re-plan" for the first planning of a round, then "fill"
+    kind: str  # "re-plan" once a round, else "fill"
     policy: str
     queue: int
     window: int | None
@@ -343,6 +352,7 @@ class MetricsPageContext(TypedDict):
     plots: list[PlotContext]
     rounds: list[RoundRow]
     query: str  # "" or "?range=24h", for the fragment
+    form: str  # of the times, see the tag `moment`
 
 
 class StartsContext(TypedDict):
@@ -428,11 +438,22 @@ class DecisionRow(TypedDict):
     detail: str | None
 
 
+class OutcomeRow(TypedDict):
+    """What a planning did besides starting jobs. `what`: "Stopped", "Promised", "Promise lapsed", "Reserved"."""
+
+    what: str
+    job_id: str | None  # None: another tenant's
+    url: str | None
+    name: str
+    words: str
+
+
 class PlanningPageContext(TypedDict):
     planning: PlanningRow
     figures: list[Fact]
     parameters: list[Fact]
     decisions: list[DecisionRow]
+    outcomes: list[OutcomeRow]
     truncated: str | None  # "the first 500 of 20 000"
     error: str | None  # operators: why the planning failed
     previous_url: str | None

@@ -105,6 +105,7 @@ class WhyContext(TypedDict):
     at: str | None
     sentence: Rich
     note: Rich | None
+    ahead: Rich | None  # "3 jobs ahead in gpu-large."
     starts: StartsContext | None
     remedy: Rich | None  # what the tenant can do about it
 
@@ -161,7 +162,8 @@ class AttemptRow(TypedDict):
     ended_at: str | None
     run_s: float | None
     exit: str | None  # "exit 0", "signal 9"
-    cause: str | None
+    cause: str | None  # why it was stopped, or what its node said
+    restart_s: float | None  # from the stop of the attempt before until this one ran
 
 
 class EventRow(TypedDict):

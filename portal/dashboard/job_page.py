@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_numbers import numbers_make
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import why_make
+from portal.dashboard.kept import kept_note
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         EventRow,
         JobPageContext,
         LogContext,
+        WhyContext,
     )
     from portal.jobs.models import Attempt, Job
 
@@ -45,7 +48,7 @@ def page_context(*, job: Job) -> JobPageContext:
         "actions": _actions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
-        "why": why_make(job, why, attempts),
+        "why": _with_kept(why_make(job, why, attempts), job),
         "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
@@ -55,6 +58,12 @@ def page_context(*, job: Job) -> JobPageContext:
         "events": _events(job),
         "log": _log(job, attempts),
     }
+
+
+def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
+    if why is not None and job.state not in FINAL:
+        why["note"] = why["note"] or kept_note(job=job)
+    return why
 
 
 def _since(job: Job, attempts: Sequence[Attempt]) -> Any:
@@ -163,7 +172,8 @@ def _attempt(attempt: Attempt) -> AttemptRow:
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
         "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
         "exit": f"exit {attempt.exit_code}" if attempt.exit_code is not None else None,
-        "cause": attempt.end_detail or None,
+        "cause": attempt_cause(attempt),
+        "restart_s": attempt.restart_s,
     }
 
 

@@ -13,12 +13,14 @@ from portal.rounds.decisions import decisions_read
 from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
 from portal.rounds.knobs import KNOBS
 from portal.rounds.models import Planning
+from portal.rounds.outcomes import planning_outcomes, promise_sentence, stop_sentence
 from portal.rounds.selectors import planning_decisions, reason_sentence
 
 if TYPE_CHECKING:
     from portal.dashboard.context import (
         DecisionRow,
         Fact,
+        OutcomeRow,
         PageLinks,
         PlanningPageContext,
         PlanningRow,
@@ -77,7 +79,7 @@ def planning_row(row: Planning) -> PlanningRow:
         "url": reverse("planning-detail", args=[row.number]),
         "at": row.started_at.isoformat(),
         "round": row.round.number,
-        "kind": "re-plan" if row.started_at == row.round.started_at else "fill",
+        "kind": "re-plan" if row.replan else "fill",
         "policy": row.policy,
         "queue": row.queue_length,
         "window": row.window_jobs,
@@ -137,11 +139,34 @@ def planning_context(number: int, user: User) -> PlanningPageContext:
         "figures": _figures(planning),
         "parameters": _parameters(planning),
         "decisions": shown,
+        "outcomes": _outcomes(planning, user),
         "truncated": f"the first {DECISIONS_SHOWN} of {len(decisions)}" if len(decisions) > DECISIONS_SHOWN else None,
         "error": planning.error if user.is_operator and planning.error else None,
         "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
         "next_url": reverse("planning-detail", args=[after]) if after is not None else None,
     }
+
+
+def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
+    """Return a row for each stop, promise, promise given up and reservation."""
+    found = planning_outcomes(planning, user)
+    rows = [("Stopped", each["job"], stop_sentence(each)) for each in found["stops"]]
+    rows += [("Promised", each["job"], f"{promise_sentence(each)}, kept until it starts") for each in found["promises"]]
+    rows += [("Promise lapsed", job, "what was kept for it is free again") for job in found["lapsed"]]
+    rows += [
+        ("Reserved", each["job"], f"{', '.join(each['nodes'])}, until about {each['until'][11:16]} UTC")
+        for each in found["reservations"]
+    ]
+    return [
+        {
+            "what": what,
+            "job_id": job["number"],
+            "url": reverse("job-detail", args=[job["number"]]) if job["number"] else None,
+            "name": job["name"],
+            "words": words,
+        }
+        for what, job, words in rows
+    ]
 
 
 def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> DecisionRow:

@@ -13,12 +13,14 @@ from portal.cluster.selectors import nodes_with_gpus
 from portal.dashboard.masking import Reader
 from portal.jobs.occupancy import gpu_intervals, jobs_waiting, parts_live
 from portal.rounds.history import plannings_listed
+from portal.rounds.kept import kept_now
 from portal.rounds.models import Planning, Round
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
     from portal.jobs.models import Allocation
     from portal.jobs.occupancy import Interval, Waiting
+    from portal.rounds.kept import KeptFor
     from portal.tenants.models import User
 
 SAMPLE_FRESH_S = 30
@@ -50,6 +52,15 @@ class Snapshot:
         found: dict[int, list[Allocation]] = defaultdict(list)
         for part in self.parts:
             found[part.node_id].append(part)
+        return found
+
+    @cached_property
+    def kept_by_node(self) -> dict[str, list[KeptFor]]:
+        """What is kept for jobs, by node name, as the reader may see it."""
+        found: dict[str, list[KeptFor]] = defaultdict(list)
+        for each in kept_now(user=self.user):
+            for name in each.nodes:
+                found[name].append(each)
         return found
 
     @cached_property

@@ -24,6 +24,7 @@ GPU_TYPES = column("gpu_types", "GPU types")
 
 class AttemptInline(OperatorOnly, TabularInline):
     model = Attempt
+    fk_name = "job"
     fields = readonly_fields = (
         "epoch", "state_shown", "on_nodes", "gpus", "cores", "planning_number", "started_at", "ended_at", "exit_code",
         "end_detail",

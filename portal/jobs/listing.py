@@ -56,7 +56,7 @@ def attempts_of(job: Job) -> QuerySet[Attempt]:
     allocations = Allocation.objects.select_related("node").prefetch_related(Prefetch("gpu_allocations", gpus))
     return (
         job.attempts.order_by("-epoch")
-        .select_related("speed")
+        .select_related("speed", "stop_for")
         .prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
     )
 

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from portal.jobs.querysets import JobQuerySet
-from portal.jobs.states import AttemptState, JobState, StopReason
+from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 
 class Job(models.Model):
@@ -67,6 +67,10 @@ class Job(models.Model):
     cancel_requested_at = models.DateTimeField(null=True)
     held_by = models.CharField(max_length=150, blank=True)
     checkpoint_domain = models.CharField(max_length=100, blank=True, help_text="Where its checkpoint can be read.")
+    ran_s = models.FloatField(default=0, help_text="Run time over all ended attempts.")
+    attained_gpu_s = models.FloatField(default=0, help_text="GPUs times run time over all ended attempts.")
+    restart_s = models.FloatField(null=True, help_text="What being stopped and started again took it, on average.")
+    called_back_epoch = models.PositiveIntegerField(null=True, help_text="Attempt that gave back what it had borrowed.")
 
     reason = models.CharField(max_length=32, blank=True, help_text="Why it waits: the fixed vocabulary.")
     reason_figures = models.JSONField(default=dict)
@@ -98,6 +102,11 @@ class Job(models.Model):
     def number(self) -> str:
         """Return what people call it: 1044, or 1044_6 for the task with index 6 of array 1044."""
         return f"{self.array_id}_{self.array_index}" if self.array_id else str(self.pk)
+
+    @property
+    def gave_back(self) -> bool:
+        """Say whether its last attempt was called back: the job then stands at the head of its array."""
+        return self.called_back_epoch is not None and self.called_back_epoch == self.epoch
 
     @property
     def is_requeueable(self) -> bool:
@@ -156,6 +165,12 @@ class Attempt(models.Model):
     lease_s = models.PositiveIntegerField(null=True, help_text="Null: may not be requeued, never ended for silence.")
     stop_reason = models.CharField(max_length=16, choices=StopReason.choices, blank=True)
     stop_at = models.DateTimeField(null=True)
+    stop_cause = models.CharField(
+        max_length=16, choices=StopCause.choices, blank=True, help_text="Of a planning's stop."
+    )
+    stop_for = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
+    stop_to_gpus = models.PositiveIntegerField(null=True, help_text="The size it was to go on with; 0: it waits.")
+    restart_s = models.FloatField(null=True, help_text="From the order that stopped the one before until this one ran.")
     exit_code = models.IntegerField(null=True)
     end_detail = models.CharField(max_length=300, blank=True)
 
@@ -284,3 +299,16 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class Promise(models.Model):
+    """What a planning keeps for a job until it starts there: gone when the job starts, ends, is held, or it lapses."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="promise")
+    shares = models.JSONField(help_text="[[node id, GPUs, cores, memory in MiB], ...]")
+    cause = models.CharField(max_length=16, choices=StopCause.choices)
+    planning_number = models.PositiveBigIntegerField()
+    given_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"promise to job {self.job_id} by planning {self.planning_number}"

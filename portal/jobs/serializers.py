@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.jobs.models import Attempt, Job
-from portal.jobs.states import AttemptState, JobState, StopReason
+from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 _COUNT_MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -119,6 +119,12 @@ class ProgressSerializer(serializers.Serializer):
 class AttemptSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     stop_reason = serializers.ChoiceField(choices=StopReason.choices, allow_blank=True, read_only=True)
+    stop_cause = serializers.ChoiceField(
+        choices=StopCause.choices, allow_blank=True, read_only=True, help_text="Why a planning stopped it."
+    )
+    stop_for = serializers.SerializerMethodField(
+        help_text="The job it was stopped for; null for none and for another tenant's."
+    )
     parts = serializers.SerializerMethodField()
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
 
@@ -126,9 +132,14 @@ class AttemptSerializer(serializers.ModelSerializer):
         model = Attempt
         fields = [
             "epoch", "state", "planning_number", "gpus", "cores", "parts", "speed", "created_at", "started_at", "ended_at",
-            "stop_reason", "exit_code", "end_detail",
+            "stop_reason", "stop_cause", "stop_for", "stop_to_gpus", "stop_at", "restart_s", "exit_code", "end_detail",
         ]  # fmt: skip
         read_only_fields = fields
+
+    @extend_schema_field({"type": "string", "nullable": True})
+    def get_stop_for(self, attempt: Attempt) -> str | None:
+        wanted = attempt.stop_for
+        return wanted.number if wanted and wanted.tenant_id == attempt.job.tenant_id else None
 
     @extend_schema_field(PartSerializer(many=True))
     def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:

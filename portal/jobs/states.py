@@ -54,3 +54,12 @@ class StopReason(models.TextChoices):
     PREEMPT = "preempt", "preempted"
     REQUEUE = "requeue", "requeued by hand"
     PARTNER = "partner", "another part of it ended"
+
+
+class StopCause(models.TextChoices):
+    """Why a planning stops a running job, or keeps resources for one (algorithms, sections 4 and 6)."""
+
+    CALL_BACK = "call-back", "called back"
+    RESIZE = "resize", "resized"
+    MOVE = "move", "moved"
+    PREEMPT = "preempt", "preempted"

@@ -14,6 +14,7 @@ from portal.api.schema import PAGING, documented, page_schema, parameter
 from portal.errors import BerthError
 from portal.rounds.decisions import decisions_read
 from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
+from portal.rounds.outcomes import planning_outcomes
 from portal.rounds.selectors import cluster_metrics, planning_decisions
 from portal.rounds.serializers import (
     MetricsAnswer,
@@ -93,6 +94,7 @@ class PlanningView(ApiView):
         planning.shown_decisions = planning_decisions(
             planning, request.user, tenant=tenant_of(request), start=(page - 1) * size, count=size
         )
+        planning.shown_outcomes = planning_outcomes(planning, request.user, tenant=tenant_of(request))
         return Response(PlanningDetailSerializer(planning).data)
 
 

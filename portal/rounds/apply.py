@@ -1,4 +1,4 @@
-"""A plan -> the database, in one transaction: attempts for what was placed, reasons for what was not."""
+"""A plan -> the database, in one transaction: attempts for what was placed, stops, promises, reasons for what was not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from portal.jobs.services.placing import Part, Placing, attempts_start, placing_lock
+from portal.jobs.services.preempting import stops_nodes
+from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
 from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
+from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,12 +35,17 @@ def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime, deta
     placed = [decision for decision in made.decisions if decision.placement is not None]
     notes = [_note(decision) for decision in made.decisions if decision.placement is None]
     notes = notes_changed(notes=notes, now=now)
+    stopped = [stop.job for stop in made.stops]
+    promised = [each.job for each in made.promises]
+    nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
     placing_lock(
         job_ids=[decision.job for decision in placed],
-        node_ids=[piece.node for decision in placed for piece in decision.placement.pieces],
-        others=[note.job_id for note in notes],
+        node_ids=[*nodes, *stops_nodes(job_ids=stopped)],
+        others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
     )
     _place_all(placed, record)
+    plan_stops_apply(made=made, record=record)
+    plan_promises_apply(made=made, record=record)
     waiting_note(notes=notes, now=now)
     if details is not None:
         explanations_store(details)
@@ -49,6 +57,7 @@ def _place_all(placed: list[Decision], record: Planning) -> None:
     refused = attempts_start(placings=[_placing(decision) for decision in placed], planning_number=record.number)
     for job_id, error in refused.items():
         log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
+    promises_withdraw(job_ids=[decision.job for decision in placed if decision.job not in refused])
     record.placed += len(placed) - len(refused)
     record.dropped += len(refused)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 500
 MAX_NUMBER = 2**63 - 1
-_BULKY = ("decisions", "parameters", "error")
+_BULKY = ("decisions", "parameters", "error", "stops", "promises", "lapsed", "reservations")
 
 
 def rounds_all() -> QuerySet[Round]:

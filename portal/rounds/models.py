@@ -37,6 +37,7 @@ class Round(models.Model):
     number = models.PositiveBigIntegerField(unique=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    array_history = models.JSONField(default=dict, help_text="What the arrays are divided by, as of its start.")
     metrics = models.JSONField(default=dict, help_text="Time-weighted over its plannings; {} until it has ended.")
 
     class Meta:
@@ -60,6 +61,9 @@ class Planning(models.Model):
     started_at = models.DateTimeField(db_index=True)
     status = models.CharField(max_length=16, choices=Status.choices)
     error = models.TextField(blank=True)
+    replan = models.BooleanField(
+        default=False, help_text="Running elastic jobs took part; else it filled what is idle."
+    )
     policy = models.CharField(max_length=32)
     parameters = models.JSONField(default=dict)
     queue_length = models.PositiveIntegerField(default=0)
@@ -71,6 +75,12 @@ class Planning(models.Model):
     apply_s = models.FloatField(default=0)
     solver = models.JSONField(default=dict)
     metrics = models.JSONField(default=dict)
+    stops = models.JSONField(
+        default=list, help_text="Jobs it stopped: job, cause, for_job, from_gpus, to_gpus, ordered."
+    )
+    promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
+    lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
+    reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
     decisions = models.BinaryField(default=bytes, help_text="zlib over JSON: one entry a job that waited or was placed")
 
     class Meta:

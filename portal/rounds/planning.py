@@ -25,6 +25,7 @@ from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_release, lease_take, planned_since
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
+from portal.rounds.past import array_history_read
 from portal.rounds.snapshot import state_load
 from scheduler.planning import plan
 
@@ -64,9 +65,11 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
     parameters = scheduler_parameters(values)
     now = timezone.now()
     began = time.monotonic()
+    present = _round(now=now, replan_s=values["replan_s"], tick_s=parameters.tick_s)
     record = Planning(
         number=number,
-        round=_round(now=now, replan_s=values["replan_s"], tick_s=parameters.tick_s),
+        round=present,
+        replan=replan_due(present),
         started_at=now,
         status=Planning.Status.FAILED,
         policy=parameters.policy,
@@ -75,7 +78,8 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
     try:
         state = state_load(now=now, parameters=parameters)
         record.load_s = time.monotonic() - began
-        made = plan(state, now.timestamp(), parameters, np.random.default_rng(number), time.monotonic)
+        rng = np.random.default_rng(number)
+        made = plan(state, now.timestamp(), parameters, rng, time.monotonic, replan=record.replan)
         record.plan_s = time.monotonic() - began - record.load_s
         details = explanations_make(made=made, record=record, budget_s=BUDGET_SHARE * parameters.tick_s)
         _fill(record=record, made=made, now=now, details=details)
@@ -83,12 +87,25 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
-        record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0  # what was applied is undone
+        _undone(record)
         log.exception("planning %s failed", number)
         _save(record)
         raise
     _save(record)
     return record
+
+
+def _undone(record: Planning) -> None:
+    """Record a failure: what was applied of the plan is rolled back with its transaction."""
+    record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
+    record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
+
+
+def replan_due(present: Round) -> bool:
+    """Say whether a round still lacks its re-plan. One that was overtaken is made good; one that failed is not tried again,
+    so that a fault in re-planning never keeps waiting jobs from starting.
+    """
+    return not present.plannings.filter(replan=True).exclude(status=Planning.Status.SUPERSEDED).exists()
 
 
 def _round(*, now: datetime, replan_s: float, tick_s: float) -> Round:
@@ -98,7 +115,8 @@ def _round(*, now: datetime, replan_s: float, tick_s: float) -> Round:
         return last
     if last is not None:
         round_close(round_=last, now=now, tick_s=tick_s)
-    return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults={"started_at": now})[0]
+    fresh = {"started_at": now, "array_history": array_history_read(now=now)}
+    return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults=fresh)[0]
 
 
 def _fill(*, record: Planning, made: Plan, now: datetime, details: Details) -> None:

@@ -33,7 +33,7 @@ class PlanningSerializer(serializers.ModelSerializer):
     class Meta:
         model = Planning
         fields = [
-            "number", "round", "started_at", "status", "policy", "queue_length", "window_jobs", "placed", "dropped",
+            "number", "round", "started_at", "status", "replan", "policy", "queue_length", "window_jobs", "placed", "dropped",
             "load_s", "plan_s", "apply_s", "solver", "metrics",
         ]  # fmt: skip
         read_only_fields = fields
@@ -87,14 +87,21 @@ class PlanningDetailSerializer(PlanningSerializer):
     decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
     decisions_count = serializers.IntegerField(read_only=True)
     parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
+    outcomes = serializers.SerializerMethodField(
+        help_text="Jobs that it stopped, what it keeps for jobs, and what it gave up; other tenants' without their ids."
+    )
 
     class Meta(PlanningSerializer.Meta):
-        fields = [*PlanningSerializer.Meta.fields, "parameters", "decisions_count", "decisions"]
+        fields = [*PlanningSerializer.Meta.fields, "parameters", "outcomes", "decisions_count", "decisions"]
         read_only_fields = fields
 
     @extend_schema_field({"type": "array", "items": _ANYTHING})
     def get_decisions(self, planning: Planning) -> list[dict[str, Any]]:
         return finite(planning.shown_decisions)
+
+    @extend_schema_field(_ANYTHING)
+    def get_outcomes(self, planning: Planning) -> dict[str, Any]:
+        return finite(planning.shown_outcomes)
 
     @extend_schema_field(_ANYTHING)
     def get_parameters(self, planning: Planning) -> dict[str, Any]:

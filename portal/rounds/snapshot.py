@@ -15,12 +15,15 @@ from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.past import array_history_now
+from portal.rounds.promises import promises_load
+from portal.rounds.running import running_one
 from portal.tenants.models import Tenant
 from scheduler import model
 from scheduler.estimator.cores import start_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from scheduler.policy import Parameters
 
@@ -32,23 +35,29 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     """Read the snapshot. Times in it are Unix seconds."""
     parts = list(
         Allocation.objects.filter(released_at=None)
-        .select_related("attempt__job")
+        .select_related("attempt__job", "node")
         .prefetch_related("gpu_allocations__gpu")
+        .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
-    jobs = _jobs(now=now, parameters=parameters)
+    kinds, promises = list(GpuType.objects.all()), promises_load()
+    jobs = _jobs(now=now, parameters=parameters, promises=promises)
+    running = _running(parts, now=now, parameters=parameters, promises=promises)
+    resizable = [live.description for live in running if live.description is not None]
     return model.ClusterState(
         nodes=_nodes(parts),
         jobs=jobs,
-        knowledge=knowledge_load(jobs),
-        running=_running(parts),
+        knowledge=knowledge_load([*jobs, *resizable]),
+        running=running,
         tenants=[
             model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
             for t in Tenant.objects.all()
         ],
-        gpu_speeds=dict(GpuType.objects.values_list("name", "relative_speed")),
+        gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
+        gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
         history=_history(),
+        array_history=array_history_now(),
     )
 
 
@@ -89,7 +98,7 @@ def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int
     )
 
 
-def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
+def _jobs(*, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise]) -> list[model.Job]:
     """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
     open_ones = JobDependency.objects.filter(dependencies_open())
     rows = (
@@ -101,14 +110,14 @@ def _jobs(*, now: datetime, parameters: Parameters) -> list[model.Job]:
         )
         .order_by("pk")
     )
-    return [_job(job=row, now=now, parameters=parameters) for row in rows]
+    return [_job(job=row, now=now, parameters=parameters, promise=promises.get(row.pk)) for row in rows]
 
 
-def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
+def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Promise | None = None) -> model.Job:
     reason = None
     if job.state == JobState.HELD:
         reason = model.Reason.HELD
-    elif job.blocked:
+    elif getattr(job, "blocked", False):  # a running job's description is not asked
         reason = model.Reason.DEPENDENCY
     waiting_s = (now - job.waiting_since).total_seconds() if job.waiting_since else 0.0
     return model.Job(
@@ -125,12 +134,16 @@ def _job(*, job: Any, now: datetime, parameters: Parameters) -> model.Job:
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,
-        done_fraction=job.done_fraction or 0.0,
+        done_fraction=getattr(job, "done_fraction", None) or 0.0,
         expected_duration_s=job.expected_duration_s,
         total_samples=job.samples,
         eligible=reason is None,
         ineligible_reason=reason,
         checkpoint_domain=job.checkpoint_domain or None,
+        movable=job.is_requeueable,
+        promise=promise,
+        gave_back=job.gave_back,
+        attained_gpu_s=job.attained_gpu_s,
     )
 
 
@@ -156,32 +169,17 @@ def cores_wanted(*, job: Any, parameters: Parameters) -> int:
     )
 
 
-def _running(parts: Iterable[Allocation]) -> list[model.Running]:
+def _running(
+    parts: Iterable[Allocation], *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise]
+) -> list[model.Running]:
     by_attempt: dict[int, list[Allocation]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt_id].append(part)
-    return [_running_one(held) for held in by_attempt.values()]
 
+    def describe(job: Any) -> model.Job:
+        return _job(job=job, now=now, parameters=parameters, promise=promises.get(job.pk))
 
-def _running_one(parts: list[Allocation]) -> model.Running:
-    attempt = parts[0].attempt
-    pieces = tuple(
-        model.Piece(
-            node=part.node_id,
-            gpus=tuple(held.gpu.index for held in part.gpu_allocations.all() if held.released_at is None),
-            cores=tuple(part.core_ids),
-            memory_mib=part.memory_mib,
-        )
-        for part in parts
-    )
-    return model.Running(
-        job=attempt.job_id,
-        tenant=attempt.job.tenant_id,
-        pieces=pieces,
-        started_s=(attempt.started_at or attempt.created_at).timestamp(),
-        requirement=tuple(attempt.job.gpus),
-        elastic=attempt.job.checkpointable and len(attempt.job.gpus) > 1,
-    )
+    return [running_one(held, describe=describe, now_s=now.timestamp()) for held in by_attempt.values()]
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:

@@ -32,7 +32,7 @@ class Berth:
             arrays=knobs.arrays == "on",
             fair=knobs.fair_shares == "on",
             borrow=knobs.borrowing == "on",
-            joint=knobs.placement == "ilp",
+            joint=True,
             rigid=False,
             reserve_lr=knobs.reserve_lr,
         )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
+from scheduler.placement.access import Access, Zone
 from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ class Homes:
         if own is Array.CPU:
             return own
         other = Array.GPU_LARGE if own is Array.GPU_SMALL else Array.GPU_SMALL
-        fits_own, fits_other = (first_failing(job, self._whole[array], self._largest) is None for array in (own, other))
-        return other if fits_other and not fits_own else own
+        if first_failing(job, self._whole[own], self._largest) is None:
+            return own
+        return other if first_failing(job, self._whole[other], self._largest) is None else own
 
 
 class Terms:
@@ -81,10 +83,40 @@ class Terms:
                 for piece in live.pieces:
                     self._held_cores[piece.node] = self._held_cores.get(piece.node, 0) + len(piece.cores)
         self.reservations: list[tuple[Reservation, float]] = []  # with the snapshot's time
-        self._offers: dict[tuple[object, ...], list[Offer]] = {}
+        self._offers: dict[Access, list[Offer]] = {}
 
     def home(self, job: Job) -> Array:
         return self._homes.of(job)
+
+    def zone(self, node: int) -> Zone:
+        kept = tuple(number for number, (each, _) in enumerate(self.reservations) if node in each.nodes)
+        return Zone(self._division.array_of_node(node), kept)
+
+    def access(self, ranked: Ranked, *, home_only: bool = False) -> Access:
+        """What the job may use: its own array, and what the rule above lets it borrow."""
+        home = self.home(ranked.job)
+        barred = (
+            number
+            for number, (kept, now_s) in enumerate(self.reservations)
+            if kept.job != ranked.job.id and now_s + ranked.age_s > kept.until_s
+        )
+        arrays, limited = self._may_use(home, movable=ranked.job.movable, home_only=home_only)
+        return Access(home, arrays, limited, frozenset(barred), BORROWED_WEIGHT)
+
+    def _may_use(self, home: Array, *, movable: bool, home_only: bool) -> tuple[tuple[Array, ...], bool]:
+        """The arrays whose nodes the job may use, its own first, and whether its cores are limited to reserved ones."""
+        other = Array.GPU_LARGE if home is Array.GPU_SMALL else Array.GPU_SMALL
+        borrows = (
+            self._borrow and not home_only and may_borrow(home, movable=movable, owner_waits=other in self._waiting)
+        )
+        cores_too = self._borrow and may_borrow(home, movable=movable, owner_waits=Array.CPU in self._waiting)
+        return (home, other) if borrows else (home,), self._division.divided and not cores_too
+
+    def limit(self, jobs: Iterable[Job]) -> None:
+        """Tell the ledger who of the jobs is limited to the reserved cores, and how many there are."""
+        limited = [job.id for job in jobs if self._may_use(self.home(job), movable=job.movable, home_only=True)[1]]
+        if limited:
+            self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 
     def is_borrowed(self, job: Job, configuration: Configuration) -> bool:
         home = self.home(job)
@@ -100,27 +132,14 @@ class Terms:
 
     def offers(self, ranked: Ranked, *, home_only: bool = False) -> Sequence[Offer]:
         """The idle offers that the job may use, in node order, without nodes kept for another job."""
-        job = ranked.job
-        key = (self.home(job), job.movable, home_only)
-        if key not in self._offers:
-            self._offers[key] = self._allowed(self.home(job), movable=job.movable, home_only=home_only)
-        found: Sequence[Offer] = self._offers[key]
-        for kept, now_s in self.reservations:
-            if kept.job != job.id and now_s + ranked.age_s > kept.until_s:
-                found = [offer for offer in found if offer.node.id not in kept.nodes]
-        return found
-
-    def _allowed(self, home: Array, *, movable: bool, home_only: bool) -> list[Offer]:
-        other = Array.GPU_LARGE if home is Array.GPU_SMALL else Array.GPU_SMALL
-        arrays = {home}
-        if self._borrow and not home_only and may_borrow(home, movable=movable, owner_waits=other in self._waiting):
-            arrays.add(other)
-        cores_too = self._borrow and may_borrow(home, movable=movable, owner_waits=Array.CPU in self._waiting)
-        return [
-            offer if cores_too else replace(offer, cores=min(offer.cores, self.reserved_left(offer.node.id)))
-            for offer in idle_offers(self._ledger)
-            if self._division.array_of_node(offer.node.id) in arrays
-        ]
+        access = self.access(ranked, home_only=home_only)
+        if access not in self._offers:
+            self._offers[access] = [
+                replace(offer, cores=self._ledger.cores_for(offer.node.id, limited=access.limited))
+                for offer in idle_offers(self._ledger)
+                if access.admits(self.zone(offer.node.id))
+            ]
+        return self._offers[access]
 
     def reserved_left(self, node: int) -> int:
         """Reserved cores of the node that no GPU job holds (a movable CPU job may). No limit when undivided."""

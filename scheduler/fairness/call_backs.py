@@ -50,7 +50,7 @@ def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Runnin
     offers = [_with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
-        wanted = generate_on(smallest, offers, work.ledger, work.estimator)
+        wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return

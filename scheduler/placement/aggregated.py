@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.access import NO_RULES
 from scheduler.placement.classes import Classes
 from scheduler.placement.configurations import SIGMA
 from scheduler.placement.handout import hand_out
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Configuration
+    from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, Option, Options
     from scheduler.work import Ranked
@@ -45,11 +47,12 @@ PRICE_TOLERANCE = 0.1
 
 @dataclass(slots=True)
 class Placed:
-    """One job's part of a plan: G is its throughput over the least of its options."""
+    """One job's part of a plan: G is its throughput over the least of its options, `factor` less than 1 if borrowed."""
 
     ranked: Ranked
     configuration: Configuration
     gain: float
+    factor: float
     options: int
 
 
@@ -59,6 +62,7 @@ class Aggregated:
 
     placed: list[Placed]
     options: Options
+    classes: Classes
     objective: float = 0.0
     bound: float | None = None
     incumbent: str = "greedy"
@@ -94,17 +98,18 @@ def solve_aggregated(
     *,
     sigma: float = SIGMA,
     last: Mapping[int, Configuration] | None = None,
+    rules: Rules = NO_RULES,
 ) -> Aggregated:
     """The stage's plan on what is idle in the ledger, which is left as it is.
 
     `last`: what the last plan gave to jobs that still wait; those that still fit are taken first by a second greedy
-    plan, and the better of the two is where the search starts.
+    plan, and the better of the two is where the search starts. `rules`: who may use what.
     """
     began_s = limits.clock()
-    classes = Classes(ledger, (ranked.job for ranked in stage))
+    classes = Classes(ledger, stage, rules)
     late = limits.until(OPTIONS_SHARE, began_s)
     options = options_of(stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0)
-    maker = _Maker(classes, ledger, estimator, options, weight)
+    maker = _Maker(classes, ledger, estimator, options, weight, rules)
     answer = maker.greedy({})
     if last and (warm := maker.greedy(last)).objective > answer.objective:
         answer = warm
@@ -125,8 +130,9 @@ class _Maker:
         estimator: Estimator,
         options: Options,
         weight: Mapping[int, float],
+        rules: Rules,
     ) -> None:
-        self.classes, self.ledger, self.estimator = classes, ledger, estimator
+        self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
         self.options, self.weight = options, weight
         firsts = np.searchsorted(options.group, np.arange(len(options.groups)))
         self.turns = sorted(
@@ -163,12 +169,12 @@ class _Maker:
         placed: list[Placed] = []
         for ranked, configuration, group, number in taken:
             option = group.options[self.options.position[number]]
-            least = min(each.throughput for each in group.options)
             made = self._measured(ranked, configuration) if option.spread else configuration
-            placed.append(Placed(ranked, made, made.throughput / least, len(group.options)))
+            factor = self.rules.factor(ranked.job, made)
+            placed.append(Placed(ranked, made, made.throughput / group.least, factor, len(group.options)))
         placed.sort(key=lambda each: each.ranked.rank)
-        objective = sum(self.weight[each.ranked.job.id] * each.gain for each in placed)
-        return Aggregated(placed, self.options, objective)
+        objective = sum(self.weight[each.ranked.job.id] * each.gain * each.factor for each in placed)
+        return Aggregated(placed, self.options, self.classes, objective)
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares

@@ -1,9 +1,11 @@
 """Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and who may use what they offer.
 
-A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Two things split it
-further, where they matter: a storage domain that a resumed job of this planning must stay in, and a node that takes one
-tenant at a time. A *pool* is what a job may draw on: a type, a speed class and, for those two, the tenant and the
-domain it is reserved to. A class offers pieces to one or more pools; each job draws on one or more.
+A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it
+further, where they matter: a storage domain that a resumed job of this planning must stay in, a node that takes one
+tenant at a time, the zone (array and reservations) and what is left of the cores reserved for its array. Cores beyond
+what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a speed class and, for those, the
+tenant, the domain and the zone, and whether cores come from the reserved ones alone. A class offers pieces to one or
+more pools; each job draws on one or more.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduler.placement.access import NO_RULES, Zone
 from scheduler.placement.feasibility import type_allowed
-from scheduler.placement.menu import CoreMenus, speed_class
+from scheduler.placement.menu import menus_of, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Node
+    from scheduler.placement.access import Access, Rules
     from scheduler.placement.ledger import Ledger, Room
+    from scheduler.work import Ranked
 
 
 NO_NODE = -1
@@ -32,17 +37,27 @@ class Pool(NamedTuple):
     speed: int
     tenant: int | None
     domain: str | None
+    zone: Zone
+    limited: bool
 
 
 class ClassKey(NamedTuple):
-    """What makes nodes interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's."""
+    """What makes nodes interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's.
+
+    `limit`: how many of the cores limited jobs may take together; `cores` where that is no limit.
+    """
 
     gpu_type: str
     speed: int
     gpus: int
     cores: int
+    limit: int
     owner: tuple[int, ...] | None
     domain: str | None
+    zone: Zone
+
+    def cores_for(self, pool: Pool) -> int:
+        return self.limit if pool.limited else self.cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +82,27 @@ class PoolRoom:
 class Classes:
     """The classes of what is idle in a ledger, as far as the jobs of a stage can tell them apart."""
 
-    def __init__(self, ledger: Ledger, jobs: Iterable[Job]) -> None:
-        asked = list(jobs)
-        self.domains = {job.checkpoint_domain for job in asked if job.checkpoint_domain is not None}
-        self.tenants = sorted({job.tenant for job in asked})
-        rooms = [room for room in ledger.rooms.values() if room.gpus and room.cores]
+    def __init__(self, ledger: Ledger, stage: Iterable[Ranked], rules: Rules = NO_RULES) -> None:
+        asked = list(stage)
+        jobs = [ranked.job for ranked in asked]
+        self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
+        self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
+        self.tenants = sorted({job.tenant for job in jobs})
+        self.most_cores = max((job.cores for job in jobs), default=1)
+        self._kinds = set(self.access.values())
+        self._barring = frozenset[int]().union(*(each.barred for each in self._kinds))
         grouped: dict[ClassKey, list[int]] = {}
-        for room in rooms:
-            if (key := self._key(room)) is not None:
+        for room in ledger.rooms.values():
+            if room.gpus and room.cores and (key := self._key(room, ledger, rules)) is not None:
                 grouped.setdefault(key, []).append(room.node.id)
         self.all = [
-            NodeClass(key, tuple(nodes), tuple(self._offers(key)))
+            NodeClass(key, tuple(nodes), offers)
             for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
+            if (offers := tuple(self._offers(key))) and offers[0]
         ]
-        self.menus = CoreMenus((room.node.gpu_type or "", len(room.gpus), len(room.cores)) for room in rooms)
+        self.menus = menus_of(ledger)
         self.largest = ledger.largest
+        self.nodes_of: dict[Pool, list[int]] = {}  # in id order
         self.pools = self._measure(ledger)
         self.by_type: dict[str, list[Pool]] = {}
         for pool in sorted(self.pools, key=repr):
@@ -91,19 +112,30 @@ class Classes:
             for each in reversed(self.all)
         }
 
-    def _key(self, room: Room) -> ClassKey | None:
+    def _key(self, room: Room, ledger: Ledger, rules: Rules) -> ClassKey | None:
         node = room.node
         owner = tuple(sorted(room.tenants)) if node.exclusive_tenant else None
         if owner is not None and len(owner) > 1:
             return None  # two tenants under one account already: nobody is let in
         domain = node.domain if node.domain in self.domains else None
-        return ClassKey(node.gpu_type or "", speed_class(node), len(room.gpus), len(room.cores), owner, domain)
+        array, kept = rules.zone(node.id)
+        zone = Zone(array, tuple(number for number in kept if number in self._barring))
+        gpus = len(room.gpus)
+        cores = min(len(room.cores), gpus * self.most_cores)
+        limited = any(access.limited for access in self._kinds)
+        limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
+        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone)
 
     def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
         owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
         domains = (None,) if key.domain is None else (None, key.domain)
+        limits = sorted({access.limited for access in self._kinds if access.admits(key.zone)})
         for owner in owners:
-            yield tuple(Pool(key.gpu_type, key.speed, owner, domain) for domain in domains)
+            yield tuple(
+                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited)
+                for domain in domains
+                for limited in limits
+            )
 
     def _measure(self, ledger: Ledger) -> dict[Pool, PoolRoom]:
         pools: dict[Pool, PoolRoom] = {}
@@ -111,15 +143,22 @@ class Classes:
             memory = max(ledger.rooms[node].memory_mib for node in each.nodes)
             for pool in {pool for pools_of in each.offers for pool in pools_of}:
                 room = pools.setdefault(pool, PoolRoom())
-                _raise_to(room, each.key, memory, len(each.nodes))
+                _raise_to(room, each.key, each.key.cores_for(pool), memory, len(each.nodes))
+                self.nodes_of.setdefault(pool, []).extend(each.nodes)
+        for nodes in self.nodes_of.values():
+            nodes.sort()
         return pools
 
     def pools_for(self, job: Job, gpu_type: str) -> list[Pool]:
         """The pools of a type that the job may draw on."""
+        access = self.access[job.id]
         return [
             pool
             for pool in self.by_type.get(gpu_type, ())
-            if pool.domain == job.checkpoint_domain and pool.tenant in {None, job.tenant}
+            if pool.domain == job.checkpoint_domain
+            and pool.tenant in {None, job.tenant}
+            and pool.limited is access.limited
+            and access.admits(pool.zone)
         ]
 
     def types_for(self, job: Job) -> list[str]:
@@ -134,13 +173,13 @@ class Classes:
         return sum(self.pools[pool].unit_gpus.get(rate, 0) for pool in pools)
 
 
-def _raise_to(room: PoolRoom, key: ClassKey, memory_mib: int, nodes: int) -> None:
+def _raise_to(room: PoolRoom, key: ClassKey, cores: int, memory_mib: int, nodes: int) -> None:
     grow = key.gpus + 1 - len(room.cores)
     room.cores += [0] * grow
     room.memory_mib += [0] * grow
     for gpus in range(key.gpus + 1):
-        room.cores[gpus] = max(room.cores[gpus], key.cores)
+        room.cores[gpus] = max(room.cores[gpus], cores)
         room.memory_mib[gpus] = max(room.memory_mib[gpus], memory_mib)
     room.gpus += key.gpus * nodes
     for rate in (1, 2):
-        room.unit_gpus[rate] = room.unit_gpus.get(rate, 0) + min(key.gpus, key.cores // rate) * nodes
+        room.unit_gpus[rate] = room.unit_gpus.get(rate, 0) + min(key.gpus, cores // rate) * nodes

@@ -17,7 +17,7 @@ from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_
 from scheduler.placement.menu import CoreMenus, per_gpu, share_of_speed, spread_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job
@@ -31,11 +31,6 @@ SIGMA = 1.4
 def generate(job: Job, ledger: Ledger, estimator: Estimator, *, sigma: float = SIGMA) -> tuple[Configuration, ...]:
     """All configurations of a GPU job on what is idle in the ledger, by type, size and node id; () when none."""
     return generate_on(job, idle_offers(ledger), ledger, estimator, sigma=sigma)
-
-
-def menus_of(offers: Iterable[Offer]) -> CoreMenus:
-    """The core counts that these offers give, by type."""
-    return CoreMenus((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
 
 
 def generate_on(
@@ -52,7 +47,7 @@ def generate_on(
     most_cores = allowance.cores if allowance is not None else None
     most_gpus = allowance.gpus if allowance is not None else None
     sizes = [size for size in job.requirement if most_gpus is None or size <= most_gpus]
-    menus = menus or menus_of(offers)
+    menus = menus or CoreMenus((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
     by_type: dict[str, list[Offer]] = {}
     for offer in offers:
         if offer.gpus and usable(job, offer, Level.TRUST):

@@ -30,16 +30,22 @@ def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, in
 
 
 def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger) -> list[int]:
-    """The candidates (by position) a greedy pass in queue order takes; the ledger is used up by it, so pass a copy."""
+    """The candidates (by position) a greedy pass in queue order takes; the ledger is used up by it, so pass a copy.
+
+    The rule above, with the objective value in throughput's place: what is borrowed counts for less.
+    """
     per_job: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):
         per_job.setdefault(candidate.ranked.job.id, []).append(column)
     taken: list[int] = []
     for columns in per_job.values():
-        tenant = candidates[columns[0]].ranked.job.tenant
-        own = {id(candidates[column].configuration): column for column in columns}
-        best = best_fit([candidates[column].configuration for column in columns], ledger, tenant)
-        if best is not None:
-            ledger.take(best, tenant)
-            taken.append(own[id(best)])
+        own = [(column, candidates[column]) for column in columns]
+        tenant = own[0][1].ranked.job.tenant
+        fits = [pair for pair in own if ledger.shortfall(pair[1].configuration, tenant) is None]
+        if fits:
+            column, best = min(
+                fits, key=lambda pair: (-pair[1].value, _preference(pair[1].configuration, ledger)[1:], pair[0])
+            )
+            ledger.take(best.configuration, tenant)
+            taken.append(column)
     return taken

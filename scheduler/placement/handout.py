@@ -95,7 +95,7 @@ def _units(own: list[int], ranked: Ranked, option: Option, stock: Stock) -> list
         counts[at] = counts.get(at, 0) + 1
     most = []
     for at, units in counts.items():
-        room = min(units, int(stock.gpus[at]), int(stock.cores[at]) // rate)
+        room = min(units, int(stock.gpus[at]), int(stock.cores_for(at, job)) // rate)
         if job.memory_mib:
             room = min(room, int(stock.memory_mib[at]) * option.gpus // job.memory_mib)
         if stock.holds(at, job, 0, 0, 0):

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share, SolverFigures
 from scheduler.placement import configurations, located, solver, turn
+from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
-from scheduler.placement.configurations import SIGMA
+from scheduler.placement.classes import Classes
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
-from scheduler.placement.options import PieceRow
+from scheduler.placement.menu import menus_of
+from scheduler.placement.options import PieceRow, options_of
 from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
+    from scheduler.placement.access import Rules
     from scheduler.placement.aggregated import Aggregated
     from scheduler.placement.located import Candidate
+    from scheduler.placement.options import Option
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
@@ -44,7 +48,6 @@ def place_jointly(
     outcome: Outcome,
     *,
     formulation: str | None = None,
-    sigma: float = SIGMA,
     last: Mapping[int, Configuration] | None = None,
     terms: Terms | None = None,
 ) -> None:
@@ -54,11 +57,11 @@ def place_jointly(
     `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
     if formulation is None:
-        formulation = "aggregated" if terms is None and _gpu_nodes(work) > LOCATED_NODES else "located"
+        formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
-        _place_aggregated(stage, work, outcome, sigma, last)
+        _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
     else:
-        _place_located(stage, work, outcome, sigma, terms)
+        _place_located(stage, work, outcome, terms)
 
 
 def _gpu_nodes(work: Work) -> int:
@@ -69,16 +72,19 @@ def _place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
     outcome: Outcome,
-    sigma: float,
     last: Mapping[int, Configuration] | None,
+    rules: Rules,
 ) -> None:
     if not stage:
         return
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     deadline_s = work.deadline_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
     limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
-    answer = solve_aggregated(stage, outcome.weights, work.ledger, work.estimator, limits, sigma=sigma, last=last)
+    answer = solve_aggregated(
+        stage, outcome.weights, work.ledger, work.estimator, limits, sigma=work.parameters.sigma, last=last, rules=rules
+    )
     outcome.invalid |= answer.options.invalid
+    outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
     _offer(answer, work, outcome)
     rows = tuple(answer.options.rows)
@@ -121,40 +127,56 @@ def _offer(answer: Aggregated, work: Work, outcome: Outcome) -> None:
             found: list[Configuration] = []
             for option in dict.fromkeys((ordered[0], ordered[-1])):
                 key = rows[option.row]
-                pool = key.pool if isinstance(key, PieceRow) else key.pools[0]
-                if option.spread:
+                if option.spread or not isinstance(key, PieceRow):
                     continue  # many nodes at once: no single one stands for it
                 wanted = (option.row, option.cores, ranked.job.memory_mib)
                 if wanted not in first:
-                    first[wanted] = _first_node(work, pool.gpu_type, option.gpus, option.cores, ranked.job.memory_mib)
+                    first[wanted] = _first_node(work, answer.classes.nodes_of[key.pool], option, ranked.job.memory_mib)
                 if (node := first[wanted]) is not None:
                     share = Share(node, option.gpus, option.cores, ranked.job.memory_mib)
                     found.append(Configuration(ranked.job.id, (share,), option.throughput, option.source))
             outcome.candidates[ranked.job.id] = tuple(found)
 
 
-def _first_node(work: Work, gpu_type: str, gpus: int, cores: int, memory_mib: int) -> int | None:
-    for number, room in work.ledger.rooms.items():
-        fits = len(room.gpus) >= gpus and len(room.cores) >= cores and room.memory_mib >= memory_mib
-        if fits and room.node.gpu_type == gpu_type:
-            return number
+def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: int) -> int | None:
+    for node in nodes:
+        room = work.ledger.rooms[node]
+        if len(room.gpus) >= option.gpus and len(room.cores) >= option.cores and room.memory_mib >= memory_mib:
+            return node
     return None
 
 
-def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> None:
+def least_of(
+    stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
+) -> dict[int, float]:
+    """What each job's G divides by: the smallest throughput among all that could be generated for it now."""
+    classes = Classes(work.ledger, stage, rules)
+    enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    options = options_of(
+        stage,
+        weights,
+        classes,
+        work.ledger,
+        work.estimator,
+        sigma=work.parameters.sigma,
+        late=lambda: work.remaining_s < enough_s,
+    )
+    return options.least
+
+
+def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated = _generate(stage, work, outcome, sigma, terms)
-    candidates = located.candidates_of(stage, outcome.candidates, outcome.weights)
-    if terms is not None:
-        candidates = [
-            replace(each, value=each.value * terms.factor(each.ranked.job, each.configuration)) for each in candidates
-        ]
+    generated = _generate(stage, work, outcome, terms)
+    outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
+    candidates = located.candidates_of(
+        stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
+    )
     if not candidates:
         return
     greedy = greedy_columns(candidates, work.ledger.copy())
-    chosen: Sequence[int] = greedy
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
+    chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
         chosen, figures = _solve(candidates, greedy, work, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
@@ -170,10 +192,10 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: float, terms: Terms | None) -> int:
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> int:
     """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
     idle = idle_offers(work.ledger)
-    menus = configurations.menus_of(idle) if terms is None else None
+    menus = menus_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
@@ -184,7 +206,12 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, sigma: floa
         try:
             offers = idle if terms is None else terms.offers(ranked)
             found = configurations.generate_on(
-                ranked.job, offers, work.ledger, work.estimator, sigma=sigma, menus=menus
+                ranked.job,
+                offers,
+                work.ledger,
+                work.estimator,
+                sigma=work.parameters.sigma,
+                menus=menus[ranked.job.id in work.ledger.limited],
             )
         except InvalidJob as error:
             outcome.invalid[ranked.job.id] = error

@@ -223,8 +223,10 @@ class _Search:
         problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
         whole = not fixed.options.any()
         slack = wider * self._first_slack(top)
-        for _ in range(TRIES if whole else 1):
+        for attempt in range(TRIES if whole else 1):
             most = priced.bound - found.plan.objective
+            if whole:  # many columns may cost nothing: whatever the first slack was, the last kernel holds every column
+                slack = max(slack, most / WIDEN ** (TRIES - 2 - attempt))
             slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
             kernel = self._kernel(top, slack)
             left_s = self.remaining_s()

@@ -100,6 +100,8 @@ class Ledger:
             if node.schedulable
         }
         self.largest = largest_nodes(self.nodes)
+        self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
+        self.core_limits: dict[int, int] = {}  # what is left of those on each node
         held = _held_by_tenant(running)
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
@@ -116,7 +118,17 @@ class Ledger:
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in self.rooms.items()}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
+        twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
         return twin
+
+    def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
+        """From now on these jobs together may take so many cores of each node (no limit on nodes not named)."""
+        self.limited, self.core_limits = frozenset(jobs), dict(cores)
+
+    def cores_for(self, node: int, *, limited: bool) -> int:
+        """Idle cores of the node that a job may take, `limited` or not."""
+        idle = len(self.rooms[node].cores)
+        return min(idle, self.core_limits.get(node, idle)) if limited else idle
 
     def with_kept(self) -> Ledger:
         """A copy in which what is withheld is idle, as it is on the nodes."""
@@ -153,9 +165,12 @@ class Ledger:
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
         """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
+        limited = configuration.job in self.limited
         for share in configuration.shares:
             if (short := self.rooms[share.node].shortfall(share, tenant)) is not None:
                 return short
+            if limited and share.cores > (left := self.cores_for(share.node, limited=True)):
+                return Shortfall("cores", share.node, share.cores, left)
         return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
 
     def withhold(self, shares: Iterable[Share]) -> list[Share]:
@@ -172,8 +187,20 @@ class Ledger:
         if (short := self.shortfall(configuration, tenant)) is not None:
             raise ValueError(f"job {configuration.job} does not fit: {short}")
         self.set_aside_quota(tenant, configuration.gpus, configuration.cores)
+        if configuration.job in self.limited:
+            for share in configuration.shares:
+                if share.node in self.core_limits:
+                    self.core_limits[share.node] -= share.cores
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
+
+    def give_back(self, tenant: int, pieces: Iterable[Piece]) -> None:
+        """The reverse of `take`, for what a job held: idle again, as far as the nodes take jobs."""
+        for piece in pieces:
+            if (room := self.rooms.get(piece.node)) is not None:
+                room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
+                room.memory_mib += piece.memory_mib
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
 
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:

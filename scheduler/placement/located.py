@@ -3,7 +3,8 @@
     max  sum_ij w_i * G_ij * X_ij
     s.t. sum_j X_ij <= 1                 each job at most one configuration
          sum_ij use_ijt * X_ij <= S_t    each node's idle GPUs, cores and memory
-G_ij = throughput of configuration j over the smallest of the job's; w_i = ((prior_i + bias) / largest)^lambda, at least
+G_ij = throughput of configuration j over the smallest of the job's (see `Options.least`: the same in both
+formulations); w_i = ((prior_i + bias) / largest)^lambda, at least
 1e-6; bias = 0 when all priorities are positive, else |min prior| + 0.01. Ours beside the paper's: rows for tenants'
 quotas, and one tenant at a time on nodes that run all jobs as one account. Rows that can never bind are left out.
 """
@@ -13,10 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.placement.access import NO_RULES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration
+    from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked
 
@@ -63,9 +67,9 @@ def weights(queue: Sequence[Ranked], lambda_: float) -> dict[int, float]:
     return {job: max(WEIGHT_FLOOR, ((prior + bias) / largest) ** lambda_) for job, prior in priors.items()}
 
 
-def gains(configurations: Sequence[Configuration]) -> list[float]:
-    """G_ij of one job's configurations: throughput over the smallest."""
-    smallest = min((each.throughput for each in configurations), default=1.0)
+def gains(configurations: Sequence[Configuration], least: float | None = None) -> list[float]:
+    """G_ij of one job's configurations: throughput over the smallest, of these when `least` is not known."""
+    smallest = least or min((each.throughput for each in configurations), default=1.0)
     return [each.throughput / smallest for each in configurations]
 
 
@@ -85,14 +89,20 @@ def thin(configurations: Sequence[Configuration], most: int, offset: int) -> Seq
 
 
 def candidates_of(
-    queue: Sequence[Ranked], configurations: Mapping[int, Sequence[Configuration]], weight: Mapping[int, float]
+    queue: Sequence[Ranked],
+    configurations: Mapping[int, Sequence[Configuration]],
+    weight: Mapping[int, float],
+    *,
+    least: Mapping[int, float] | None = None,
+    rules: Rules = NO_RULES,
 ) -> list[Candidate]:
-    """The columns, by rank, then in the order of generation."""
+    """The columns, by rank, then in the order of generation. `least`: each job's smallest throughput, where known."""
     found: list[Candidate] = []
     for ranked in queue:
-        own = configurations.get(ranked.job.id, ())
-        w = weight[ranked.job.id]
-        found += [Candidate(ranked, each, gain, w * gain) for each, gain in zip(own, gains(own), strict=True)]
+        job = ranked.job
+        own = configurations.get(job.id, ())
+        for each, gain in zip(own, gains(own, (least or {}).get(job.id)), strict=True):
+            found.append(Candidate(ranked, each, gain, weight[job.id] * gain * rules.factor(job, each)))
     return found
 
 
@@ -156,6 +166,7 @@ def build(candidates: Sequence[Candidate], ledger: Ledger) -> Program:
         program.column(candidate.value)
     _one_each(program, candidates)
     _node_rows(program, candidates, ledger)
+    _limit_rows(program, candidates, ledger)
     _quota_rows(program, candidates, ledger)
     _trust_rows(program, candidates, ledger)
     return program
@@ -181,6 +192,17 @@ def _node_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledger
         room = ledger.rooms[node]
         idle = {"gpus": len(room.gpus), "cores": len(room.cores), "memory": room.memory_mib}[resource]
         _row_if_binding(program, candidates, entries, idle)
+
+
+def _limit_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledger) -> None:
+    """On each node, the jobs limited to the cores reserved for their array share what is left of those (section 4)."""
+    uses: dict[int, list[tuple[int, float]]] = {}
+    for column, candidate in enumerate(candidates):
+        if candidate.ranked.job.id in ledger.limited:
+            for share in candidate.configuration.shares:
+                uses.setdefault(share.node, []).append((column, share.cores))
+    for node, entries in uses.items():
+        _row_if_binding(program, candidates, entries, ledger.cores_for(node, limited=True))
 
 
 def _row_if_binding(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimate, Estimator
     from scheduler.model import Job, Node
+    from scheduler.placement.ledger import Ledger
 
 MENU_LEVELS = 6
 SPEED_STEP = 0.05
@@ -49,6 +50,18 @@ def share_of_speed(cores: int, per_gpu: int, gpus: int) -> float:
 def spread_rates(per_gpu: int) -> range:
     """Cores a GPU for a job spread over nodes, largest first."""
     return range(min(per_gpu, DISTRIBUTED_CORES), 0, -1)
+
+
+def menus_of(ledger: Ledger) -> dict[bool, CoreMenus]:
+    """The menus of what is idle now: for jobs whose cores are limited to the reserved ones, and for the others."""
+    rooms = ledger.rooms.items()
+    return {
+        limited: CoreMenus(
+            (room.node.gpu_type or "", len(room.gpus), ledger.cores_for(number, limited=limited))
+            for number, room in rooms
+        )
+        for limited in ((False, True) if ledger.limited else (False,))
+    }
 
 
 class CoreMenus:

@@ -22,7 +22,7 @@ from scheduler.placement.configurations import SIGMA
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job
@@ -56,15 +56,17 @@ class Option(NamedTuple):
     spread: bool
     throughput: float
     source: str
+    factor: float = 1.0  # on its objective value: less for what is borrowed
 
 
 @dataclass(slots=True)
 class Group:
-    """Jobs alike, in queue order, their options and each option's objective value w * G."""
+    """Jobs alike, in queue order, their options and each option's objective value w * G * factor."""
 
     members: list[Ranked]
     options: list[Option]
     values: list[float]
+    least: float  # the smallest throughput among a job's options: what G divides by
 
     @property
     def job(self) -> Job:
@@ -85,6 +87,11 @@ class Options:
     need: np.ndarray = field(default_factory=lambda: np.zeros(0))
     value: np.ndarray = field(default_factory=lambda: np.zeros(0))
     position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own options
+
+    @property
+    def least(self) -> dict[int, float]:
+        """By job, what its G divides by: both formulations value a plan alike."""
+        return {ranked.job.id: group.least for group in self.groups for ranked in group.members}
 
     def row_of(self, key: PieceRow | UnitRow) -> int:
         return self.rows.setdefault(key, len(self.rows))
@@ -110,7 +117,7 @@ def options_of(
     late: Callable[[], bool] = lambda: False,
 ) -> Options:
     """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then."""
-    found = Options(unbound=_unbound(stage, classes))
+    found = Options(unbound=_unbound(classes))
     alike: dict[object, Group] = {}
     for position, ranked in enumerate(stage):
         if position % 16 == 0 and late():
@@ -127,9 +134,9 @@ def options_of(
     return found
 
 
-def _unbound(stage: Sequence[Ranked], classes: Classes) -> frozenset[str]:
-    most = max((ranked.job.cores for ranked in stage), default=1)
-    scarce = {each.key.gpu_type for each in classes.all if each.key.cores < most * each.key.gpus}
+def _unbound(classes: Classes) -> frozenset[str]:
+    most = classes.most_cores
+    scarce = {each.key.gpu_type for each in classes.all if each.key.limit < most * each.key.gpus}
     return frozenset(classes.by_type) - scarce
 
 
@@ -143,7 +150,7 @@ def _join(
         group.members.append(ranked)
         return
     least = min(option.throughput for option in options)
-    group = Group([ranked], options, [w * option.throughput / least for option in options])
+    group = Group([ranked], options, [w * option.throughput / least * option.factor for option in options], least)
     alike[key] = group
     found.groups.append(group)
 
@@ -190,26 +197,38 @@ class _Maker:
                 spread=False,
                 throughput=speed * size * share_of_speed(cores, job.cores, size),
                 source=source,
+                factor=self.classes.access[job.id].factor((pool.zone.array,)),
             )
-            for cores in self.classes.menus.of(pool.gpu_type, size, job.cores, most_cores)
+            for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job.cores, most_cores)
             if cores <= room.cores[size]
         ]
 
     def _spread(self, pools: Sequence[Pool], size: int, most_cores: int | None) -> list[Option]:
-        """An option per rate and lowest speed class, those with the fastest nodes alone included."""
+        """An option per rate, lowest speed class and set of arrays, those with the fastest or own nodes alone included."""
+        access = self.classes.access[self.job.id]
         made: list[Option] = []
-        for slowest in sorted({pool.speed for pool in pools}, reverse=True):
-            usable = tuple(pool for pool in pools if pool.speed >= slowest)
-            stand_in = self.classes.stand_in(next(pool for pool in usable if pool.speed == slowest))
-            nodes = max(2, -(-size // max(len(self.classes.pools[pool].cores) - 1 for pool in usable)))
-            for rate in spread_rates(self.job.cores):
-                if self.classes.unit_gpus(usable, rate) < size or not (most_cores is None or rate * size <= most_cores):
-                    continue
-                speed, source = per_gpu(self.estimator, self.job, stand_in, size, nodes)
-                throughput = speed * size * share_of_speed(rate, spread_rates(self.job.cores)[0], 1)
-                row = self.found.row_of(self._unit_row(usable, rate))
-                made.append(Option(row, size, size, rate * size, spread=True, throughput=throughput, source=source))
+        for arrays in [access.arrays[: k + 1] for k in range(len(access.arrays))]:
+            own = [pool for pool in pools if pool.zone.array in arrays]
+            if len(arrays) > 1 and not any(pool.zone.array == arrays[-1] for pool in own):
+                continue
+            for slowest in sorted({pool.speed for pool in own}, reverse=True):
+                usable = tuple(pool for pool in own if pool.speed >= slowest)
+                made += self._units(usable, slowest, size, most_cores, access.factor(arrays))
         return made
+
+    def _units(
+        self, usable: tuple[Pool, ...], slowest: int, size: int, most_cores: int | None, factor: float
+    ) -> Iterator[Option]:
+        stand_in = self.classes.stand_in(next(pool for pool in usable if pool.speed == slowest))
+        nodes = max(2, -(-size // max(len(self.classes.pools[pool].cores) - 1 for pool in usable)))
+        rates = spread_rates(self.job.cores)
+        for rate in rates:
+            if self.classes.unit_gpus(usable, rate) < size or not (most_cores is None or rate * size <= most_cores):
+                continue
+            speed, source = per_gpu(self.estimator, self.job, stand_in, size, nodes)
+            throughput = speed * size * share_of_speed(rate, rates[0], 1)
+            row = self.found.row_of(self._unit_row(usable, rate))
+            yield Option(row, size, size, rate * size, True, throughput, source, factor)
 
     def _unit_row(self, pools: tuple[Pool, ...], rate: int) -> PieceRow | UnitRow:
         cores = 0 if pools[0].gpu_type in self.found.unbound else rate

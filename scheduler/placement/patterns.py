@@ -5,6 +5,9 @@ added matter. Up to `ENUMERATED` a class they are listed. Else they are priced: 
 programme over (GPUs, cores) finds the best pattern of every class that offers the same pieces in one table,
 
     f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
+
+Where some of a class's pieces are for jobs limited to the reserved cores and others not, what is left of those cores
+is a third dimension, which the pieces of limited jobs use up as well.
 """
 
 from __future__ import annotations
@@ -44,15 +47,43 @@ class Move(NamedTuple):
     target: int
 
 
+class _Room(NamedTuple):
+    """What a node of a class has for its patterns. `limit` = cores for pieces of limited jobs; 0 where none needs it."""
+
+    gpus: int
+    cores: int
+    limit: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Menu:
-    """The pieces that classes of the same pools offer, as arrays, and the largest class among them."""
+    """The pieces that classes of the same pools offer, as arrays, and the most that any of these classes has.
+
+    `limited`: the cores that a piece takes of those that limited jobs may use; all 0 where that needs no counting.
+    """
 
     rows: np.ndarray
     gpus: np.ndarray
     cores: np.ndarray
-    most_gpus: int
-    most_cores: int
+    limited: np.ndarray
+    most: _Room
+
+
+Offer = tuple[tuple["Pool", ...], bool]
+"""The pools that a class offers to, and whether the cores of limited jobs are counted apart there."""
+
+
+def _offers(each: NodeClass) -> list[Offer]:
+    """A class's offers. With limited jobs alone their cores are all there are: nothing is to be counted apart."""
+    scarce = each.key.limit < each.key.cores
+    return [(pools, scarce and len({pool.limited for pool in pools}) > 1) for pools in each.offers]
+
+
+def _room(each: NodeClass, offer: Offer) -> _Room:
+    pools, apart = offer
+    only_limited = not apart and all(pool.limited for pool in pools)
+    key = each.key
+    return _Room(key.gpus, key.limit if only_limited else key.cores, key.limit if apart else 0)
 
 
 class Supply:
@@ -64,9 +95,11 @@ class Supply:
             key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
         ]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
-        self._menus: dict[tuple[Pool, ...], _Menu] = {}
-        for offer in {offer for each in self.classes for offer in each.offers}:
-            self._menus[offer] = _menu(offer, self.classes, options)
+        self._rooms = [[(offer, _room(each, offer)) for offer in _offers(each)] for each in self.classes]
+        rooms: dict[Offer, list[_Room]] = {}
+        for offer, room in (pair for pairs in self._rooms for pair in pairs):
+            rooms.setdefault(offer, []).append(room)
+        self._menus = {offer: _menu(offer, own, options) for offer, own in rooms.items()}
         self.listed, self.complete = self._enumerated()
         self.moves = list(_moves(options, within_pools=not self.complete))
         self._targets = _targets(self.moves)
@@ -79,12 +112,12 @@ class Supply:
         tables = {offer: _table(menu, worth) for offer, menu in self._menus.items()}
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
-        for k, each in enumerate(self.classes):
-            offer = max(each.offers, key=lambda offer: tables[offer][0][each.key.gpus, each.key.cores])
+        for k, pairs in enumerate(self._rooms):
+            offer, room = max(pairs, key=lambda pair: tables[pair[0]][0][pair[1]])
             values, choices = tables[offer]
-            best[k] = values[each.key.gpus, each.key.cores]
+            best[k] = values[room]
             if best[k] > least[k] + 1e-7:
-                found.append(Pattern(k, _traced(self._menus[offer], choices, each)))
+                found.append(Pattern(k, _traced(self._menus[offer], choices, room)))
         return best, found
 
     def consistent(self, worth: np.ndarray) -> np.ndarray:
@@ -97,89 +130,94 @@ class Supply:
     def _enumerated(self) -> tuple[list[Pattern], bool]:
         """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED`."""
         found: list[Pattern] = []
-        for k, each in enumerate(self.classes):
+        for k, pairs in enumerate(self._rooms):
             own: set[tuple[tuple[int, int], ...]] = set()
-            room = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
-            for offer in each.offers:
-                own |= _all_patterns(self._menus[offer], each.key.gpus, each.key.cores, room - len(own))
-            if len(own) >= room:
+            most = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
+            for offer, has in pairs:
+                own |= _all_patterns(self._menus[offer], has, most - len(own))
+            if len(own) >= most:
                 return [], False
             found += [Pattern(k, pieces) for pieces in sorted(own)]
         return found, True
 
 
-def _menu(offer: tuple[Pool, ...], classes: Sequence[NodeClass], options: Options) -> _Menu:
-    keys = [each.key for each in classes if offer in each.offers]
-    most_gpus, most_cores = max(key.gpus for key in keys), max(key.cores for key in keys)
+def _menu(offer: Offer, rooms: Sequence[_Room], options: Options) -> _Menu:
+    pools, apart = offer
+    most = _Room(*(max(each) for each in zip(*rooms, strict=True)))
     pieces = [
-        (row, key.gpus, key.cores)
+        (row, key.gpus, key.cores, key.cores if apart and key.pool.limited else 0)
         for key, row in options.rows.items()
-        if isinstance(key, PieceRow) and key.pool in offer and key.gpus <= most_gpus and key.cores <= most_cores
+        if isinstance(key, PieceRow) and key.pool in pools and key.gpus <= most.gpus and key.cores <= most.cores
     ]
     pieces.sort(key=lambda piece: (-piece[1], -piece[2], piece[0]))
-    columns = np.array(pieces, dtype=int).reshape(-1, 3)
-    return _Menu(columns[:, 0], columns[:, 1], columns[:, 2], most_gpus, most_cores)
+    columns = np.array(pieces, dtype=int).reshape(-1, 4)
+    return _Menu(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], most)
 
 
 def _table(menu: _Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F and the choice behind each entry, for all (G, C) up to the largest class."""
-    cores = np.arange(menu.most_cores + 1)
-    value = np.zeros((menu.most_gpus + 1, menu.most_cores + 1))
+    """F and the choice behind each entry, for all (G, C, limit) up to the largest class."""
+    most = menu.most
+    cores, limit = np.arange(most.cores + 1)[:, None], np.arange(most.limit + 1)[None, :]
+    value = np.zeros((most.gpus + 1, most.cores + 1, most.limit + 1))
     choice = np.full(value.shape, SKIP)
     prices = worth[menu.rows]
-    for gpus in range(1, menu.most_gpus + 1):
+    for gpus in range(1, most.gpus + 1):
         value[gpus] = value[gpus - 1]
         usable = np.flatnonzero((menu.gpus <= gpus) & (prices > 1e-12))
         if not len(usable):
             continue
-        left = cores[None, :] - menu.cores[usable][:, None]
-        with_piece = value[(gpus - menu.gpus[usable])[:, None], np.maximum(left, 0)] + prices[usable][:, None]
-        with_piece[left < 0] = -1.0
+        left = cores[None] - menu.cores[usable][:, None, None]
+        kept = limit[None] - menu.limited[usable][:, None, None]
+        before = value[(gpus - menu.gpus[usable])[:, None, None], np.maximum(left, 0), np.maximum(kept, 0)]
+        with_piece = np.where((left < 0) | (kept < 0), -1.0, before + prices[usable][:, None, None])
         first = with_piece.argmax(axis=0)
-        gain = with_piece[first, cores]
+        gain = np.take_along_axis(with_piece, first[None], axis=0)[0]
         better = gain > value[gpus] + 1e-12
         value[gpus] = np.where(better, gain, value[gpus])
         choice[gpus] = np.where(better, usable[first], SKIP)
     return value, choice
 
 
-def _traced(menu: _Menu, choice: np.ndarray, each: NodeClass) -> tuple[tuple[int, int], ...]:
-    gpus, cores = each.key.gpus, each.key.cores
+def _traced(menu: _Menu, choice: np.ndarray, room: _Room) -> tuple[tuple[int, int], ...]:
+    gpus, cores, limit = room
     taken: dict[int, int] = {}
     while gpus > 0:
-        k = int(choice[gpus, cores])
+        k = int(choice[gpus, cores, limit])
         if k == SKIP:
             gpus -= 1
             continue
         row = int(menu.rows[k])
         taken[row] = taken.get(row, 0) + 1
-        gpus, cores = gpus - int(menu.gpus[k]), cores - int(menu.cores[k])
+        gpus, cores, limit = gpus - int(menu.gpus[k]), cores - int(menu.cores[k]), limit - int(menu.limited[k])
     return tuple(sorted(taken.items()))
 
 
-def _all_patterns(menu: _Menu, gpus: int, cores: int, most: int) -> set[tuple[tuple[int, int], ...]]:
+def _all_patterns(menu: _Menu, room: _Room, most: int) -> set[tuple[tuple[int, int], ...]]:
     """The patterns of a node to which nothing can be added; stops once there are `most`."""
-    pieces = [(int(r), int(g), int(k)) for r, g, k in zip(menu.rows, menu.gpus, menu.cores, strict=True)]
-    pieces = [piece for piece in pieces if piece[1] <= gpus and piece[2] <= cores]
+    columns = (menu.rows, menu.gpus, menu.cores, menu.limited)
+    pieces = [tuple(map(int, piece)) for piece in zip(*columns, strict=True)]
+    pieces = [piece for piece in pieces if piece[1] <= room.gpus and piece[2] <= room.cores and piece[3] <= room.limit]
     found: set[tuple[tuple[int, int], ...]] = set()
     steps = 0
 
-    def extend(start: int, gpus: int, cores: int, taken: tuple[tuple[int, int], ...]) -> None:
+    def extend(start: int, left: _Room, taken: tuple[tuple[int, int], ...]) -> None:
         nonlocal steps
         steps += 1
         if len(found) >= most or steps > STEPS:
             return
+        gpus, cores, limit = left
         if start == len(pieces):
-            if taken and not any(g <= gpus and k <= cores for _, g, k in pieces):
+            if taken and not any(g <= gpus and k <= cores and kept <= limit for _, g, k, kept in pieces):
                 found.add(tuple(sorted(taken)))
             return
-        row, g, k = pieces[start]
-        for times in range(min(gpus // g, cores // k if k else gpus), -1, -1):
+        row, g, k, kept = pieces[start]
+        times_most = min(gpus // g, cores // k if k else gpus, limit // kept if kept else gpus)
+        for times in range(times_most, -1, -1):
             with_it = ((*taken, (row, times))) if times else taken
-            extend(start + 1, gpus - times * g, cores - times * k, with_it)
+            extend(start + 1, _Room(gpus - times * g, cores - times * k, limit - times * kept), with_it)
 
-    if len(pieces) * gpus <= MOST_TO_LIST:
-        extend(0, gpus, cores, ())
+    if len(pieces) * room.gpus <= MOST_TO_LIST:
+        extend(0, room, ())
         if steps <= STEPS:
             return found
     return {((SKIP, k),) for k in range(most)}  # too many to list: said by reaching `most`

@@ -35,16 +35,15 @@ class Stock:
         self.gpus = np.array([len(room.gpus) for room in rooms], dtype=int)
         self.cores = np.array([len(room.cores) for room in rooms], dtype=int)
         self.memory_mib = np.array([room.memory_mib for room in rooms], dtype=int)
+        self._limited = ledger.limited
+        self._limit = np.array([ledger.cores_for(node, limited=True) for node in ids], dtype=int)
         self.owner = np.array(
             [next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms]
         )
         self._exclusive = np.array([room.node.exclusive_tenant for room in rooms], dtype=bool)
-        self._members: dict[Pool, np.ndarray] = {}
-        for pool in classes.pools:
-            own = [
-                at[node] for each in classes.all if any(pool in offer for offer in each.offers) for node in each.nodes
-            ]
-            self._members[pool] = np.array(sorted(own), dtype=int)
+        self._members = {
+            pool: np.array([at[node] for node in nodes], dtype=int) for pool, nodes in classes.nodes_of.items()
+        }
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
         self._failed: set[tuple[object, ...]] = set()
 
@@ -75,6 +74,8 @@ class Stock:
             cores, memory = option.cores * gpus // option.gpus, -(-job.memory_mib * gpus // option.gpus)
             self.gpus[at] -= gpus
             self.cores[at] -= cores
+            if job.id in self._limited:
+                self._limit[at] -= cores
             self.memory_mib[at] -= memory
             if self._exclusive[at]:
                 self.owner[at] = job.tenant
@@ -87,8 +88,14 @@ class Stock:
         return Configuration(job.id, tuple(shares), option.throughput, option.source)
 
     def holds(self, at: int, job: Job, gpus: int, cores: int, memory_mib: int) -> bool:
-        enough = self.gpus[at] >= gpus and self.cores[at] >= cores and self.memory_mib[at] >= memory_mib
+        enough = self.gpus[at] >= gpus and self.cores_for(at, job) >= cores and self.memory_mib[at] >= memory_mib
         return bool(enough and (not self._exclusive[at] or self.owner[at] in {NOBODY, job.tenant}))
+
+    def cores_for(self, at: int | np.ndarray, job: Job) -> np.ndarray:
+        """Idle cores that the job may take there."""
+        cores = self.cores[at]
+        found: np.ndarray = np.minimum(cores, self._limit[at]) if job.id in self._limited else cores
+        return found
 
     def offers(self, at: int, option: Option) -> bool:
         """Whether the node belongs to the option's pools."""
@@ -104,7 +111,7 @@ class Stock:
         return found
 
     def _single(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
-        fits = (self.gpus[at] >= option.gpus) & (self.cores[at] >= option.cores)
+        fits = (self.gpus[at] >= option.gpus) & (self.cores_for(at, job) >= option.cores)
         at = at[fits & (self.memory_mib[at] >= job.memory_mib)]
         if not len(at):
             return []
@@ -114,7 +121,7 @@ class Stock:
     def _spread(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
         """Units from the nodes that have most; never all on one node, which would be another option."""
         rate = option.cores // option.gpus
-        most = np.minimum(self.gpus[at], self.cores[at] // rate)
+        most = np.minimum(self.gpus[at], self.cores_for(at, job) // rate)
         if job.memory_mib:
             most = np.minimum(most, self.memory_mib[at] * option.gpus // job.memory_mib)
         return self.spread_over([(int(k), int(n)) for k, n in zip(at, most, strict=True)], option.gpus)

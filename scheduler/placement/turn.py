@@ -12,7 +12,7 @@ from scheduler.work import Chosen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Job
     from scheduler.work import Outcome, Ranked, Work
 
 
@@ -20,7 +20,7 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     """Place the job on what the ledger has left, if it fits, and record it. InvalidJob is recorded, not raised."""
     job = ranked.job
     try:
-        offers = _cpu_offers(ranked, work) if job.is_cpu else configurations.generate(job, work.ledger, work.estimator)
+        offers = _cpu_offers(ranked, work) if job.is_cpu else _gpu_offers(job, work)
     except InvalidJob as error:
         outcome.invalid[job.id] = error
         return True  # it does not block anyone
@@ -28,8 +28,7 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     outcome.candidates.setdefault(job.id, offers)
     if best is None:
         return False
-    known = (*outcome.candidates[job.id], *offers)
-    gain = best.throughput / min(each.throughput for each in known)
+    gain = outcome.gain_of(best, offers)
     placement = work.ledger.take(best, job.tenant)
     outcome.chosen[job.id] = Chosen(best, placement, gain, outcome.weights.get(job.id, 1.0), len(offers))
     return True
@@ -45,6 +44,10 @@ def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> Non
         outcome.window.add(ranked.job.id)
         if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, outcome):
             failed.add(cpu.shape(ranked.job))
+
+
+def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
+    return configurations.generate(job, work.ledger, work.estimator, sigma=work.parameters.sigma)
 
 
 def _cpu_offers(ranked: Ranked, work: Work) -> tuple[Configuration, ...]:

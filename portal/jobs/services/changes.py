@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Job, JobDependency, JobEvent
+from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def job_move(
         values |= {"ended_at": now, "reason": "", "reason_figures": {}}
     if not Job.objects.filter(pk=job_id, state=job["state"]).update(**values):
         return False
+    if to in FINAL or to == JobState.HELD:
+        promises_withdraw(job_ids=[job_id])
     event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
     _tell(job_id=job_id, array_id=job["array_id"])
     if to in FINAL:

@@ -13,6 +13,7 @@ from portal.jobs.description import PRIORITY_LIMIT
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services.changes import event_record, job_move
 from portal.jobs.services.locks import road_lock
+from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
 from portal.tenants.selectors import priority_ceiling
 from portal.tenants.services import audit_record
@@ -80,6 +81,7 @@ def job_cancel(*, job: Job, actor: User | None) -> Job:
 
 def _cancel_one(*, job: Job, text: str, actor: User | None) -> None:
     Job.objects.filter(pk=job.pk, cancel_requested_at=None).update(cancel_requested_at=timezone.now())
+    promises_withdraw(job_ids=[job.pk])
     if attempt_stop(job_id=job.pk, reason=StopReason.CANCEL):
         event_record(job_id=job.pk, kind="cancel-asked", text=text, epoch=job.epoch, actor=actor)
         return

@@ -9,7 +9,8 @@ from django.db.models import F
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services.changes import job_move
-from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopReason
+from portal.jobs.services.preempting import use_count
+from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopCause, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +61,8 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     )
     if not ended:
         return
+    fresh.refresh_from_db(fields=["ended_at"])
+    use_count(attempt=fresh)
     job = Job.objects.get(pk=attempt.job_id)
     _job_follow(job=job, attempt=fresh, state=state, exit_code=exit_code, never_ran=_never_ran(parts))
     _checkpoint_remember(job=job, attempt=fresh)
@@ -99,6 +102,7 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         return
     counter, left = again
     text = f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}; waits again{left}."
+    called_back = state == A.PREEMPTED and attempt.stop_cause == StopCause.CALL_BACK
     if state == A.PREEMPTED and job.state == JobState.RUNNING:
         job_move(job_id=job.pk, to=JobState.PREEMPTED, text=text, end_detail=detail[:300])
     job_move(
@@ -108,6 +112,7 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         kind="requeued",
         end_detail=detail[:300],
         reason="not-planned-yet",
+        called_back_epoch=attempt.epoch if called_back else job.called_back_epoch,
         **{counter: F(counter) + 1},
     )
     _hold_with_array(job=job)

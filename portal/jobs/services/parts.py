@@ -15,6 +15,7 @@ from portal.jobs.services.changes import event_record, job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.ending import attempt_settle
 from portal.jobs.services.locks import attempt_lock
+from portal.jobs.services.preempting import restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> N
         state=AttemptState.RUNNING, started_at=now
     )
     if moved:
+        restart_measure(attempt=attempt)
         names = ", ".join(attempt.allocations.values_list("node__name", flat=True))
         job_move(job_id=attempt.job_id, to=JobState.RUNNING, kind="started", text=f"Runs on {names}.")
 

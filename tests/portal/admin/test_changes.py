@@ -162,11 +162,20 @@ def test_bad_join_token_is_not_made(console):
 
 def test_relative_speed_is_set(console, node):
     url = reverse("admin:cluster_gputype_change", args=[node.gpu_type_id])
-    console.post(url, {"relative_speed": 2.5})
+    console.post(url, {"relative_speed": 2.5, "share_weight": 1})
     assert Node.objects.get().gpu_type.relative_speed == 2.5
     assert AuditEvent.objects.first().detail == {"name": "V100", "relative_speed": [1.0, 2.5]}
-    console.post(url, {"relative_speed": -1})
+    console.post(url, {"relative_speed": -1, "share_weight": 1})
     assert Node.objects.get().gpu_type.relative_speed == 2.5
+
+
+def test_a_types_weight_in_shares_is_set(console, node):
+    url = reverse("admin:cluster_gputype_change", args=[node.gpu_type_id])
+    console.post(url, {"relative_speed": 1, "share_weight": 0.5})
+    assert Node.objects.get().gpu_type.share_weight == 0.5
+    assert AuditEvent.objects.first().detail == {"name": "V100", "share_weight": [1.0, 0.5]}
+    console.post(url, {"relative_speed": 1, "share_weight": 0})
+    assert Node.objects.get().gpu_type.share_weight == 0.5
 
 
 def test_jobs_are_held_released_and_cancelled_in_bulk(console, member, job):

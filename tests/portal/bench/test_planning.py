@@ -17,7 +17,7 @@ def test_both_formulations_on_a_small_instance(workload):
         assert set(figures[name]) >= KEYS
         assert figures[name]["bound"] >= figures[name]["objective"] - 1e-6
     assert figures["aggregated"]["gap"] <= figures["aggregated"]["gap_allowed"]
-    assert figures["aggregated"]["objective_common"] >= figures["located"]["objective_common"] * 0.98
+    assert figures["aggregated"]["objective"] >= figures["located"]["objective"] * 0.98
 
 
 def test_one_formulation_has_no_speedup():

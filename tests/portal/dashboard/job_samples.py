@@ -197,6 +197,7 @@ def job():
                 {"text": " (a100-01 and rtx-01)."},
             ],
             "note": None,
+            "ahead": [{"text": "2 jobs ahead", "href": "/queue/#queue-gpu-large"}, {"text": " in gpu-large."}],
             "starts": {
                 "earliest": "2026-11-21T14:05:00+00:00",
                 "latest": "2026-11-21T14:20:00+00:00",
@@ -325,6 +326,7 @@ def job():
                 "run_s": 6480.0,
                 "exit": "exit 0",
                 "cause": "after a checkpoint",
+                "restart_s": 4.2,
             },
         ],
         "events": [
@@ -543,6 +545,7 @@ def metrics():
             }
         ],
         "query": "",
+        "form": "clock",
     }
 
 
@@ -556,6 +559,16 @@ def planning():
             {"label": "Solve", "value": "440 ms", "note": "HiGHS, gap 0"},
         ],
         "parameters": [{"label": "lambda", "value": "1.0"}, {"label": "sigma", "value": "1.4"}],
+        "outcomes": [
+            {
+                "what": "Stopped",
+                "job_id": "1041",
+                "url": "/jobs/1041/",
+                "name": "vit-small",
+                "words": "resized from 1 to 4 GPUs",
+            },
+            {"what": "Stopped", "job_id": None, "url": None, "name": "a job of another tenant", "words": "called back"},
+        ],
         "decisions": [
             {
                 "rank": 1,

@@ -284,6 +284,10 @@ def node_row(sample):
         "memory_used_gib": 181.0,
         "memory_total_gib": 512.0,
         "note": "1 idle GPU without cores" if sample["name"] == "a100-02" else None,
+        "kept": [
+            {"url": "/jobs/1042/", "who": "#1042", "until": "until about 12:50 UTC"},
+            {"url": None, "who": "a job of another tenant", "until": "until it starts"},
+        ],
     }
 
 

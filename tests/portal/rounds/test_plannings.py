@@ -90,8 +90,8 @@ class TestOvertaken:
     def overtaken(self, monkeypatch):
         original = planning.plan
 
-        def slow(*arguments):
-            made = original(*arguments)
+        def slow(*arguments, **keywords):
+            made = original(*arguments, **keywords)
             PlanningLease.objects.update(until=timezone.now() - timedelta(seconds=1))
             assert take("the next one")
             return made

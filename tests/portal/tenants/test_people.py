@@ -63,9 +63,10 @@ def test_failed_sign_ins_are_forgotten_once():
     assert trail() == ["sign-in.forget-failures"]
 
 
-@pytest.mark.parametrize("speed", [0, -1, math.nan, math.inf])
-def test_a_relative_speed_is_a_number_above_nought(speed):
+@pytest.mark.parametrize("field", ["relative_speed", "share_weight"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+def test_a_types_speed_and_weight_are_numbers_above_nought(field, value):
     gpu_type_upsert(name="V100")
     with pytest.raises(BerthError) as refused:
-        gpu_type_upsert(name="V100", relative_speed=speed)
-    assert refused.value.field == "relative_speed"
+        gpu_type_upsert(name="V100", **{field: value})
+    assert refused.value.field == field

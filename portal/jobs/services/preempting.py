@@ -1,0 +1,92 @@
+"""Stops that a planning orders: the attempt is asked to end, its job waits again, and neither retries nor requeues count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db.models import Avg, F
+from django.utils import timezone
+
+from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.services.changes import event_record
+from portal.jobs.services.control import attempt_stop
+from portal.jobs.states import AttemptState, StopCause, StopReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ANOTHERS = "a job of another tenant"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Job `job_id` is to stop: for another (`for_job`), or to go on with `to_gpus` GPUs; 0 = it waits for its turn."""
+
+    job_id: int
+    cause: StopCause
+    for_job: int | None
+    to_gpus: int
+
+
+def stops_nodes(*, job_ids: Iterable[int]) -> list[int]:
+    """Return the nodes that the live attempts of these jobs hold parts of: what ordering the stops will lock."""
+    held = Allocation.objects.filter(attempt__job__in=list(job_ids), attempt__ended_at=None, released_at=None)
+    return list(held.order_by().values_list("node_id", flat=True).distinct())
+
+
+def attempt_preempt(*, stop: Stop, planning_number: int) -> bool:
+    """Ask a job's live attempt to stop; False when there is none, it is being stopped, or the job may not run again.
+
+    The caller holds the locks of the job and of its nodes. The job's end comes as a report, and it then waits again.
+    """
+    attempt = Attempt.objects.filter(job_id=stop.job_id, ended_at=None, stop_reason="").select_related("job").first()
+    if attempt is None or not attempt.job.is_requeueable or attempt.job.cancel_requested_at:
+        return False
+    wanted = Job.objects.filter(pk=stop.for_job).first() if stop.for_job else None
+    Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
+        stop_cause=stop.cause, stop_for=wanted, stop_to_gpus=stop.to_gpus
+    )
+    attempt_stop(job_id=stop.job_id, reason=StopReason.PREEMPT)
+    text = f"{stop_words(attempt=attempt, cause=stop.cause, wanted=wanted, to_gpus=stop.to_gpus)}, planning {planning_number}."
+    event_record(job_id=stop.job_id, kind="stop-ordered", text=text, epoch=attempt.epoch)
+    return True
+
+
+def stop_words(*, attempt: Attempt, cause: str, wanted: Job | None, to_gpus: int | None) -> str:
+    """Say why a planning stopped an attempt, as its own tenant may read it: another tenant's job has no number here."""
+    if cause == StopCause.RESIZE:
+        return f"Stopped to go on with {to_gpus} GPU{'' if to_gpus == 1 else 's'} in place of {attempt.gpus}"
+    if cause == StopCause.MOVE:
+        return "Stopped to go on elsewhere"
+    word = "Called back" if cause == StopCause.CALL_BACK else "Stopped"
+    if wanted is None:
+        return f"{word} for other jobs"
+    return f"{word} for {f'job {wanted.number}' if wanted.tenant_id == attempt.job.tenant_id else ANOTHERS}"
+
+
+def use_count(*, attempt: Attempt) -> None:
+    """Add an attempt that just ended to its job's run time and GPU-seconds (the priority LAS, expected ends)."""
+    if attempt.started_at is None or attempt.ended_at is None:
+        return
+    ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
+    Job.objects.filter(pk=attempt.job_id).update(
+        ran_s=F("ran_s") + ran_s, attained_gpu_s=F("attained_gpu_s") + attempt.gpus * ran_s
+    )
+
+
+def restart_measure(*, attempt: Attempt) -> None:
+    """Note what the stop before this attempt, which runs now, cost its job: S of algorithms.md section 6.
+
+    From the order to stop until it runs again. A job that was resized or moved lost all of that; of one that was stopped
+    for others its time in the queue is left out: that is waiting, not the price of a restart.
+    """
+    before = Attempt.objects.filter(job_id=attempt.job_id, epoch=attempt.epoch - 1).first()
+    if before is None or before.state != AttemptState.PREEMPTED or before.stop_at is None or before.ended_at is None:
+        return
+    lost = timezone.now() - before.stop_at
+    if before.stop_cause not in {StopCause.RESIZE, StopCause.MOVE}:
+        lost -= attempt.created_at - before.ended_at
+    Attempt.objects.filter(pk=attempt.pk).update(restart_s=max(0.0, lost.total_seconds()))
+    mean = Attempt.objects.filter(job_id=attempt.job_id).aggregate(mean=Avg("restart_s"))["mean"]
+    Job.objects.filter(pk=attempt.job_id).update(restart_s=mean)

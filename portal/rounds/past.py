@@ -1,0 +1,43 @@
+"""What the arrays are divided by (algorithms, section 4): the last week, read once a round, so that no border moves in one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Q
+
+from portal.jobs.models import Job
+from portal.rounds.models import Round
+from scheduler import model
+from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+WEEK = timedelta(days=7)
+
+
+def array_history_read(*, now: datetime) -> dict[str, Any]:
+    """Return what a round keeps: `large_gpus_peak`, the most GPUs that jobs of 4 or more held plus queued in the last week.
+
+    A job counts with the smallest size that it accepts, as everywhere when it waits. One query.
+    """
+    rows = (
+        Job.objects.runnable()
+        .filter(Q(ended_at=None) | Q(ended_at__gt=now - WEEK), gpus__0__gte=LARGE_FROM_GPUS)
+        .values_list("submitted_at", "ended_at", "gpus")
+    )
+    past = (
+        PastJob(queued.timestamp(), ended.timestamp() if ended else None, sizes[0])
+        for queued, ended, sizes in rows.iterator()
+    )
+    return {"large_gpus_peak": peak_gpus(past)}
+
+
+def array_history_now() -> model.ArrayHistory:
+    """Return what the present round keeps; none before the first round."""
+    kept = Round.objects.order_by("-number").values_list("array_history", flat=True).first() or {}
+    return model.ArrayHistory(
+        tuned_cores_per_gpu=tuple(kept.get("tuned_cores_per_gpu", ())), large_gpus_peak=kept.get("large_gpus_peak")
+    )

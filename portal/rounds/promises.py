@@ -1,0 +1,57 @@
+"""What a plan does besides starting jobs: stops that are ordered, promises given, given up, and read back for the next."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from portal.jobs.models import Promise
+from portal.jobs.services.preempting import Stop, attempt_preempt
+from portal.jobs.services.promises import promise_give, promises_withdraw
+from portal.jobs.states import StopCause
+from scheduler import model
+
+if TYPE_CHECKING:
+    from portal.rounds.models import Planning
+
+log = logging.getLogger(__name__)
+
+
+def promises_load() -> dict[int, model.Promise]:
+    """Return what is kept for whom, by job id. One query."""
+    return {
+        row.job_id: model.Promise(
+            shares=tuple(model.Share(*share) for share in row.shares),
+            given_s=row.given_at.timestamp(),
+            cause=row.cause,
+        )
+        for row in Promise.objects.all()
+    }
+
+
+def plan_stops_apply(*, made: model.Plan, record: Planning) -> None:
+    """Order a plan's stops; the record says of each whether there was still somebody to stop."""
+    for order in made.stops:
+        stop = Stop(job_id=order.job, cause=StopCause(order.cause), for_job=order.for_job, to_gpus=order.to_gpus)
+        ordered = attempt_preempt(stop=stop, planning_number=record.number)
+        if not ordered:
+            log.info("planning %s: job %s ended or was stopped before it could be", record.number, order.job)
+        entry = {"job": order.job, "cause": order.cause, "for_job": order.for_job}
+        sizes = {"from_gpus": order.from_gpus, "to_gpus": order.to_gpus}
+        record.stops.append({**entry, **sizes, "ordered": ordered})
+
+
+def plan_promises_apply(*, made: model.Plan, record: Planning) -> None:
+    """Store what a plan keeps for jobs, after its stops; forget what it gives up; note the nodes that it reserves."""
+    promises_withdraw(job_ids=made.lapsed)
+    record.lapsed = list(made.lapsed)
+    for each in made.promises:
+        shares = [(share.node, share.gpus, share.cores, share.memory_mib) for share in each.shares]
+        kept = promise_give(job_id=each.job, shares=shares, cause=each.cause, planning_number=record.number)
+        if kept:
+            record.promises.append({"job": each.job, "shares": [list(share) for share in shares], "cause": each.cause})
+    record.reservations = [
+        {"job": kept.job, "nodes": list(kept.nodes), "until": datetime.fromtimestamp(kept.until_s, UTC).isoformat()}
+        for kept in made.reservations
+    ]

@@ -1,0 +1,70 @@
+"""Live attempts as the scheduler sees them: what they hold, for how long yet, and of resizable ones the job itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scheduler import model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from portal.jobs.models import Allocation, Attempt
+
+
+def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
+    """Return one live attempt from its parts (in rank order), allocations with the job's `done_fraction` (None: unknown).
+
+    `describe` makes a job's description.
+    """
+    done = parts[0].done_fraction or 0.0
+    attempt = parts[0].attempt
+    job = attempt.job
+    elastic = job.checkpointable and len(job.gpus) > 1  # a resize from zero would throw its progress away
+    return model.Running(
+        job=job.pk,
+        tenant=job.tenant_id,
+        pieces=tuple(piece_of(part) for part in parts),
+        started_s=began_s(attempt),
+        requirement=tuple(job.gpus),
+        elastic=elastic,
+        movable=job.is_requeueable,
+        expected_end_s=expected_end_s(attempt, now_s=now_s, done=done),
+        description=_as_if_waiting(parts[0], describe(job), done) if elastic else None,
+        restarts=job.preemptions,
+        first_started_s=job.started_at.timestamp() if job.started_at else None,
+        restart_s=job.restart_s,
+        stopping=bool(attempt.stop_reason),
+    )
+
+
+def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
+    """Return a running job's description: its checkpoint is being written where its first part runs."""
+    return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done)
+
+
+def piece_of(part: Allocation) -> model.Piece:
+    held = (each.gpu.index for each in part.gpu_allocations.all() if each.released_at is None)
+    return model.Piece(node=part.node_id, gpus=tuple(held), cores=tuple(part.core_ids), memory_mib=part.memory_mib)
+
+
+def began_s(attempt: Attempt) -> float:
+    return (attempt.started_at or attempt.created_at).timestamp()
+
+
+def expected_end_s(attempt: Attempt, *, now_s: float, done: float = 0.0) -> float | None:
+    """Return when an attempt is expected to end (Unix seconds): by its expected run time, at the latest by its limit.
+
+    With progress, the rest of its expected run time from now on. Without, all of it from its start, less what earlier
+    attempts ran when it goes on from a checkpoint. None when neither run time nor limit is known.
+    """
+    job, ends_s = attempt.job, []
+    if job.age_s and done > 0:
+        ends_s.append(now_s + job.age_s * (1.0 - done))
+    elif job.age_s:
+        before_s = job.ran_s if job.checkpointable else 0.0
+        ends_s.append(began_s(attempt) + max(0.0, job.age_s - before_s))
+    if job.time_limit_s:
+        ends_s.append(began_s(attempt) + job.time_limit_s)
+    return min(ends_s, default=None)

@@ -1,0 +1,70 @@
+"""Which part of what is idle a job may use: the arrays' and reservations' terms as the placement sees them (section 4).
+
+A node lies in a *zone*: its array and the reservations that keep it. A job's *access* names the arrays it may use, the
+reservations that bar it, and whether its cores are *limited* to those reserved for its array (the ledger keeps what is
+left of them on each node). With an array that is not its own a configuration is worth less, by a factor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.model import Configuration, Job
+    from scheduler.work import Ranked
+
+
+class Zone(NamedTuple):
+    """Where a node lies: its array ("" = not divided) and the numbers of the reservations that keep it."""
+
+    array: str
+    kept: tuple[int, ...]
+
+
+class Access(NamedTuple):
+    """What a job may use, and what a configuration is worth that touches an array beside `home`."""
+
+    home: str
+    arrays: tuple[str, ...]
+    limited: bool
+    barred: frozenset[int]
+    borrowed: float
+
+    def admits(self, zone: Zone) -> bool:
+        return zone.array in self.arrays and self.barred.isdisjoint(zone.kept)
+
+    def factor(self, arrays: Iterable[str]) -> float:
+        """The factor on the objective value of a configuration on nodes of these arrays."""
+        return 1.0 if all(array == self.home for array in arrays) else self.borrowed
+
+
+class Rules(Protocol):
+    """The terms of a planning."""
+
+    def access(self, ranked: Ranked) -> Access: ...
+
+    def zone(self, node: int) -> Zone: ...
+
+    def factor(self, job: Job, configuration: Configuration) -> float: ...
+
+
+OPEN = Zone("", ())
+EVERYTHING = Access("", ("",), limited=False, barred=frozenset(), borrowed=1.0)
+
+
+class NoRules:
+    """Every job may use everything."""
+
+    def access(self, ranked: Ranked) -> Access:
+        return EVERYTHING
+
+    def zone(self, node: int) -> Zone:
+        return OPEN
+
+    def factor(self, job: Job, configuration: Configuration) -> float:
+        return 1.0
+
+
+NO_RULES = NoRules()

@@ -1,0 +1,82 @@
+"""Section 7: one re-plan a round, made good when it was overtaken; all other plannings fill what is idle."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.rounds import planning
+from portal.rounds.models import Planning, PlanningLease, Round
+from portal.rounds.planning import planning_run
+from portal.rounds.services import settings_update
+
+
+def kinds():
+    return list(Planning.objects.order_by("number").values_list("replan", flat=True))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What each planning asked the scheduler: re-plan or not."""
+    found, original = [], planning.plan
+
+    def plan(*arguments, replan, **keywords):
+        found.append(replan)
+        return original(*arguments, replan=replan, **keywords)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    return found
+
+
+def test_the_first_planning_of_a_round_is_the_replan(cluster, asked):
+    for _ in range(3):
+        planning_run()
+    assert asked == kinds() == [True, False, False]
+    Round.objects.update(started_at=timezone.now() - timedelta(seconds=361))
+    planning_run()
+    planning_run()
+    assert asked == kinds() == [True, False, False, True, False]
+    assert [each.plannings.count() for each in Round.objects.order_by("number")] == [3, 2]
+
+
+def test_the_period_is_the_operators_from_the_next_planning_on(cluster):
+    planning_run()
+    Round.objects.update(started_at=timezone.now() - timedelta(seconds=100))
+    planning_run()
+    settings_update(actor=None, replan_s=90)
+    planning_run()
+    assert kinds() == [True, False, True]
+
+
+def test_one_that_was_overtaken_is_made_good(cluster, monkeypatch):
+    original = planning.plan
+
+    def slow(*arguments, **keywords):
+        made = original(*arguments, **keywords)
+        PlanningLease.objects.update(until=timezone.now() - timedelta(seconds=1), holder="the next one")
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(planning, "plan", slow)
+        assert planning_run().status == Planning.Status.SUPERSEDED
+    PlanningLease.objects.update(until=None, holder="")
+    planning_run()
+    planning_run()
+    assert kinds() == [True, True, False]
+
+
+def test_one_that_failed_leaves_the_rest_of_the_round_to_fill(cluster, monkeypatch):
+    """A fault in re-planning must not keep waiting jobs from starting until it is mended."""
+    original = planning.plan
+
+    def faulty(*arguments, replan, **keywords):
+        if replan:
+            raise RuntimeError("a fault in re-planning")
+        return original(*arguments, replan=replan, **keywords)
+
+    monkeypatch.setattr(planning, "plan", faulty)
+    cluster.submit()
+    with pytest.raises(RuntimeError):
+        planning_run()
+    assert planning_run().placed == 1
+    assert kinds() == [True, False]
