@@ -43,7 +43,7 @@ class Foresight:
         """Why the job takes no part in this planning whatever is idle; None = it queues."""
         if not job.eligible:
             return Why(job.ineligible_reason or Reason.HELD, dict(job.ineligible_figures))
-        if (short := self._start.over_quota(job)) is not None:
+        if job.promise is None and (short := self._start.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
         shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain)
         if shape not in self._never:
@@ -92,6 +92,7 @@ class Hindsight:
         self._details = details
         self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
         self._with_kept = idle_offers(final.with_kept()) if final.withholds else None
         self._queue_length = len(queue)
         # The GPU jobs are numbered alone: it is among them that a window is drawn.
@@ -136,7 +137,7 @@ class Hindsight:
         if job.id not in outcome.window:
             return self._outside(ranked)
         level = self._failing(job)
-        if level is not None or job.id in outcome.promised:
+        if level is not None or job.id in self._promised:
             return short_of(job, Level.GPUS if level is None else level, self._idle, ever=True)
         return self._why_beaten(ranked)
 
