@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
+    from scheduler.replan.participants import Participant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,17 @@ class Work:
     deadline_s: float  # on `clock`
     state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
     now_s: float  # the snapshot's time
+    participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
+    replan: bool = False
 
     @property
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
+
+    @property
+    def adjusts_sensitivity(self) -> bool:
+        """Between re-plans, unless the operator has it off."""
+        return not self.replan and self.parameters.sensitivity_adjustment == "on"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
 from scheduler.placement.options import PieceRow, options_of
+from scheduler.replan.participants import changes, least_with_present, must_run, revalued
 from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def place_jointly(
     `last`: the last plan's configurations of jobs that still wait; the aggregated search may start from them.
     `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
+    if work.participants:
+        formulation = "located"  # the only one that knows of running jobs; larger clusters leave them out
     if formulation is None:
         formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
@@ -169,12 +172,14 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
     outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
+    outcome.least |= least_with_present(outcome.least, work.participants)
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
     if not candidates:
         return
-    greedy = greedy_columns(candidates, work.ledger.copy())
+    candidates = revalued(candidates, work.participants, outcome.weights) if work.participants else candidates
+    greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
@@ -199,6 +204,8 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
+    # Whatever time is left, a running job may keep what it has.
+    outcome.candidates |= {number: (each.present,) for number, each in work.participants.items()}
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
@@ -217,7 +224,9 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             outcome.invalid[ranked.job.id] = error
             continue
         generated += len(found)
-        outcome.candidates[ranked.job.id] = tuple(located.thin(found, most, ranked.rank))
+        thinned = located.thin(found, most, ranked.rank)
+        running = work.participants.get(ranked.job.id)
+        outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated
 
 
@@ -226,6 +235,8 @@ def _solve(
 ) -> tuple[Sequence[int], SolverFigures]:
     """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
     program = located.build(candidates, work.ledger)
+    if work.parameters.preemption == "off":
+        must_run(program, candidates, work.participants)
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()
