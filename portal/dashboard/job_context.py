@@ -226,6 +226,7 @@ class DryRunContext(TypedDict):
     word: str  # "Placeable"
     sentence: Rich
     rows: list[DryRunRow]
+    starts: StartsContext | None  # of one that would wait
     facts: list[Fact]
 
 

@@ -58,7 +58,7 @@ def starts_make(why: dict[str, Any]) -> StartsContext | None:
     latest = found["latest_at"].isoformat() if found["latest_at"] else None
     return {
         "earliest": found["earliest_at"].isoformat(),
-        "median": found["median_at"].isoformat(),
+        "median": found["median_at"].isoformat() if found["median_at"] else None,
         "latest": latest,
         "record": record_words(why["past_predictions"]),
     }
