@@ -87,7 +87,8 @@ def _window(why: dict[str, Any]) -> Fact | None:
     window = why["window"]
     note = f"turn {why['turn']}" if why["turn"] else None
     if window:
-        note = f"closes at {window['capacity']} GPUs: {window['counted']} asked" + (f"; {note}" if note else "")
+        asked = "" if window["counted"] is None else f": {window['counted']} asked"
+        note = f"closes at {window['capacity']} GPUs{asked}" + (f"; {note}" if note else "")
     return {"label": f"Window, {why['array']}", "value": why["side"], "note": note}
 
 

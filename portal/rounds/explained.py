@@ -50,7 +50,7 @@ def explanation(job: Job) -> dict[str, Any]:
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
         "ahead": decisions.ahead(place) if place is not None else None,
-        "window": decisions.window(known.get("array") or ""),
+        "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         "figures": figures,
         **_choice(detail),
@@ -60,6 +60,15 @@ def explanation(job: Job) -> dict[str, Any]:
         "predicted_start": range_shown(forecasts_of([job.pk]).get(job.pk)) if job.state in QUEUED else None,
         "past_predictions": forecast_record(),
     }
+
+
+def _window(decisions: Decisions, array: str | None, planning: Planning | None) -> dict[str, Any] | None:
+    """Return where the array's window closed; a policy without arrays has one window, for the GPU jobs."""
+    if array in {None, "cpu"} or planning is None:
+        return None
+    closes_at = planning.metrics.get("window_gpus")
+    whole = {"array": array, "capacity": closes_at, "idle": None, "counted": None, "jobs": planning.window_jobs}
+    return decisions.window(array or "") or ({**whole, "front_jobs": planning.window_jobs} if closes_at else None)
 
 
 def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
