@@ -16,7 +16,7 @@ from scheduler.errors import InvalidJob
 from scheduler.kinds import Kind, kinds_of
 from scheduler.model import Configuration, Share
 from scheduler.placement.configurations import generate
-from scheduler.placement.ledger import Allowance, Ledger, Shortfall
+from scheduler.placement.ledger import Ledger, Shortfall
 from scheduler.placement.located import gains
 from scheduler.placement.options import PieceRow
 
@@ -179,16 +179,8 @@ def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
     """The final plan without the job's own placement."""
     twin = Ledger((), (), ())
     twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
-    for piece in own.pieces:
-        room = final.rooms[piece.node]
-        twin.rooms[piece.node] = replace(
-            room,
-            gpus=(*piece.gpus, *room.gpus),
-            cores=(*piece.cores, *room.cores),
-            memory_mib=room.memory_mib + piece.memory_mib,
-        )
-    if (left := final.allowances.get(tenant)) is not None:
-        twin.allowances[tenant] = Allowance(
-            None if left.gpus is None else left.gpus + own.gpus, None if left.cores is None else left.cores + own.cores
-        )
+    twin.rooms |= {piece.node: replace(final.rooms[piece.node]) for piece in own.pieces}
+    if tenant in final.allowances:
+        twin.allowances[tenant] = replace(final.allowances[tenant])
+    twin.give_back(tenant, own.pieces)
     return twin

@@ -30,3 +30,15 @@ class InvalidParameter(SchedulerError):
     """An operator's knob with a value outside its range. Nothing is planned with it."""
 
     subject = "parameter"
+
+
+class InvalidTenant(SchedulerError):
+    """A tenant whose weight or quota is no number. Weight 1 and quota 0 stand in: what is in doubt is not exceeded."""
+
+    subject = "tenant"
+
+
+class InvalidRecord(SchedulerError):
+    """A figure of the past or of a GPU type that is no number. It is left out; the planning goes on without it."""
+
+    subject = "record"

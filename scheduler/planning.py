@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
 from scheduler.detail import Details
-from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
+from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight, Hindsight, Why
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import Moment, order
+from scheduler.intake import check_speeds, take_in
 from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
@@ -50,8 +51,10 @@ def plan(
     never raise.
     """
     began_s = clock()
+    intake = take_in(state)
+    state = intake.state
     nodes, faulty_nodes = _sound_nodes(state)
-    jobs, faulty_jobs = _sound_jobs(state, nodes)
+    jobs, faulty_jobs = _sound_jobs(state, nodes, intake.suspects)
     ledger = Ledger(nodes, state.tenants, state.running)
     start = ledger.copy()
     foresight = Foresight(start)
@@ -87,7 +90,7 @@ def plan(
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
-    errors: list[SchedulerError] = [*faulty_nodes, *(error for _, error in faulty_jobs), *outcome.invalid.values()]
+    errors = [*intake.faults, *faulty_nodes, *(error for _, error in faulty_jobs), *outcome.invalid.values()]
     return Plan(
         policy=policy.name,
         now_s=now_s,
@@ -121,13 +124,16 @@ def _sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
     return list(sound.values()), faulty
 
 
-def _sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
+def _sound_jobs(
+    state: ClusterState, nodes: Sequence[Node], suspects: Mapping[str, str]
+) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
     known = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
     sound: dict[int, Job] = {}
     faulty: list[tuple[Job, InvalidJob]] = []
     for job in state.jobs:
         try:
             check_job(job, known, listed=sound)
+            check_speeds(job, suspects)
             sound[job.id] = job
         except InvalidJob as error:
             faulty.append((job, error))

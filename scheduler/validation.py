@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,35 +14,65 @@ if TYPE_CHECKING:
     from scheduler.model import Job, Node
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+COUNT_MOST, NUMBER_MOST = 10**12, 1e15
+"""No count, time or speed is larger: 30 million years, a thousand peta-iterations a second. Sums stay exact below."""
+
+RATE_LEAST = 1e-9
+OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples"})
 
 
-def _is_time(value: float | None) -> bool:
-    return value is None or (math.isfinite(value) and value >= 0)
+def is_count(value: object) -> bool:
+    """A whole number from 0 to COUNT_MOST; a bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MOST
+
+
+def is_number(value: object) -> bool:
+    """A finite number between -NUMBER_MOST and NUMBER_MOST; a bool, a text and NaN are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= NUMBER_MOST
+
+
+def is_amount(value: object) -> bool:
+    """A finite number, 0 or more."""
+    return is_number(value) and value >= 0  # type: ignore[operator]
+
+
+def is_rate(value: object) -> bool:
+    """A finite number above 0: a speed, a throughput, a weight."""
+    return is_number(value) and value >= RATE_LEAST  # type: ignore[operator]
 
 
 def check_node(node: Node, gpu_speeds: Mapping[str, float], listed: Container[int] = ()) -> None:
     """Raise InvalidNode unless the node's capacities are counts, its idle resources fit them and its id is new."""
     if node.id in listed:
         raise InvalidNode(node.name, f"id {node.id} is listed twice")
+    _check_capacities(node)
+    if node.gpu_type is not None and not isinstance(node.gpu_type, str):
+        raise InvalidNode(node.name, f"gpu_type is {node.gpu_type!r}; it must be a name")
+    if node.gpus_total and not node.gpu_type:
+        raise InvalidNode(node.name, f"has {node.gpus_total} GPUs and no gpu_type; name their type")
+    if not is_rate(node.speed):
+        raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
+    speed = gpu_speeds.get(node.gpu_type or "", 1.0)
+    if not is_rate(speed):
+        raise InvalidNode(node.name, f"GPU type {node.gpu_type} has the relative speed {speed}; it must be above 0")
+
+
+def _check_capacities(node: Node) -> None:
     for name in ("gpus_total", "cores_total", "memory_total_mib", "idle_memory_mib"):
-        if not _is_count(getattr(node, name)):
+        if not is_count(getattr(node, name)):
             raise InvalidNode(node.name, f"{name} is {getattr(node, name)!r}; it must be a whole number, 0 or more")
     for name, total in (("idle_gpus", node.gpus_total), ("idle_cores", node.cores_total)):
         ids = getattr(node, name)
-        if len(set(ids)) != len(ids) or len(ids) > total or not all(_is_count(one) for one in ids):
+        if (
+            not isinstance(ids, tuple)
+            or len(set(ids)) != len(ids)
+            or len(ids) > total
+            or not all(is_count(one) for one in ids)
+        ):
             raise InvalidNode(node.name, f"{name} must hold at most {total} distinct ids, each 0 or more")
     if node.idle_memory_mib > node.memory_total_mib:
         detail = f"idle_memory_mib {node.idle_memory_mib} is above memory_total_mib {node.memory_total_mib}"
         raise InvalidNode(node.name, detail)
-    if node.gpus_total and not node.gpu_type:
-        raise InvalidNode(node.name, f"has {node.gpus_total} GPUs and no gpu_type; name their type")
-    if not (math.isfinite(node.speed) and node.speed > 0):
-        raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
-    speed = gpu_speeds.get(node.gpu_type or "", 1.0)
-    if not (math.isfinite(speed) and speed > 0):
-        raise InvalidNode(node.name, f"GPU type {node.gpu_type} has the relative speed {speed}; it must be above 0")
 
 
 def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = ()) -> None:
@@ -52,25 +81,42 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
         raise InvalidJob(job.id, "is listed twice")
     _check_requirement(job)
     for name in ("cores", "memory_mib"):
-        if not _is_count(getattr(job, name)):
+        if not is_count(getattr(job, name)):
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a whole number, 0 or more")
     if job.cores < 1:
         raise InvalidJob(job.id, "cores is 0; at least 1 is needed")
-    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples", "attained_gpu_s", "done_fraction"):
-        if not _is_time(getattr(job, name)):
-            raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number, 0 or more")
-    if not math.isfinite(job.submitted_s):
-        raise InvalidJob(job.id, f"submitted_s is {job.submitted_s!r}; it must be finite")
+    _check_numbers(job)
+    _check_promise(job)
+    if not isinstance(job.gpu_types, (set, frozenset)):
+        raise InvalidJob(job.id, f"gpu_types is {job.gpu_types!r}; it must be a set of names")
     if unknown := sorted(job.gpu_types - known_types):
         known = ", ".join(sorted(known_types)) or "none"
         raise InvalidJob(job.id, f"unknown GPU type {', '.join(unknown)}; known types: {known}")
 
 
+def _check_numbers(job: Job) -> None:
+    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples", "attained_gpu_s", "done_fraction"):
+        value = getattr(job, name)
+        if not is_amount(value) and not (value is None and name in OPTIONAL):
+            raise InvalidJob(job.id, f"{name} is {value!r}; it must be a finite number, 0 or more")
+    for name in ("submitted_s", "priority"):
+        if not is_number(getattr(job, name)):
+            raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number")
+
+
+def _check_promise(job: Job) -> None:
+    for share in job.promise.shares if job.promise else ():
+        if not all(is_count(each) for each in (share.gpus, share.cores, share.memory_mib)):
+            raise InvalidJob(job.id, f"what is promised to it on node {share.node} must be counts, 0 or more")
+
+
 def _check_requirement(job: Job) -> None:
     requirement = job.requirement
+    if not isinstance(requirement, tuple):
+        raise InvalidJob(job.id, f"requirement is {requirement!r}; it must be a tuple of GPU counts")
     if not requirement:
         raise InvalidJob(job.id, "requirement is empty; give at least one GPU count, or 0 for a CPU job")
-    if not all(_is_count(count) for count in requirement):
+    if not all(is_count(count) for count in requirement):
         raise InvalidJob(job.id, f"requirement {list(requirement)} must hold whole numbers, 0 or more")
     if any(low >= high for low, high in pairwise(requirement)):
         raise InvalidJob(job.id, f"requirement {list(requirement)} must be ascending and without repeats")

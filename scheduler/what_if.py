@@ -24,11 +24,11 @@ from scheduler.planning import plan
 from scheduler.remedy_words import remedy_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.random import Generator
 
-    from scheduler.model import Clock, ClusterState, Decision, Job, Piece, Plan
+    from scheduler.model import Clock, ClusterState, Decision, Job, Plan
     from scheduler.placement.feasibility import Offer
     from scheduler.policy import Parameters
 
@@ -255,18 +255,8 @@ def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> flo
     ledger = ledger.copy()
     for time_s, ended in ahead.releases(state, now_s)[:ENDS_LOOKED_AT]:
         for live in ended:
-            _give_back(ledger, live.tenant, live.pieces)
+            ledger.give_back(live.tenant, live.pieces)
         fits = first_failing(job, idle_offers(ledger), ledger.largest) is None
         if fits and ledger.over_quota(job) is None:
             return time_s
     return None
-
-
-def _give_back(ledger: Ledger, tenant: int, pieces: Iterable[Piece]) -> None:
-    for piece in pieces:
-        if (room := ledger.rooms.get(piece.node)) is not None:
-            room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
-            room.memory_mib += piece.memory_mib
-        if (left := ledger.allowances.get(tenant)) is not None:
-            left.gpus = None if left.gpus is None else left.gpus + len(piece.gpus)
-            left.cores = None if left.cores is None else left.cores + len(piece.cores)

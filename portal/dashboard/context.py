@@ -352,6 +352,7 @@ class MetricsPageContext(TypedDict):
     plots: list[PlotContext]
     rounds: list[RoundRow]
     query: str  # "" or "?range=24h", for the fragment
+    form: str  # of the times, see the tag `moment`
 
 
 class StartsContext(TypedDict):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from portal.rounds.series import Stretch
 
 ROUNDS_SHOWN = 20
+BARS = 60
 LABELS = {"1h": "1 h", "24h": "24 h", "7d": "7 days"}
 ACTIVE = (
     ("GPU active", "plot-1", "gpu_active_rate", 100.0),
@@ -70,6 +71,11 @@ class Span:
         return rounds_since(since=self.since, now=self.now)
 
     @cached_property
+    def bars(self) -> list[Stretch]:
+        """The rounds, merged until each bar is wide enough to be seen."""
+        return self.rounds if len(self.rounds) <= BARS else rounds_since(since=self.since, now=self.now, most=BARS)
+
+    @cached_property
     def course(self) -> list[Stretch]:
         hold = hold_s(tick_s=knobs_current()["tick_s"])
         return course_since(since=self.since, now=self.now, hold_s=hold, rounds=self.rounds)
@@ -86,7 +92,8 @@ def metrics_context(span: Span) -> MetricsPageContext:
 
 def table_context(span: Span) -> dict[str, Any]:
     """Return the table's part: the last rounds of the range, the present one first."""
-    return {"rounds": [_row(each) for each in reversed(span.rounds[-ROUNDS_SHOWN:])], "query": _query(span.name)}
+    rows = [_row(each) for each in reversed(span.rounds[-ROUNDS_SHOWN:])]
+    return {"rounds": rows, "query": _query(span.name), "form": "date" if span.name == "7d" else "clock"}
 
 
 def _query(name: str) -> str:
@@ -127,7 +134,7 @@ def metrics_figure(name: str, span: Span) -> figures.Figure:
     """Return a figure as JSON for plots.js. Raises NotFound for an unknown name."""
     start, end = span.since.isoformat(), span.now.isoformat()
     if name == "fragments":
-        return figures.fragments([_bar(each) for each in span.rounds], start=start, end=end, digits=1)
+        return figures.fragments([_bar(each) for each in span.bars], start=start, end=end, digits=1)
     if name not in LINES:
         raise NotFound("figure")
     lines = [(label, token, _rows(span.course, key, times)) for label, token, key, times in LINES[name]]

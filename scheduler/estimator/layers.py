@@ -145,10 +145,10 @@ class Estimator:
             mean = sum(job.requirement) / len(job.requirement)
             size = min(job.requirement, key=lambda each: (abs(each - mean), each))
             found: dict[str, float] = {}
-            nodes = self.nodes if len(self._layers_for(job)) > 1 else ()
+            nodes = self.nodes if len(self._layers_for(job)) > 1 and not job.is_cpu else ()
             for node in {node.gpu_type: node for node in reversed(nodes) if node.gpu_type}.values():
                 estimate = self._by_type(job, node, size) or self._by_type(job, node, 1)
-                if estimate is not None and not job.is_cpu:
+                if estimate is not None:
                     found[node.gpu_type or ""] = estimate.per_gpu
             self._known[job.id] = found
         return self._known[job.id]

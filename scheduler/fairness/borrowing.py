@@ -56,8 +56,9 @@ class Homes:
         if own is Array.CPU:
             return own
         other = Array.GPU_LARGE if own is Array.GPU_SMALL else Array.GPU_SMALL
-        fits_own, fits_other = (first_failing(job, self._whole[array], self._largest) is None for array in (own, other))
-        return other if fits_other and not fits_own else own
+        if first_failing(job, self._whole[own], self._largest) is None:
+            return own
+        return other if first_failing(job, self._whole[other], self._largest) is None else own
 
 
 class Terms:

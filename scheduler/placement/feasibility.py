@@ -72,14 +72,20 @@ def usable(job: Job, offer: Offer, level: Level) -> bool:
 
 def possible(job: Job, offers: Sequence[Offer], level: Level, largest: dict[str, int]) -> bool:
     """Whether R_1 (or the CPU job) can be placed on the offers when only the needs up to `level` count."""
-    reachable = [offer for offer in offers if usable(job, offer, level)]
     if job.is_cpu:
-        return any(_cpu_fits(job, offer, level) for offer in reachable)
-    if any(aggregated_gpus(job, offer, level) >= job.min_gpus for offer in reachable):
+        return any(_cpu_fits(job, offer, level) and usable(job, offer, level) for offer in offers)
+    # Numbers first: queues and clusters are long, and most nodes are too full.
+    size = job.min_gpus
+    if any(
+        offer.gpus >= size and aggregated_gpus(job, offer, level) >= size and usable(job, offer, level)
+        for offer in offers
+    ):
         return True
-    spread = [offer for offer in reachable if job.min_gpus > largest.get(offer.node.gpu_type or "", 0)]
+    large = {gpu_type for gpu_type, most in largest.items() if size > most}
     by_type: dict[str | None, int] = {}
-    for offer in spread:
+    for offer in offers if large else ():
+        if offer.node.gpu_type not in large or not usable(job, offer, level):
+            continue
         part = distributed_gpus(job, offer, job.min_gpus, level)
         by_type[offer.node.gpu_type] = by_type.get(offer.node.gpu_type, 0) + part
     return any(gpus >= job.min_gpus for gpus in by_type.values())

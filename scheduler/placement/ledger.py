@@ -194,6 +194,14 @@ class Ledger:
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
         return Placement(configuration.job, pieces)
 
+    def give_back(self, tenant: int, pieces: Iterable[Piece]) -> None:
+        """The reverse of `take`, for what a job held: idle again, as far as the nodes take jobs."""
+        for piece in pieces:
+            if (room := self.rooms.get(piece.node)) is not None:
+                room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
+                room.memory_mib += piece.memory_mib
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:
     """GPUs of the largest node of each type, counting nodes that are down: a job is not spread because one is away."""

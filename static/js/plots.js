@@ -55,8 +55,8 @@
   }
   const TIME_FORMATS = [
     { dtickrange: [null, 60000], value: "%H:%M:%S" },
-    { dtickrange: [60000, 86400000], value: "%H:%M" },
-    { dtickrange: [86400000, null], value: "%e %b" },
+    { dtickrange: [60000, 43200000], value: "%H:%M" },
+    { dtickrange: [43200001, null], value: "%e %b" },
   ];
   function draw(element) {
     const figure = localise(structuredClone(shown.get(element)));

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.model import Promise, Share
 from scheduler.validation import check_job, check_node
 from tests.scheduler.builders import job, node
 
@@ -27,6 +28,9 @@ def test_sound_input_passes():
         (node(1, 2, idle_gpus=(-1,)), "idle_gpus must hold"),
         (node(1, memory_mib=9, idle_memory_mib=10), "is above"),
         (node(1, 2, gpu_type=None), "has 2 GPUs and no gpu_type"),
+        (node(1, gpus_total=10**30), "gpus_total is 1000"),
+        (node(1, gpu_type=7), "gpu_type is 7; it must be a name"),
+        (node(1, speed=NAN), "its speed factor is nan"),
         (node(1, gpu_type="nan"), "relative speed nan; it must be above 0"),
         (node(1, gpu_type="zero"), "relative speed 0.0"),
     ],
@@ -49,6 +53,14 @@ def test_bad_nodes(bad, words):
         (job(1, 1, cores=0), "cores is 0; at least 1 is needed"),
         (job(1, 1, cores=-1), "cores is -1"),
         (job(1, 1, memory_mib=-1), "memory_mib is -1"),
+        (job(1, 1, memory_mib=10**400), "memory_mib is 1000"),
+        (job(1, requirement=[1, 2]), "it must be a tuple of GPU counts"),
+        (job(1, 1, wait_s="1"), "wait_s is '1'; it must be a finite number"),
+        (job(1, 1, wait_s=None), "wait_s is None"),
+        (job(1, 1, wait_s=1e300), "wait_s is 1e+300"),
+        (job(1, 1, priority=NAN), "priority is nan"),
+        (job(1, 1, gpu_types="a100"), "it must be a set of names"),
+        (job(1, 1, promise=Promise((Share(1, -1, 0, 0),), 0.0, "move")), "what is promised to it on node 1"),
         (job(1, 1, wait_s=NAN), "wait_s is nan; it must be a finite number"),
         (job(1, 1, wait_s=-1.0), "wait_s is -1.0"),
         (job(1, 1, age_s=INF), "age_s is inf"),

@@ -536,6 +536,7 @@ def metrics():
             }
         ],
         "query": "",
+        "form": "clock",
     }
 
 
