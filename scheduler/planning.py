@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE})
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
+EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
+"""What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
+took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
+
 
 def plan(
     state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock, *, replan: bool = False
@@ -78,13 +82,18 @@ def plan(
     settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
     lapsed = [*settled.lapsed, *(job.id for job in jobs if job.promise is not None and job.id in aside)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
-    work = Work(unpromised, ledger, estimator, parameters, rng, clock, began_s + parameters.limit_s, state, now_s)
+    end_s = began_s + parameters.limit_s
+    reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
+    work = Work(unpromised, ledger, estimator, parameters, rng, clock, end_s - reserve_s, state, now_s)
     outcome = policy.place(work)
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= settled.started.keys() | settled.waiting.keys()
     details = Details(start, ledger, outcome, queue, estimator)
-    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
+    unexplained_s = end_s - reserve_s * 2 / 3
+    hindsight = Hindsight(
+        start, ledger, outcome, queue, details, parameters.limit_s, now_s, late=lambda: clock() >= unexplained_s
+    )
     decisions = [
         *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from scheduler.model import Plan
 
+import os
+
+CLOCK = time.process_time if os.environ.get("CPU") else time.monotonic
 LATE = 1.1
 LIMITS_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 POLICIES = ("berth", "berth", "hops", "coda")
@@ -118,7 +121,9 @@ def violations(made: Plan, state: ClusterState) -> list[str]:
     nodes, jobs = {node.id: node for node in state.nodes}, {job.id: job for job in state.jobs}
     used: Counter[tuple[str, int, int]] = Counter()
     memory: Counter[int] = Counter()
-    wrong = [f"job {job} is placed twice" for job, times in Counter(p.job for p in made.placements).items() if times > 1]
+    wrong = [
+        f"job {job} is placed twice" for job, times in Counter(p.job for p in made.placements).items() if times > 1
+    ]
     for placement in made.placements:
         if placement.gpus not in jobs[placement.job].requirement:
             wrong.append(f"job {placement.job} gets {placement.gpus} GPUs")
@@ -167,7 +172,7 @@ def _run(instance: Instance) -> tuple[Plan, float, float]:
     """The plan, and the wall and processor seconds that it took."""
     rng = np.random.default_rng(1)
     began_s, began_cpu_s = time.monotonic(), time.process_time()
-    made = plan(instance.state, 0.0, instance.parameters, rng, time.monotonic)
+    made = plan(instance.state, 0.0, instance.parameters, rng, CLOCK)
     return made, time.monotonic() - began_s, time.process_time() - began_cpu_s
 
 
