@@ -1,5 +1,6 @@
 """What `coda` and `berth` share (algorithms.md sections 4 and 7): arrays, progressive windows, stages, giving back.
 
+In a re-plan running elastic jobs take part in the first stage, and what they hold counts as idle for windows and solves.
 The windows are filled over all GPU arrays; starving first jobs get their reservation; the fronts are placed, then the
 backfills, each stage jointly by one ILP or job by job; what a gap or a limit left open is topped up; owners' jobs that
 borrowers keep out call back the fewest of them; CPU jobs come last, in the order of their tenants' shares.
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness import drf, progressive
+from scheduler.fairness import drf, progressive, sensitivity
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.call_backs import call_back
@@ -21,11 +22,13 @@ from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
-from scheduler.placement import configurations, located
+from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import place_jointly
 from scheduler.placement.solver import relative_gap
+from scheduler.replan.participants import joint, joint_weights
+from scheduler.replan.realise import realise, tidy
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
@@ -62,9 +65,12 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
-    windows, shares = _fill(gpu_queue, work, mode, division, homes)
+    solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
+    windows, shares = _fill(gpu_queue, solving, mode, division, homes)
+    if mode.joint and work.adjusts_sensitivity:
+        windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
-    waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
+    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
@@ -72,18 +78,34 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
-        **located.weights(windows.picked, work.parameters.lambda_),
+        **joint_weights(windows.picked, work.participants, work.parameters.lambda_),
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
     outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
-    _place_stages(windows, work, mode, terms, outcome)
-    _settle(windows, work, terms, outcome)
+    if work.participants:
+        _replan(windows, solving, mode, terms, outcome)
+        realise(work, outcome)
+    else:
+        _place_stages(windows, work, mode, terms, outcome)
+        _settle(windows, work, terms, outcome)
+    terms.refresh()
+    _note_kept(windows, work, terms, outcome)
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, work, terms, division, outcome)
     place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
     return outcome
+
+
+def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+    """The stages with running jobs in the first of them, on what is idle and what those hold."""
+    others = [live for live in solving.state.running if live.job not in solving.participants]
+    shared = terms.on(solving.ledger, others)
+    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    _place_stages(windows, solving, mode, shared, outcome)
+    _settle(windows, solving, shared, outcome)
+    terms.reservations = shared.reservations
 
 
 def _division(work: Work, mode: Mode) -> Division:
@@ -132,6 +154,18 @@ def _fill(
     return filled, shares_of("gpus", held, shares, gpu_units)
 
 
+def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:
+    """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
+    more: list[Ranked] = []
+    sigma = work.parameters.sigma
+    for array, window in windows.by_array.items():
+        own = [each for each in gpu_queue if homes.of(each.job) is array]
+        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, sigma)
+        window.picked += joined
+        more += joined
+    return replace(windows, picked=(*windows.picked, *more))
+
+
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
     """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already."""
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
@@ -156,6 +190,9 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
         for stage in (front, backfill)
         if stage
     ]
+    if work.participants:
+        running = [each.ranked for each in work.participants.values()]
+        stages = [running + (stages[0] if stages else []), *stages[1:]]
     figures: list[SolverFigures] = []
     for position, stage in enumerate(stages):
         terms.refresh()
@@ -165,8 +202,10 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
         last = position == len(stages) - 1
         until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
         outcome.solver = SolverFigures()
-        place_jointly(stage, work if last else replace(work, deadline_s=until_s), outcome, terms=terms)
+        own = work if not position else replace(work, participants={})
+        place_jointly(stage, own if last else replace(own, deadline_s=until_s), outcome, terms=terms)
         figures.append(outcome.solver)
+        tidy(own, outcome)
     if mode.joint:
         outcome.solver = together(figures)
     elif outcome.chosen:
@@ -205,7 +244,7 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
 
 
 def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
-    """Top up what the stages left, and note who does not start although idle GPUs would fit it."""
+    """Top up what the stages left."""
     terms.reservations = [(each, now_s) for each, now_s in terms.reservations if each.job not in outcome.chosen]
     terms.refresh()
     topped_up = 0
@@ -215,7 +254,6 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
         if ranked.job.id not in outcome.chosen and ranked.job.id not in outcome.invalid:
             topped_up += _take_turn(ranked, work, terms, outcome)
     outcome.solver = replace(outcome.solver, topped_up=topped_up)
-    _note_kept(windows, work, terms, outcome)
 
 
 def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:

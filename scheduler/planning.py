@@ -1,9 +1,9 @@
 """A planning (algorithms.md section 7): from a snapshot to one decision, with its reason, for every job in it.
 
-Step 1, ends and time limits, is done when the snapshot is taken. Here: 3. refresh ages and the order; 4-6 and 8.
-windows, configurations, the solve and CPU jobs, which the policy does; 9. decisions, solver figures, metrics.
-Profiles (2) and call-backs of borrowed places (7) go around the policy's call. A bad node or job is set aside and
-named in `faults`; the planning goes on.
+Step 1, ends and time limits, is done when the snapshot is taken. Here, after promises given before are settled:
+3. refresh ages, the order and, in a re-plan, who of the running jobs takes part; 4-8. windows, configurations, the solve,
+call-backs and CPU jobs, which the policy does; 9. decisions, solver figures, metrics. Profiles (2) go before the queue is
+ordered. A bad node or job is set aside and named in `faults`; the planning goes on.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from scheduler.intake import check_speeds, take_in
 from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
+from scheduler.replan import participants
 from scheduler.replan.promises import settle
-from scheduler.validation import check_job, check_node
+from scheduler.validation import check_job, check_node, is_plainly_sound
 from scheduler.work import Work
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ def plan(
     state = intake.state
     nodes, faulty_nodes = _sound_nodes(state)
     jobs, faulty_jobs = _sound_jobs(state, nodes, intake.suspects)
+    policy = POLICIES[parameters.policy]
+    replan = replan and policy.replans and parameters.placement == "ilp"
     ledger = Ledger(nodes, state.tenants, state.running)
     start = ledger.copy()
-    foresight = Foresight(start)
+    taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []
+    foresight = Foresight(participants.released(ledger, taking_part))
     aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
-    policy = POLICIES[parameters.policy]
     waiting = [job for job in jobs if job.id not in aside]
     moment = Moment(now_s, ledger.gpus_up, len(waiting) + len(state.running))
     priority = policy.priority(parameters)
@@ -80,12 +83,26 @@ def plan(
     queue = order(waiting, priority, moment, age)
     order_s = clock() - ordering_s
     settled = settle(waiting, state.running, ledger, estimator, now_s=now_s, restart_cost_s=parameters.restart_cost_s)
-    lapsed = [*settled.lapsed, *(job.id for job in jobs if job.promise is not None and job.id in aside)]
+    unsettled = [*(job for job in jobs if job.id in aside), *(job for job, _ in faulty_jobs)]
+    lapsed = [*settled.lapsed, *(job.id for job in unsettled if job.promise is not None)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
     end_s = began_s + parameters.limit_s
     reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
-    work = Work(unpromised, ledger, estimator, parameters, rng, clock, end_s - reserve_s, state, now_s)
-    outcome = policy.place(work)
+    work = Work(unpromised, ledger, estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan)
+    known_types = _known_types(state, nodes)
+
+    def check(job: Job) -> None:
+        check_job(job, known_types)
+        check_speeds(job, intake.suspects)
+
+    taken_up, left_out = participants.gather(
+        taking_part,
+        work,
+        rank=lambda own: order(own, priority, moment, age),
+        check=check,
+    )
+    outcome = policy.place(replace(work, participants=taken_up))
+    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=left_out)
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= settled.started.keys() | settled.waiting.keys()
@@ -105,7 +122,7 @@ def plan(
         now_s=now_s,
         decisions=tuple(decisions),
         solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
-        metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
+        metrics=_measure(replace(state, jobs=jobs), nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
@@ -136,17 +153,25 @@ def _sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
 def _sound_jobs(
     state: ClusterState, nodes: Sequence[Node], suspects: Mapping[str, str]
 ) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
-    known = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
+    known = _known_types(state, nodes)
     sound: dict[int, Job] = {}
     faulty: list[tuple[Job, InvalidJob]] = []
+    shapes: set[tuple[object, object]] = set()
     for job in state.jobs:
         try:
-            check_job(job, known, listed=sound)
-            check_speeds(job, suspects)
+            if not is_plainly_sound(job, shapes) or job.id in sound:
+                check_job(job, known, listed=sound)
+                shapes.add((job.requirement, job.gpu_types))
+            if suspects:
+                check_speeds(job, suspects)
             sound[job.id] = job
         except InvalidJob as error:
             faulty.append((job, error))
     return list(sound.values()), faulty
+
+
+def _known_types(state: ClusterState, nodes: Sequence[Node]) -> set[str]:
+    return {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
 
 
 def _decide_queue(
@@ -154,33 +179,36 @@ def _decide_queue(
 ) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
-        common = Decision(
-            job=ranked.job.id,
-            result=Result.WAITING,
-            reason=None,
-            figures={},
-            rank=ranked.rank,
-            latency_ratio=ranked.latency_ratio,
-            wait_s=ranked.job.wait_s,
-            age_s=ranked.age_s,
-            age_source=ranked.age_source,
-            inside_window=ranked.job.id in outcome.window,
-            standing=outcome.standing(ranked),
-            explain=details,
-        )
-        chosen = outcome.chosen.get(ranked.job.id)
-        error = outcome.invalid.get(ranked.job.id)
-        if chosen is not None:
-            figures = explain.placed(chosen, final)
-            decisions.append(replace(common, result=Result.PLACED, figures=figures, placement=chosen.placement))
-        elif error is not None:
-            decisions.append(
-                replace(common, result=Result.INVALID, reason=Reason.INVALID, figures={"detail": error.detail})
-            )
+        job_id = ranked.job.id
+        result, placement, eligible = Result.WAITING, None, False
+        if (chosen := outcome.chosen.get(job_id)) is not None:
+            result, placement = Result.PLACED, chosen.placement
+            reason, figures = None, explain.placed(chosen, final)
+        elif (error := outcome.invalid.get(job_id)) is not None:
+            result = Result.INVALID
+            reason, figures = Reason.INVALID, {"detail": error.detail}
         else:
             why = hindsight.why_waiting(ranked)
-            eligible = why.reason not in INELIGIBLE
-            decisions.append(replace(common, reason=why.reason, figures=why.figures, eligible=eligible))
+            reason, figures = why.reason, why.figures
+            eligible = reason not in INELIGIBLE
+        decisions.append(
+            Decision(
+                job=job_id,
+                result=result,
+                reason=reason,
+                figures=figures,
+                rank=ranked.rank,
+                latency_ratio=ranked.latency_ratio,
+                wait_s=ranked.job.wait_s,
+                age_s=ranked.age_s,
+                age_source=ranked.age_source,
+                inside_window=job_id in outcome.window,
+                eligible=eligible,
+                placement=placement,
+                standing=outcome.standing(ranked),
+                explain=details,
+            )
+        )
     return decisions
 
 
@@ -238,7 +266,7 @@ def _measure(
         fragments_scattered=fragments.scattered,
         fragment_rate=metrics.rate(fragments.total, gpus_total),
         queue_length=len(eligible),
-        waiting_by_reason=dict(sorted(Counter(str(each.reason) for each in waiting).items())),
+        waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,
         live_lr_max=largest,
         raqlr=raqlr,

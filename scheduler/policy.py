@@ -31,6 +31,11 @@ class Policy(Protocol):
     @property
     def meaning(self) -> str: ...
 
+    @property
+    def replans(self) -> bool:
+        """Whether running elastic jobs take part in its re-plans."""
+        ...
+
     def priority(self, parameters: Parameters) -> Priority:
         """The queue's order; larger is sooner."""
         ...
@@ -205,11 +210,36 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "restart_cost_s",
         "What stopping a job and starting it anew costs, where it has not been measured for the job; what is given back "
-        "for a job is kept for it for ten times as long.",
+        "for a job is kept for it for ten times as long, and a job keeps its configuration for ten times as long.",
         "s",
         60.0,
         1,
         3600,
+    ),
+    Parameter(
+        "replan_s",
+        "Time from one re-plan to the next: the length of a round. In a re-plan under hops or berth (with placement ilp) "
+        "running elastic jobs that may be stopped can be resized or moved; a configuration is kept at least so long.",
+        "s",
+        360.0,
+        5,
+        86400,
+    ),
+    Parameter(
+        "preemption",
+        "Whether a re-plan may also stop a running elastic job without giving it another configuration, for jobs that "
+        "weigh more; it then waits again.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "sensitivity_adjustment",
+        "Whether between re-plans jobs beyond the window that do not mind being spread may fill what is idle, while the "
+        "window's jobs mind it more than the queue's.",
+        "",
+        "on",
+        choices=("on", "off"),
     ),
     Parameter("raqlr_hours", "The h of RAQLR: how far back ended jobs count.", "h", 6.0, 0.1, 720),
     Parameter(
@@ -245,6 +275,9 @@ class Parameters:
     tick_s: float = 30.0
     time_limit_s: float = 0.0
     restart_cost_s: float = 60.0
+    replan_s: float = 360.0
+    preemption: str = "on"
+    sensitivity_adjustment: str = "on"
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
 

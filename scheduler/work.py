@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
+    from scheduler.placement.classes import Pool
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
+    from scheduler.replan.participants import Participant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,17 @@ class Work:
     deadline_s: float  # on `clock`
     state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
     now_s: float  # the snapshot's time
+    participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
+    replan: bool = False
 
     @property
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
+
+    @property
+    def adjusts_sensitivity(self) -> bool:
+        """Between re-plans, unless the operator has it off."""
+        return not self.replan and self.parameters.sensitivity_adjustment == "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +75,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, and the rows that say what each option is a piece of."""
+    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]
+    nodes_of: Mapping[Pool, Sequence[int]]
 
 
 @dataclass(slots=True)

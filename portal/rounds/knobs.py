@@ -13,7 +13,6 @@ from scheduler.errors import InvalidParameter
 from scheduler.policy import PARAMETERS, Parameter, Parameters
 
 PORTAL_KNOBS = (
-    Parameter("replan_s", "Time from one re-plan to the next: the length of a round.", "s", 360.0, 5, 86400),
     Parameter("planning_keep_days", "How long plannings and their decisions are kept.", "days", 7, 1, 3650),
     Parameter("round_keep_days", "How long rounds and their figures are kept.", "days", 90, 1, 3650),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),

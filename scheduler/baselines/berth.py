@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class Berth:
     name: str = "berth"
     meaning: str = "tenants by their share in each array, each one's jobs by latency ratio, a joint ILP for the rest"
+    replans: bool = True
 
     def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES[parameters.priority]

@@ -24,6 +24,7 @@ MODE = multiarray.Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=T
 class Coda:
     name: str = "coda"
     meaning: str = "CPU, small-GPU and large-GPU arrays, tenants by their share, each job at its smallest size"
+    replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES["fifo"]

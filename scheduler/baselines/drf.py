@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class Drf:
     name: str = "drf"
     meaning: str = "the tenant with the smallest dominant share of GPUs and cores starts its next job"
+    replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES["fifo"]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class Fifo:
     name: str = "fifo"
     meaning: str = "strictly in order of submission, nobody passes a job that does not fit"
+    replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES["fifo"]

@@ -2,19 +2,20 @@
 
 What the ILP leaves because it stopped at its gap or its limit is filled greedily; when it has no plan, or one worse
 than the greedy one, the greedy plan in queue order stands and is marked so. CPU jobs, which Hops does not have, come
-after the GPU jobs, in the same order, by best fit. All jobs run on once placed: re-plans of elastic jobs come on top
-of this.
+after the GPU jobs, in the same order, by best fit. In a re-plan running elastic jobs are solved for with the window.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import window
+from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.placement import located, turn
+from scheduler.placement import turn
 from scheduler.placement.joint import place_jointly, top_up
+from scheduler.replan.participants import joint, joint_weights
+from scheduler.replan.realise import realise, tidy
 from scheduler.work import Outcome
 
 if TYPE_CHECKING:
@@ -27,20 +28,28 @@ if TYPE_CHECKING:
 class Hops:
     name: str = "hops"
     meaning: str = "latency-ratio fairness, service window and a joint ILP for where and how large"
+    replans: bool = True
 
     def priority(self, parameters: Parameters) -> Priority:
         return PRIORITIES[parameters.priority]
 
     def place(self, work: Work) -> Outcome:
         began_s = work.clock()
-        view = window.fill(
-            [ranked for ranked in work.queue if not ranked.job.is_cpu], work.ledger, work.parameters.window_size
-        )
+        solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
+        queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
+        view = window.fill(queue, solving.ledger, work.parameters.window_size)
+        if work.adjusts_sensitivity:
+            idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
+            more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
+            view = replace(view, picked=(*view.picked, *more))
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.window_s = work.clock() - began_s
-        outcome.weights = located.weights(view.picked, work.parameters.lambda_)
-        place_jointly(view.picked, work, outcome)
-        top_up(view.picked, work, outcome)
+        outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
+        place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
+        tidy(solving, outcome)
+        top_up(view.picked, solving, outcome)
+        if work.participants:
+            realise(work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome
 

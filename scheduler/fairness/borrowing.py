@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
+from scheduler.model import Job
 from scheduler.placement.access import Access, Zone
 from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Configuration, Job, Running
+    from scheduler.model import Configuration, Running
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked
 
@@ -46,10 +47,17 @@ class Homes:
         self._known: dict[tuple[object, ...], Array] = {}
 
     def of(self, job: Job) -> Array:
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain)
-        if shape not in self._known:
-            self._known[shape] = self._find(job)
-        return self._known[shape]
+        shape = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain)
+        home = self._known.get(shape)
+        if home is None:
+            home = self._known[shape] = self._find(job)
+        return home
+
+    def of_running(self, live: Running) -> Array:
+        """Where a running job is at home, as far as its attempt tells."""
+        memory_mib = sum(piece.memory_mib for piece in live.pieces)
+        sizes = live.requirement or (live.gpus,)
+        return self.of(live.description or Job(live.job, live.tenant, sizes, memory_mib=memory_mib))
 
     def _find(self, job: Job) -> Array:
         own = self._division.array_of_job(job.requirement)
@@ -74,7 +82,7 @@ class Terms:
         *,
         borrow: bool = True,
     ) -> None:
-        self._division, self._homes, self._ledger = division, homes, ledger
+        self._division, self.homes, self._ledger = division, homes, ledger
         self._waiting, self._borrow = frozenset(waiting), borrow
         self._idle_cores_at_start = {number: len(room.cores) for number, room in ledger.rooms.items()}
         self._held_cores: dict[int, int] = {}  # by GPU jobs, on each node
@@ -85,8 +93,14 @@ class Terms:
         self.reservations: list[tuple[Reservation, float]] = []  # with the snapshot's time
         self._offers: dict[Access, list[Offer]] = {}
 
+    def on(self, ledger: Ledger, running: Iterable[Running]) -> Terms:
+        """The same rules on another ledger, beside which these run."""
+        twin = Terms(self._division, self.homes, ledger, running, self._waiting, borrow=self._borrow)
+        twin.reservations = list(self.reservations)
+        return twin
+
     def home(self, job: Job) -> Array:
-        return self._homes.of(job)
+        return self.homes.of(job)
 
     def zone(self, node: int) -> Zone:
         kept = tuple(number for number, (each, _) in enumerate(self.reservations) if node in each.nodes)

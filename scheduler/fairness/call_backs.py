@@ -34,7 +34,8 @@ def call_back(
     by_array: Mapping[Array, ArrayWindow], work: Work, terms: Terms, division: Division, outcome: Outcome
 ) -> None:
     """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet."""
-    lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division)
+    homes = terms.homes
+    lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
@@ -42,7 +43,7 @@ def call_back(
                 continue
             if work.ledger.over_quota(job) is None:
                 stopped = {order.job for order in outcome.stops}
-                lenders = [live for live in owner_borrowers(array, lent, division) if live.job not in stopped]
+                lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
                 _call_for(ranked, work, terms, lenders, outcome)
 
 
@@ -60,8 +61,7 @@ def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Runnin
         job = ranked.job
         outcome.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
         outcome.promises.append(Promised(job.id, best.shares, CAUSE))
-        keep(best.shares, work.ledger, Coming(stopped))
-        work.ledger.set_aside_quota(job.tenant, best.gpus, best.cores)
+        keep(best.shares, job.tenant, work.ledger, Coming(stopped))
         terms.refresh()
 
 

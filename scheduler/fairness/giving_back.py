@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Array, Division
+    from scheduler.fairness.borrowing import Homes
     from scheduler.model import Configuration, Node, Running
     from scheduler.placement.ledger import Ledger
 
@@ -20,7 +21,7 @@ SETS_TRIED = 2_000
 """Sets of borrowers of one size that are compared; beyond it the first that serves is good enough."""
 
 
-def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: Division) -> list[Running]:
+def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: Division, homes: Homes) -> list[Running]:
     """The movable jobs that hold what another array owns and are not stopping yet, youngest first."""
     live = list(running)
     cpu_cores: dict[int, int] = {}
@@ -28,26 +29,32 @@ def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: D
         if not each.gpus:
             for piece in each.pieces:
                 cpu_cores[piece.node] = cpu_cores.get(piece.node, 0) + len(piece.cores)
-    found = [each for each in live if each.movable and not each.stopping and _borrows(each, nodes, division, cpu_cores)]
+    found = [
+        each
+        for each in live
+        if each.movable and not each.stopping and _borrows(each, nodes, division, homes, cpu_cores)
+    ]
     return sorted(found, key=lambda each: (-each.started_s, each.job))
 
 
-def _borrows(live: Running, nodes: Mapping[int, Node], division: Division, cpu_cores: Mapping[int, int]) -> bool:
+def _borrows(
+    live: Running, nodes: Mapping[int, Node], division: Division, homes: Homes, cpu_cores: Mapping[int, int]
+) -> bool:
     pieces = [piece for piece in live.pieces if piece.node in nodes]
     if live.gpus:
-        own = division.array_of_job(live.requirement or (live.gpus,))
+        own = homes.of_running(live)
         return any(division.array_of_node(piece.node) is not own for piece in pieces)
     return any(
         cpu_cores[piece.node] > nodes[piece.node].cores_total - division.reserved(piece.node) for piece in pieces
     )
 
 
-def owner_borrowers(array: Array, found: Sequence[Running], division: Division) -> list[Running]:
+def owner_borrowers(array: Array, found: Sequence[Running], division: Division, homes: Homes) -> list[Running]:
     """Those in the way of a job that is at home in the GPU array: on its nodes, and not of it."""
     return [
         live
         for live in found
-        if (not live.gpus or division.array_of_job(live.requirement or (live.gpus,)) is not array)
+        if (not live.gpus or homes.of_running(live) is not array)
         and any(division.array_of_node(piece.node) is array for piece in live.pieces)
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from scheduler.model import Configuration
     from scheduler.placement.ledger import Ledger
@@ -29,13 +29,15 @@ def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, in
     return (-configuration.throughput, left, len(nodes), nodes)
 
 
-def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger) -> list[int]:
+def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger, without: Collection[int] = ()) -> list[int]:
     """The candidates (by position) a greedy pass in queue order takes; the ledger is used up by it, so pass a copy.
 
     The rule above, with the objective value in throughput's place: what is borrowed counts for less.
     """
     per_job: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):
+        if column in without:
+            continue
         per_job.setdefault(candidate.ranked.job.id, []).append(column)
     taken: list[int] = []
     for columns in per_job.values():

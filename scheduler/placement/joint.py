@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share, SolverFigures
+from scheduler.model import Configuration, SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
@@ -19,7 +19,8 @@ from scheduler.placement.classes import Classes
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
-from scheduler.placement.options import PieceRow, options_of
+from scheduler.placement.options import options_of
+from scheduler.replan.participants import changes, least_with_present, must_run, revalued
 from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated import Aggregated
     from scheduler.placement.located import Candidate
-    from scheduler.placement.options import Option
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
@@ -56,6 +56,8 @@ def place_jointly(
     `last`: the last plan's configurations of jobs that still wait; the aggregated search may start from them.
     `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
+    if work.participants:
+        formulation = "located"  # the only one that knows of running jobs; larger clusters leave them out
     if formulation is None:
         formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
@@ -86,9 +88,10 @@ def _place_aggregated(
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
-    _offer(answer, work, outcome)
-    rows = tuple(answer.options.rows)
-    outcome.classed |= {each.job.id: Classed(own, rows) for own in answer.options.groups for each in own.members}
+    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    outcome.classed |= {
+        each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members
+    }
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
@@ -117,35 +120,6 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
     )
 
 
-def _offer(answer: Aggregated, work: Work, outcome: Outcome) -> None:
-    """For the pages: each job's best and least option, on the first node that has it."""
-    rows = list(answer.options.rows)
-    first: dict[tuple[int, int, int], int | None] = {}
-    for group in answer.options.groups:
-        ordered = sorted((option for option in group.options), key=lambda option: -option.throughput)
-        for ranked in group.members:
-            found: list[Configuration] = []
-            for option in dict.fromkeys((ordered[0], ordered[-1])):
-                key = rows[option.row]
-                if option.spread or not isinstance(key, PieceRow):
-                    continue  # many nodes at once: no single one stands for it
-                wanted = (option.row, option.cores, ranked.job.memory_mib)
-                if wanted not in first:
-                    first[wanted] = _first_node(work, answer.classes.nodes_of[key.pool], option, ranked.job.memory_mib)
-                if (node := first[wanted]) is not None:
-                    share = Share(node, option.gpus, option.cores, ranked.job.memory_mib)
-                    found.append(Configuration(ranked.job.id, (share,), option.throughput, option.source))
-            outcome.candidates[ranked.job.id] = tuple(found)
-
-
-def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: int) -> int | None:
-    for node in nodes:
-        room = work.ledger.rooms[node]
-        if len(room.gpus) >= option.gpus and len(room.cores) >= option.cores and room.memory_mib >= memory_mib:
-            return node
-    return None
-
-
 def least_of(
     stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
 ) -> dict[int, float]:
@@ -169,12 +143,14 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
     outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
+    outcome.least |= least_with_present(outcome.least, work.participants)
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
     if not candidates:
         return
-    greedy = greedy_columns(candidates, work.ledger.copy())
+    candidates = revalued(candidates, work.participants, outcome.weights) if work.participants else candidates
+    greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
@@ -199,6 +175,8 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
+    # Whatever time is left, a running job may keep what it has.
+    outcome.candidates |= {number: (each.present,) for number, each in work.participants.items()}
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
@@ -217,7 +195,9 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             outcome.invalid[ranked.job.id] = error
             continue
         generated += len(found)
-        outcome.candidates[ranked.job.id] = tuple(located.thin(found, most, ranked.rank))
+        thinned = located.thin(found, most, ranked.rank)
+        running = work.participants.get(ranked.job.id)
+        outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated
 
 
@@ -226,6 +206,8 @@ def _solve(
 ) -> tuple[Sequence[int], SolverFigures]:
     """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
     program = located.build(candidates, work.ledger)
+    if work.parameters.preemption == "off":
+        must_run(program, candidates, work.participants)
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()

@@ -72,6 +72,11 @@ class Room:
         self.gpus, self.cores, self.memory_mib = self.gpus[gpus:], self.cores[cores:], self.memory_mib - memory_mib
         return Share(share.node, gpus, cores, memory_mib)
 
+    def give(self, piece: Piece) -> None:
+        """Make the piece idle again."""
+        self.gpus, self.cores = tuple(sorted(self.gpus + piece.gpus)), tuple(sorted(self.cores + piece.cores))
+        self.memory_mib += piece.memory_mib
+
     def with_kept(self) -> Room:
         """The room with what is withheld as well."""
         kept = self.kept
@@ -161,6 +166,9 @@ class Ledger:
 
     def over_quota(self, job: Job) -> Shortfall | None:
         """Why even the job's smallest size would exceed its tenant's quota now."""
+        allowance = self.allowances.get(job.tenant)
+        if allowance is None or (allowance.gpus is None and allowance.cores is None):
+            return None
         return self.quota_shortfall(job.tenant, job.min_gpus, job.min_cores)
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
@@ -181,6 +189,12 @@ class Ledger:
         """Count against the tenant's quotas what a promise will use."""
         if (allowance := self.allowances.get(tenant)) is not None:
             allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
+
+    def release(self, pieces: Iterable[Piece], tenant: int) -> None:
+        """Make a tenant's pieces idle again; its quotas get them back."""
+        for piece in pieces:
+            self.rooms[piece.node].give(piece)
+            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
 
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""

@@ -68,29 +68,40 @@ def settle(
         elif (chosen := _start(holder, ledger, estimator)) is not None:
             settled.started[holder.job.id] = chosen
         else:
-            keep(holder.promise.shares, ledger, coming)
-            ledger.set_aside_quota(holder.job.tenant, *_more_than_held(holder))
+            keep(holder.promise.shares, holder.job.tenant, ledger, coming)
             settled.waiting[holder.job.id] = holder.promise
     return settled
 
 
 class Coming:
-    """What stopping attempts will free on each node: GPUs, cores, memory. Promises take from it in turn."""
+    """What stopping attempts will free: GPUs, cores and memory of nodes, GPUs and cores of quotas. Promises take from it."""
 
     def __init__(self, stopping: Iterable[Running]) -> None:
-        self._free: dict[int, list[int]] = {}
-        for piece in (piece for live in stopping for piece in live.pieces):
-            held = self._free.setdefault(piece.node, [0, 0, 0])
-            for k, amount in enumerate((len(piece.gpus), len(piece.cores), piece.memory_mib)):
-                held[k] += amount
+        self._free: dict[tuple[str, int], list[int]] = {}
+        for live in stopping:
+            self._add(("tenant", live.tenant), live.gpus, live.cores)
+            for piece in live.pieces:
+                self._add(("node", piece.node), len(piece.gpus), len(piece.cores), piece.memory_mib)
+
+    def _add(self, where: tuple[str, int], *amounts: int) -> None:
+        held = self._free.get(where, [0] * len(amounts))
+        self._free[where] = [have + more for have, more in zip(held, amounts, strict=True)]
+
+    def _take(self, where: tuple[str, int], *wanted: int) -> list[int]:
+        free = self._free.get(where, [0] * len(wanted))
+        self._free[where] = [max(0, have - need) for need, have in zip(wanted, free, strict=True)]
+        return [max(0, need - have) for need, have in zip(wanted, free, strict=True)]
 
     def take(self, share: Share) -> Share:
         """Take what there is of the share; the rest of it, which idle resources have to make up."""
-        free = self._free.get(share.node, [0, 0, 0])
-        wanted = (share.gpus, share.cores, share.memory_mib)
-        rest = [max(0, need - have) for need, have in zip(wanted, free, strict=True)]
-        self._free[share.node] = [max(0, have - need) for need, have in zip(wanted, free, strict=True)]
-        return Share(share.node, *rest)
+        return Share(share.node, *self._take(("node", share.node), share.gpus, share.cores, share.memory_mib))
+
+    def take_quota(self, tenant: int, shares: Iterable[Share]) -> tuple[int, int]:
+        """The same for the tenant's quotas: GPUs and cores that what is left of them has to admit."""
+        every = list(shares)
+        gpus, cores = sum(share.gpus for share in every), sum(share.cores for share in every)
+        left = self._take(("tenant", tenant), gpus, cores)
+        return left[0], left[1]
 
     def copy(self) -> Coming:
         twin = Coming(())
@@ -98,29 +109,30 @@ class Coming:
         return twin
 
 
-def keep(shares: Iterable[Share], ledger: Ledger, coming: Coming) -> None:
-    """Withhold of the shares what stopping attempts will not free."""
+def keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> None:
+    """Withhold of the shares, and of the tenant's quotas, what stopping attempts will not free."""
     ledger.withhold([coming.take(share) for share in shares])
+    ledger.set_aside_quota(tenant, *coming.take_quota(tenant, shares))
+
+
+def can_keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> bool:
+    """Whether what is idle and what will be free make the shares up."""
+    trial = coming.copy()
+    rest = [trial.take(share) for share in shares]
+    if ledger.quota_shortfall(tenant, *trial.take_quota(tenant, shares)) is not None:
+        return False
+    return all(share.node in ledger.rooms and _holds(ledger.rooms[share.node], share) for share in rest)
 
 
 def _stands(holder: _Holder, ledger: Ledger, coming: Coming) -> bool:
     job, promise = holder.job, holder.promise
     if promise.gpus not in job.requirement or (holder.live is not None and not holder.live.stopping):
         return False
-    if ledger.quota_shortfall(job.tenant, *_more_than_held(holder)) is not None:
-        return False
-    rest = [coming.copy().take(share) for share in promise.shares]
-    return all(share.node in ledger.rooms and _holds(ledger.rooms[share.node], share) for share in rest)
+    return can_keep(promise.shares, job.tenant, ledger, coming)
 
 
 def _holds(room: Room, share: Share) -> bool:
     return share.gpus <= len(room.gpus) and share.cores <= len(room.cores) and share.memory_mib <= room.memory_mib
-
-
-def _more_than_held(holder: _Holder) -> tuple[int, int]:
-    """GPUs and cores of the promise beyond what the job's own stopping attempt holds, which counts already."""
-    gpus, cores = (0, 0) if holder.live is None else (holder.live.gpus, holder.live.cores)
-    return max(0, holder.promise.gpus - gpus), max(0, holder.promise.cores - cores)
 
 
 def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | None:

@@ -63,12 +63,13 @@ def ticking(step_s=0.0):
 
 
 def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenants=(), gpu_speeds=None, **parameters):
-    """A plan with the given knobs (`lambda_` for lambda), its invariants checked."""
+    """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`."""
+    replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
-    if "history" in parameters:
-        state = replace(state, history=parameters.pop("history"))
+    given = {name: parameters.pop(name) for name in ("history", "knowledge") if name in parameters}
+    state = replace(state, **given)
     knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
-    made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking())
+    made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan)
     check_invariants(made, state)
     return made
 
@@ -98,8 +99,28 @@ def check_invariants(made: Plan, state: ClusterState) -> None:
     assert all(times == 1 for times in (gpus | cores).values())
     assert all(used <= nodes[number].idle_memory_mib for number, used in memory.items())
     _check_tenants(made, state, jobs)
+    _check_promises(made, state)
     for decision in made.decisions:
         assert (decision.placement is None) == (decision.reason is not None)
+
+
+def _check_promises(made, state):
+    """What stops free and is idle holds all starts and promises; only who runs is stopped, and only once."""
+    live = {each.job: each for each in state.running}
+    assert len({order.job for order in made.stops}) == len(made.stops)
+    assert not made.promises or made.stops
+    room = Counter()
+    for host in state.nodes:
+        room.update({(host.id, "gpus"): len(host.idle_gpus), (host.id, "cores"): len(host.idle_cores)})
+    stopped = [live[order.job] for order in made.stops] + [each for each in state.running if each.stopping]
+    for piece in (piece for each in stopped for piece in each.pieces):
+        room.update({(piece.node, "gpus"): len(piece.gpus), (piece.node, "cores"): len(piece.cores)})
+    for placement in made.placements:
+        for piece in placement.pieces:
+            room.subtract({(piece.node, "gpus"): len(piece.gpus), (piece.node, "cores"): len(piece.cores)})
+    for share in (share for given in made.promises for share in given.shares):
+        room.subtract({(share.node, "gpus"): share.gpus, (share.node, "cores"): share.cores})
+    assert all(left >= 0 for left in room.values())
 
 
 def _check_tenants(made, state, jobs):

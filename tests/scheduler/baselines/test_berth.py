@@ -241,3 +241,10 @@ def test_a_borrower_that_was_stopped_is_first_in_its_array():
     assert set(where(make_plan([node(1, 4, idle=1)], returned, **ONE_ARRAY))) == {4}
     cpu_jobs = [job(1, tenant=2, wait_s=900), job(2, wait_s=0, gave_back=True)]
     assert set(where(make_plan([node(1, 0, cores=1)], cpu_jobs, policy="berth"))) == {2}
+
+
+def test_a_job_that_only_the_other_array_can_hold_is_no_borrower_there():
+    """Else two large jobs on a cluster of one node would call each other back for ever."""
+    nodes = [node(1, 8, idle=0)]
+    live = [Running(9, 2, running(9, 2, 1, 8).pieces, 0.0, (8,), movable=True)]
+    assert make_plan(nodes, [job(1, 8)], running=live, policy="coda").stops == ()

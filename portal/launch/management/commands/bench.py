@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, planning
+from portal.bench import databases, latency, never_late, planning
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database)."
+        "whole planning, database to database), never-late (does any planning outlive its limit?)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,6 +47,11 @@ class Command(BaseCommand):
         three.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
         self.add_database(three)
 
+        four = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
+        four.add_argument("--instances", type=int, default=200, help="how many (default 200)")
+        four.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        four.add_argument("--json", action="store_true", help="print one JSON object")
+
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
             "of our own, or a new database on the one that DATABASE_URL names")  # fmt: skip
@@ -56,7 +61,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run = {"latency": self.latency, "planning": self.planning, "round": self.round}[options["name"]]
+        runs = {"latency": self.latency, "planning": self.planning, "round": self.round, "never-late": self.never_late}
+        run = runs[options["name"]]
         self.stdout.write(run(options))
 
     def planning(self, options: dict[str, Any]) -> str:
@@ -89,6 +95,12 @@ class Command(BaseCommand):
             return databases.measure_apart(arguments=arguments, kind=options["database"])
         except BenchError as error:
             raise CommandError(str(error)) from error
+
+    def never_late(self, options: dict[str, Any]) -> str:
+        if options["instances"] < 1:
+            raise CommandError("--instances must be at least 1.")
+        figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
+        return never_late.never_late_report(figures, as_json=options["json"])
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:

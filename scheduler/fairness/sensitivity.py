@@ -1,0 +1,53 @@
+"""The sensitivity adjustment (Hops 3.6; algorithms.md section 7), in plannings that only fill what is idle.
+
+When the mean placement sensitivity rho of the window is above the queue's, the window's jobs are ill suited to scattered
+GPUs: the queue beyond the window is walked in order, and a job with rho_i < rho_queue and R_1 <= idle GPUs joins it, until
+the window's mean is at most the queue's, or the end. They go back afterwards: the next window is drawn anew.
+Where the specification is silent: a job whose sensitivity is not known counts as the most sensitive one of the queue, and
+as above sigma; with arrays each one's window is adjusted by its own queue and idle GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.work import Ranked
+
+
+def joining(
+    window: Sequence[Ranked],
+    queue: Sequence[Ranked],
+    barred: Collection[int],
+    idle_gpus: int,
+    estimator: Estimator,
+    sigma: float,
+) -> list[Ranked]:
+    """Who of the queue's GPU jobs joins the window, in order. `barred`: job ids that a quota keeps out of it."""
+    if not window or len(window) == len(queue) or not idle_gpus or estimator.signatures == frozenset():
+        return []  # with nothing known of any job all are alike
+    rho = _sensitivities(queue, estimator, sigma)
+    mean_of_queue = sum(rho.values()) / len(rho)
+    inside = {ranked.job.id for ranked in window}
+    total, count = sum(rho[number] for number in inside), len(inside)
+    joined: list[Ranked] = []
+    for ranked in queue:
+        if total / count <= mean_of_queue:
+            break
+        job = ranked.job
+        if job.id in inside or job.id in barred or rho[job.id] >= mean_of_queue or job.min_gpus > idle_gpus:
+            continue
+        joined.append(ranked)
+        total, count = total + rho[job.id], count + 1
+    return joined
+
+
+def _sensitivities(queue: Sequence[Ranked], estimator: Estimator, sigma: float) -> dict[int, float]:
+    found = {ranked.job.id: estimator.sensitivity(ranked.job) for ranked in queue}
+    highest = max((rho for rho in found.values() if math.isfinite(rho)), default=sigma)
+    unknown = max(highest, math.nextafter(sigma, math.inf))
+    return {number: rho if math.isfinite(rho) else unknown for number, rho in found.items()}

@@ -1,0 +1,210 @@
+"""Running elastic jobs in a re-plan (algorithms.md sections 6 and 7; Hops 3.6): who takes part, and what it is worth.
+
+    value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
+    f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
+    w = max(own, the median over the waiting jobs of the window)
+
+T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. A configuration is kept for
+max(period, `KEPT_RESTARTS` * S) at least. That *not* selecting a running job costs w * G_present * S / period is
+written as a gain of every way to select it: the same programme up to a constant, and no row more.
+Where the specification is silent: participants stand before the window and do not use it up, for the window says who
+of the waiting may be placed; a job on a node that takes no new jobs runs on, as does one whose description is not valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Configuration, Share
+from scheduler.placement.located import weights
+from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Running
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.located import Candidate, Program
+    from scheduler.policy import Parameters
+    from scheduler.work import Ranked, Work
+
+KEPT_RESTARTS = 10
+"""A configuration is kept for this many restarts' cost: no more than a tenth of a job's time goes into restarting it."""
+
+
+MOST_NODES = 16
+"""On more GPU nodes the located formulation, the one that knows running jobs, is not used, and all run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A running job that a re-plan may resize, move or stop. `ranked`: as if it waited, before all who do."""
+
+    live: Running
+    ranked: Ranked
+    present: Configuration
+    factor: float  # f of every configuration but the present one
+    unselected_cost: float  # S / period: what not selecting it costs, in units of w * G_present
+
+    @property
+    def job(self) -> Job:
+        return self.ranked.job
+
+    def keeps(self, configuration: Configuration) -> bool:
+        return configuration.shares == self.present.shares
+
+    def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:
+        """The present configuration, then the others."""
+        return (self.present, *(each for each in found if not self.keeps(each)))
+
+    def value(self, candidate: Candidate, weight: float, present_gain: float) -> float:
+        """The objective value of a candidate whose value is w * G_j so far (times what borrowing costs)."""
+        factor = 1.0 if self.keeps(candidate.configuration) else self.factor
+        return candidate.value * factor + weight * present_gain * self.unselected_cost
+
+
+def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
+    """F = max(0, (T - N*S) / (T + S)): the part of its time that the job will have run, after one restart more."""
+    return max(0.0, (elapsed_s - restarts * restart_s) / (elapsed_s + restart_s))
+
+
+def kept_for_s(restart_s: float, period_s: float) -> float:
+    """How long a configuration is kept at least."""
+    return max(period_s, KEPT_RESTARTS * restart_s)
+
+
+def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float) -> list[Running]:
+    """The running jobs that may be changed now: elastic, movable, not stopping, and long enough as they are."""
+    return [
+        live
+        for live in running
+        if live.description is not None
+        and live.gpus
+        and not live.stopping
+        and live.description.promise is None
+        and now_s - live.started_s >= kept_for_s(_restart_s(live, parameters), parameters.replan_s)
+        and all(piece.node in ledger.rooms for piece in live.pieces)
+    ]
+
+
+def _restart_s(live: Running, parameters: Parameters) -> float:
+    return parameters.restart_cost_s if live.restart_s is None else live.restart_s
+
+
+def gather(
+    running: Sequence[Running],
+    work: Work,
+    *,
+    rank: Callable[[Sequence[Job]], Sequence[Ranked]],
+    check: Callable[[Job], None],
+) -> tuple[dict[int, Participant], int]:
+    """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    if sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES:
+        return {}, len(running)
+    sound: dict[int, tuple[Running, Job, Configuration]] = {}
+    for live in running:
+        job = live.description
+        try:
+            if job is not None:
+                check(job)
+                sound[job.id] = (live, job, present_configuration(live, job, work.ledger, work.estimator))
+        except InvalidJob:
+            continue
+    found: dict[int, Participant] = {}
+    for ranked in rank([job for _, job, _ in sound.values()]):
+        live, _, present = sound[ranked.job.id]
+        first_s = live.started_s if live.first_started_s is None else live.first_started_s
+        restart_s = _restart_s(live, work.parameters)
+        factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
+        cost = restart_s / work.parameters.replan_s
+        found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
+    return found, 0
+
+
+def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:
+    """What it runs on, with the throughput that the same configuration would have for a waiting job."""
+    nodes = [ledger.rooms[piece.node].node for piece in live.pieces]
+    speed, source = min(per_gpu(estimator, job, node, live.gpus, len(nodes)) for node in nodes)
+    if len(nodes) == 1:
+        share = share_of_speed(live.cores, job.cores, live.gpus)
+    else:
+        rate = min(len(piece.cores) // len(piece.gpus) for piece in live.pieces)
+        share = share_of_speed(rate, spread_rates(job.cores)[0], 1)
+    shares = tuple(Share(each.node, len(each.gpus), len(each.cores), each.memory_mib) for each in live.pieces)
+    return Configuration(job.id, shares, speed * live.gpus * share, source)
+
+
+def released(ledger: Ledger, running: Iterable[Running]) -> Ledger:
+    """The ledger with what these hold idle: a copy."""
+    twin = ledger.copy()
+    for live in running:
+        twin.release(live.pieces, live.tenant)
+    return twin
+
+
+def joint(work: Work) -> Work:
+    """The planning as the solve sees it: what participants hold is idle, for them and the waiting jobs together."""
+    if not work.participants:
+        return work
+    return replace(work, ledger=released(work.ledger, (each.live for each in work.participants.values())))
+
+
+def joint_weights(
+    picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float
+) -> dict[int, float]:
+    """W of the waiting and the running ones, by one measure."""
+    found = weights([*(each.ranked for each in participants.values()), *picked], lambda_)
+    if picked:
+        middle = median(found[each.job.id] for each in picked)
+        found |= {number: max(found[number], middle) for number in participants}
+    return found
+
+
+def revalued(
+    candidates: Sequence[Candidate], participants: Mapping[int, Participant], weight: Mapping[int, float]
+) -> list[Candidate]:
+    """The candidates with the objective values of running jobs in place of those of waiting ones."""
+    gains = {each.ranked.job.id: each.gain for each in candidates if is_present(each, participants)}
+    found: list[Candidate] = []
+    for each in candidates:
+        number = each.ranked.job.id
+        running = participants.get(number)
+        value = each.value if running is None else running.value(each, weight[number], gains[number])
+        found.append(replace(each, value=value))
+    return found
+
+
+def least_with_present(least: Mapping[int, float], participants: Mapping[int, Participant]) -> dict[int, float]:
+    """What the G of running jobs divides by: the present configuration counts among all."""
+    return {
+        number: min(each.present.throughput, least.get(number, each.present.throughput))
+        for number, each in participants.items()
+    }
+
+
+def is_present(candidate: Candidate, participants: Mapping[int, Participant]) -> bool:
+    running = participants.get(candidate.ranked.job.id)
+    return running is not None and running.keeps(candidate.configuration)
+
+
+def changes(candidates: Sequence[Candidate], participants: Mapping[int, Participant]) -> set[int]:
+    """The columns that would stop a running job: no greedy plan takes one."""
+    return {
+        column
+        for column, each in enumerate(candidates)
+        if each.ranked.job.id in participants and not is_present(each, participants)
+    }
+
+
+def must_run(program: Program, candidates: Sequence[Candidate], participants: Mapping[int, Participant]) -> None:
+    """Rows that select each running job: for a cluster on which none is stopped for others' sake alone."""
+    columns: dict[int, list[int]] = {}
+    for column, candidate in enumerate(candidates):
+        if candidate.ranked.job.id in participants:
+            columns.setdefault(candidate.ranked.job.id, []).append(column)
+    for own in columns.values():
+        program.row([(column, -1.0) for column in own], -1.0)

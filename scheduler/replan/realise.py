@@ -1,0 +1,112 @@
+"""From a re-plan's solve to what is done now (algorithms.md section 7): stops, promises and starts.
+
+The solve saw what participants hold as idle. A job that keeps its configuration is not touched. One with another is
+asked to stop, and the other is promised to it; one with none is asked to stop (`preempt`) where the operator allows it.
+A waiting job starts at once when what is truly idle holds its configuration; else that is promised to it, to be freed by
+the stops. Because the solve fitted everything into idle plus held resources, and starts take idle ones only, every
+promise can be kept whatever the order in which the stops end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.model import Promised, StopOrder
+from scheduler.replan.promises import Coming, can_keep, keep
+from scheduler.work import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model import Configuration, Share
+    from scheduler.replan.participants import Participant
+    from scheduler.work import Outcome, Ranked, Work
+
+TIDY_ROUNDS = 10
+"""Passes over the running jobs that look for needless changes; each ends one or more of them, so few are needed."""
+
+
+def tidy(solving: Work, outcome: Outcome) -> None:
+    """Undo what a gap or a limit let through: a running job left out or moved although it could stay
+    with no less throughput.
+    """
+    for _ in range(TIDY_ROUNDS):
+        if not [number for number in solving.participants if _stays_after_all(number, solving, outcome)]:
+            break
+
+
+def _stays_after_all(number: int, solving: Work, outcome: Outcome) -> bool:
+    each, chosen = solving.participants[number], outcome.chosen.get(number)
+    present, tenant = each.present, each.live.tenant
+    if chosen is not None:
+        least = chosen.configuration.throughput / chosen.gain
+        if each.keeps(chosen.configuration) or present.throughput / least < chosen.gain * each.factor:
+            return False
+        solving.ledger.release(chosen.placement.pieces, tenant)
+    fits = solving.ledger.shortfall(present, tenant) is None
+    if fits:
+        weight = outcome.weights.get(number, 1.0)
+        gain = outcome.gain_of(present, outcome.candidates.get(number, ()))
+        outcome.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
+    elif chosen is not None:
+        placement = solving.ledger.take(chosen.configuration, tenant)
+        outcome.chosen[number] = replace(chosen, placement=placement)
+    return fits
+
+
+def realise(work: Work, outcome: Outcome) -> None:
+    """Turn what was chosen on the joint resources into stops, promises and starts on `work.ledger`, which holds them."""
+    chosen = {number: outcome.chosen.pop(number) for number in work.participants if number in outcome.chosen}
+    stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
+    coming = Coming(each.live for each in stopped.values())
+    ledger = work.ledger
+    late: list[tuple[Ranked, Chosen]] = []
+    for ranked in (each for each in work.queue if each.job.id in outcome.chosen):
+        picked = outcome.chosen.pop(ranked.job.id)
+        if ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
+            placement = ledger.take(picked.configuration, ranked.job.tenant)
+            outcome.chosen[ranked.job.id] = replace(picked, placement=placement)
+        else:
+            late.append((ranked, picked))
+    causes = {number: _cause(each, chosen.get(number)) for number, each in stopped.items()}
+    for number, each in stopped.items():
+        if number in chosen:
+            shares = chosen[number].configuration.shares
+            keep(shares, each.live.tenant, ledger, coming)
+            outcome.promises.append(Promised(number, shares, causes[number]))
+    for_job: dict[int, int] = {}
+    for ranked, picked in late:
+        shares = picked.configuration.shares
+        makers = [number for number, each in stopped.items() if _makes_room(each, ranked, shares)]
+        if makers and can_keep(shares, ranked.job.tenant, ledger, coming):
+            keep(shares, ranked.job.tenant, ledger, coming)
+            outcome.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
+            for number in makers:
+                for_job.setdefault(number, ranked.job.id)
+    for number, each in stopped.items():
+        to_gpus = chosen[number].configuration.gpus if number in chosen else 0
+        outcome.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
+
+
+def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> bool:
+    if each.job.id not in chosen:
+        return work.parameters.preemption == "on"
+    return not each.keeps(chosen[each.job.id].configuration)
+
+
+def _cause(each: Participant, chosen: Chosen | None) -> str:
+    if chosen is None:
+        return "preempt"
+    before, after = (_by_node(one) for one in (each.present, chosen.configuration))
+    return "move" if before.keys() != after.keys() and each.present.gpus == chosen.configuration.gpus else "resize"
+
+
+def _by_node(configuration: Configuration) -> dict[int, int]:
+    return {share.node: share.gpus for share in configuration.shares}
+
+
+def _makes_room(each: Participant, ranked: Ranked, shares: tuple[Share, ...]) -> bool:
+    """On one of the nodes, or in the tenant's quota."""
+    nodes = {share.node for share in shares}
+    return each.live.tenant == ranked.job.tenant or any(share.node in nodes for share in each.present.shares)

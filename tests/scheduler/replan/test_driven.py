@@ -1,0 +1,97 @@
+"""Whole histories on a virtual cluster (algorithms.md sections 4, 6 and 7): no thrashing, giving back, nobody starves."""
+
+import pytest
+
+from scheduler.replan import participants
+from tests.scheduler.builders import job, node
+from tests.scheduler.driver import Driver
+
+HOURS_S = 3600.0
+PERIOD_S, RESTART_S = 120.0, 60.0
+MOST_PER_HOUR = 3600 / max(PERIOD_S, 10 * RESTART_S)
+"""A re-plan stops only who has had its configuration for max(replan_s, 10 S), so a job-hour holds at most 6 restarts."""
+
+
+def tides(hours=4):
+    """Two elastic jobs hold both nodes, and every 500 s four jobs of one GPU come for 200 s."""
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S)
+    for number in (1, 2):
+        driver.submit(job(number, 1, 2, 4, tenant=number, movable=True, age_s=20_000), 12 * HOURS_S)
+    for tide in range(7 * hours):
+        for each in range(4):
+            driver.submit(job(10 + 4 * tide + each, 1, tenant=1 + each % 3, age_s=200), 200.0, at_s=300 + 500.0 * tide)
+    driver.run(hours * HOURS_S)
+    return driver
+
+
+def restarts_per_hour(driver):
+    loads = [driver.loads[number] for number in (1, 2)]
+    return max(load.restarts / (load.ran_s / 3600) for load in loads)
+
+
+def test_a_contended_cluster_does_not_thrash():
+    driver = tides()
+    assert sum(made.replan for made in driver.log) == 120
+    assert 0 < restarts_per_hour(driver) <= MOST_PER_HOUR
+    assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 114)
+    assert all(driver.loads[number].done > 0.7 * driver.loads[number].work for number in (1, 2))
+
+
+def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
+    monkeypatch.setattr(participants, "KEPT_RESTARTS", 0)
+    kept_not = restarts_per_hour(tides(1))
+    assert kept_not > MOST_PER_HOUR
+    monkeypatch.setattr(participants, "restart_factor", lambda *_: 1.0)
+    assert restarts_per_hour(tides(1)) > 1.5 * kept_not
+
+
+def test_a_history_with_re_plans_is_the_same_bytes_again():
+    logs = []
+    for _ in range(2):
+        driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S)
+        for number in (1, 2, 3):
+            driver.submit(job(number, 1, 2, 4, tenant=number, movable=True), 8000.0, at_s=100.0 * number)
+        driver.run(2 * HOURS_S)
+        logs.append([made.as_json() for made in driver.log])
+    assert logs[0] == logs[1]
+    assert sum('"stops":[{' in each for each in logs[0]) > 0
+
+
+def test_a_borrower_gives_back_goes_to_the_head_of_its_array_and_runs_on_elsewhere():
+    """Node 1 is gpu-large's, node 2 gpu-small's: the job of 2 borrows, is called back, and starts before one of a larger ratio."""
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400)
+    driver.submit(job(1, 1, age_s=600), 600.0)
+    driver.submit(job(2, 3, age_s=600), 600.0 * 3**0.9)
+    driver.submit(job(3, 2, tenant=2, movable=True, age_s=3000), 3000.0 * 2**0.9)
+    driver.run(100)
+    assert [piece.node for piece in driver.loads[3].attempt.pieces] == [1]
+    driver.submit(job(5, 4, tenant=3, age_s=1000), 1000.0 * 4**0.9, at_s=200)
+    driver.run(210)
+    assert driver.loads[3].causes == ["call-back"]
+    assert driver.loads[5].promise.gpus == 4
+    driver.run(230)
+    assert [piece.node for piece in driver.loads[5].attempt.pieces] == [1]
+    assert driver.loads[3].gave_back
+    assert driver.loads[3].done == pytest.approx(220 * 2**0.9)
+    driver.submit(job(4, 3, tenant=2, age_s=60), 1000.0, at_s=250)
+    driver.run(700)
+    assert [piece.node for piece in driver.loads[3].attempt.pieces] == [2]
+    assert driver.loads[4].attempt is None  # although its latency ratio was ten times as large
+
+
+def test_who_holds_90_of_100_gpus_does_not_take_half_of_what_becomes_idle():
+    """Section 4: tenant 2, who has nothing, gets the ten idle GPUs and then every one that ends, until both hold alike."""
+    driver = Driver([node(number, 10) for number in range(1, 11)], arrays="off")
+    for number in range(1, 91):
+        driver.submit(job(number, 1, age_s=3600), 3600.0 + 10 * number)
+    driver.run(0)
+    for number in range(101, 151):
+        driver.submit(job(number, 1, age_s=3600), 3600.0, at_s=100)
+    for number in range(201, 251):
+        driver.submit(job(number, 1, tenant=2, age_s=3600), 3600.0, at_s=3000)
+    driver.run(100)
+    assert sum(load.attempt is not None for number, load in driver.loads.items() if number > 100) == 10
+    driver.run(3900)
+    later = [number for number, load in driver.loads.items() if number > 110 and load.attempt is not None]
+    assert later
+    assert all(number > 200 for number in later)
