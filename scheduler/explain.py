@@ -7,7 +7,8 @@ added to the final plan.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
@@ -104,11 +105,19 @@ class Hindsight:
             for each in queue
             if each.job.id in outcome.chosen
         ]
+        # Queues are long and their jobs alike: what depends on a job's shape alone is found once.
         self._levels: dict[tuple[object, ...], Level | None] = {}
+        self._needs: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._short: dict[tuple[object, ...], Why] = {}
+        self._offered: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._rivals: dict[tuple[object, ...], _Rivals] = {}
+        self._told = self._promised | {each.job for each in outcome.reservations}
 
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
         why = self._why(ranked)
+        if ranked.job.id not in self._told:
+            return why
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
             in_s = max(0.0, each.until_s - self._now_s)
@@ -138,7 +147,7 @@ class Hindsight:
             return self._outside(ranked)
         level = self._failing(job)
         if level is not None or job.id in self._promised:
-            return short_of(job, Level.GPUS if level is None else level, self._idle, ever=True)
+            return self._short_of(job, Level.GPUS if level is None else level)
         return self._why_beaten(ranked)
 
     def _why_beaten(self, ranked: Ranked) -> Why:
@@ -166,6 +175,19 @@ class Hindsight:
             self._levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._levels[shape]
 
+    def _short_of(self, job: Job, level: Level) -> Why:
+        shape = (*_shape(job), job.checkpoint_domain, job.tenant, level)
+        if shape not in self._short:
+            self._short[shape] = short_of(job, level, self._idle, ever=True)
+        return Why(self._short[shape].reason, dict(self._short[shape].figures))
+
+    def _needs_of(self, job: Job) -> dict[str, Any]:
+        shape = _shape(job)
+        found = self._needs.get(shape)
+        if found is None:
+            found = self._needs[shape] = needs(job)
+        return found
+
     def _sated(self, job: Job) -> Why:
         tenant = self._start.quotas[job.tenant]
         left = self._final.allowances[job.tenant].gpus or 0
@@ -177,7 +199,7 @@ class Hindsight:
         blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
         strict = blocked is not None
         figures: dict[str, Any] = {
-            "needs": needs(ranked.job),
+            "needs": self._needs_of(ranked.job),
             "place": ranked.rank if strict else self._gpu_places[ranked.job.id],
             "queue_length": self._queue_length if strict else len(self._gpu_places),
             "window_jobs": len(outcome.window) if strict else self._window_gpu_jobs,
@@ -191,18 +213,45 @@ class Hindsight:
     def _lost(self, ranked: Ranked) -> Why:
         """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
         job, outcome = ranked.job, self._outcome
-        nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
-        takers = [taker for taker, where in self._takers if where & nodes]
-        ahead = sum(taker.rank < ranked.rank for taker in takers)
-        figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, self._left)}
+        rivals = self._rivals_of(job)
+        ahead = bisect_left(rivals.ranks, ranked.rank)
+        figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
         figures |= self._details.rejected(job)
-        if not takers or (outcome.solver.status in STOPPED_SHORT and not ahead):
+        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead):
             return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
-        own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
         figures["lost_to"] = {
-            "own_jobs": own[:NODES_SHOWN],
-            "other_tenants_jobs": len(takers) - len(own),
+            "own_jobs": rivals.own[:NODES_SHOWN],
+            "other_tenants_jobs": len(rivals.ranks) - len(rivals.own),
             "ranked_ahead": ahead,
-            "ranked_behind": len(takers) - ahead,
+            "ranked_behind": len(rivals.ranks) - ahead,
         }
         return Why(Reason.LOST_TO_HIGHER_PRIORITY, figures)
+
+    def _offered_to(self, job: Job) -> dict[str, Any]:
+        kind = (job.is_cpu, job.gpu_types)
+        if kind not in self._offered:
+            self._offered[kind] = offered(job, self._left)
+        return self._offered[kind]
+
+    def _rivals_of(self, job: Job) -> _Rivals:
+        """Who was placed on nodes that the job could have used."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
+        if kind not in self._rivals:
+            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
+            takers = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
+            own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
+            self._rivals[kind] = _Rivals([taker.rank for taker in takers], own)
+        return self._rivals[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+
+    ranks: list[int]
+    own: list[int]
+
+
+def _shape(job: Job) -> tuple[object, ...]:
+    """What a job asks for."""
+    return (job.requirement, job.gpu_types, job.cores, job.memory_mib)

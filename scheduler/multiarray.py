@@ -70,7 +70,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
-    waiting = {homes.of(each.job) for each in gpu_queue} | ({Array.CPU} if cpu_queue else set())
+    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))

@@ -25,7 +25,7 @@ from scheduler.placement.ledger import Ledger
 from scheduler.policy import POLICIES
 from scheduler.replan import participants
 from scheduler.replan.promises import settle
-from scheduler.validation import check_job, check_node
+from scheduler.validation import check_job, check_node, is_plainly_sound
 from scheduler.work import Work
 
 if TYPE_CHECKING:
@@ -148,10 +148,14 @@ def _sound_jobs(
     known = _known_types(state, nodes)
     sound: dict[int, Job] = {}
     faulty: list[tuple[Job, InvalidJob]] = []
+    shapes: set[tuple[object, object]] = set()
     for job in state.jobs:
         try:
-            check_job(job, known, listed=sound)
-            check_speeds(job, suspects)
+            if not is_plainly_sound(job, shapes) or job.id in sound:
+                check_job(job, known, listed=sound)
+                shapes.add((job.requirement, job.gpu_types))
+            if suspects:
+                check_speeds(job, suspects)
             sound[job.id] = job
         except InvalidJob as error:
             faulty.append((job, error))
@@ -167,33 +171,36 @@ def _decide_queue(
 ) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
-        common = Decision(
-            job=ranked.job.id,
-            result=Result.WAITING,
-            reason=None,
-            figures={},
-            rank=ranked.rank,
-            latency_ratio=ranked.latency_ratio,
-            wait_s=ranked.job.wait_s,
-            age_s=ranked.age_s,
-            age_source=ranked.age_source,
-            inside_window=ranked.job.id in outcome.window,
-            standing=outcome.standing(ranked),
-            explain=details,
-        )
-        chosen = outcome.chosen.get(ranked.job.id)
-        error = outcome.invalid.get(ranked.job.id)
-        if chosen is not None:
-            figures = explain.placed(chosen, final)
-            decisions.append(replace(common, result=Result.PLACED, figures=figures, placement=chosen.placement))
-        elif error is not None:
-            decisions.append(
-                replace(common, result=Result.INVALID, reason=Reason.INVALID, figures={"detail": error.detail})
-            )
+        job_id = ranked.job.id
+        result, placement, eligible = Result.WAITING, None, False
+        if (chosen := outcome.chosen.get(job_id)) is not None:
+            result, placement = Result.PLACED, chosen.placement
+            reason, figures = None, explain.placed(chosen, final)
+        elif (error := outcome.invalid.get(job_id)) is not None:
+            result = Result.INVALID
+            reason, figures = Reason.INVALID, {"detail": error.detail}
         else:
             why = hindsight.why_waiting(ranked)
-            eligible = why.reason not in INELIGIBLE
-            decisions.append(replace(common, reason=why.reason, figures=why.figures, eligible=eligible))
+            reason, figures = why.reason, why.figures
+            eligible = reason not in INELIGIBLE
+        decisions.append(
+            Decision(
+                job=job_id,
+                result=result,
+                reason=reason,
+                figures=figures,
+                rank=ranked.rank,
+                latency_ratio=ranked.latency_ratio,
+                wait_s=ranked.job.wait_s,
+                age_s=ranked.age_s,
+                age_source=ranked.age_source,
+                inside_window=job_id in outcome.window,
+                eligible=eligible,
+                placement=placement,
+                standing=outcome.standing(ranked),
+                explain=details,
+            )
+        )
     return decisions
 
 
@@ -251,7 +258,7 @@ def _measure(
         fragments_scattered=fragments.scattered,
         fragment_rate=metrics.rate(fragments.total, gpus_total),
         queue_length=len(eligible),
-        waiting_by_reason=dict(sorted(Counter(str(each.reason) for each in waiting).items())),
+        waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,
         live_lr_max=largest,
         raqlr=raqlr,

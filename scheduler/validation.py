@@ -110,6 +110,40 @@ def _check_promise(job: Job) -> None:
             raise InvalidJob(job.id, f"what is promised to it on node {share.node} must be counts, 0 or more")
 
 
+_NUMBERS = frozenset({int, float})
+
+
+def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool:
+    """A quick look, for queues are long: True means that `check_job` refuses nothing but a double or a bad speed.
+
+    `shapes`: the (requirement, GPU types) that `check_job` found sound in another job.
+    """
+    try:
+        return (
+            (job.requirement, job.gpu_types) in shapes
+            and all(count.__class__ is int for count in job.requirement)  # True == 1 == 1.0, which are no counts
+            and job.gpu_types.__class__ is frozenset
+            and job.promise is None
+            and job.cores.__class__ is job.memory_mib.__class__ is int
+            and 1 <= job.cores <= COUNT_MOST
+            and 0 <= job.memory_mib <= COUNT_MOST
+            and _plain(job.wait_s)
+            and (job.age_s is None or _plain(job.age_s))
+            and (job.expected_duration_s is None or _plain(job.expected_duration_s))
+            and (job.total_samples is None or _plain(job.total_samples))
+            and _plain(job.attained_gpu_s)
+            and _plain(job.done_fraction)
+            and _plain(job.submitted_s, least=-NUMBER_MOST)
+            and _plain(job.priority, least=-NUMBER_MOST)
+        )
+    except TypeError:
+        return False  # something that has no hash or no order: check_job says what
+
+
+def _plain(value: float, *, least: float = 0) -> bool:
+    return value.__class__ in _NUMBERS and least <= value <= NUMBER_MOST
+
+
 def _check_requirement(job: Job) -> None:
     requirement = job.requirement
     if not isinstance(requirement, tuple):

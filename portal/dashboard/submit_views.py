@@ -76,7 +76,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
 def _context(request: HttpRequest, values: Mapping[str, Any], *, error: BerthError | None) -> SubmitContext:
     tenants = [tenant.name for tenant in tenants_of(request.user)]
     types = gpu_type_names()
-    fields = fields_make(values, tenants=tenants, gpu_types=types, error=error, effects=cores_effects())
+    fields = fields_make(values, tenants=tenants, gpu_types=types, error=error, effects=cores_effects(request.user))
     wrong = form_field_of(error) if error else None
     known = wrong in fields or wrong == "gpus"
     mode = values.get("gpu_mode", "set")

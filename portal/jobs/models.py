@@ -285,6 +285,23 @@ class JobEvent(models.Model):
         return f"{self.job_id} {self.kind}"
 
 
+class CoreTuning(models.Model):
+    """The cores per GPU that tuning found best for a job: where its owner's later jobs of the category start."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="core_tuning")
+    owner = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="+")
+    category = models.CharField(max_length=16, blank=True)
+    cores_per_gpu = models.PositiveIntegerField()
+    steps = models.PositiveIntegerField(default=0, help_text="Settings measured; 0: given by hand.")
+    tuned_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["owner", "category", "cores_per_gpu"], name="core_tuning_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}: {self.cores_per_gpu} cores a GPU"
+
+
 class IdempotencyKey(models.Model):
     """A submit's key: the same key and body answers with the same job, another body is refused."""
 

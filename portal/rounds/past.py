@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from portal.jobs.models import Job
+from portal.jobs.services.tuning import cores_tuned_since
 from portal.rounds.models import Round
 from scheduler import model
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
@@ -19,9 +20,10 @@ WEEK = timedelta(days=7)
 
 
 def array_history_read(*, now: datetime) -> dict[str, Any]:
-    """Return what a round keeps: `large_gpus_peak`, the most GPUs that jobs of 4 or more held plus queued in the last week.
+    """Return what a round keeps of the last week: `large_gpus_peak` and `tuned_cores_per_gpu`. Two queries.
 
-    A job counts with the smallest size that it accepts, as everywhere when it waits. One query.
+    The peak is the most GPUs that jobs of 4 or more held plus queued at one time; a job counts with the smallest size that
+    it accepts, as everywhere when it waits. The tuned numbers are those of the jobs that were tuned in that time.
     """
     rows = (
         Job.objects.runnable()
@@ -32,7 +34,7 @@ def array_history_read(*, now: datetime) -> dict[str, Any]:
         PastJob(queued.timestamp(), ended.timestamp() if ended else None, sizes[0])
         for queued, ended, sizes in rows.iterator()
     )
-    return {"large_gpus_peak": peak_gpus(past)}
+    return {"large_gpus_peak": peak_gpus(past), "tuned_cores_per_gpu": cores_tuned_since(now - WEEK)}
 
 
 def array_history_now() -> model.ArrayHistory:

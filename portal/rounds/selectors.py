@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.jobs.listing import jobs_for
+from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.decisions import decisions_read
 from portal.rounds.explanations import explanations_of
 from portal.rounds.knobs import knobs_current, scheduler_parameters
@@ -16,7 +17,7 @@ from scheduler.estimator.cores import start_cores
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from portal.jobs.models import Job
     from portal.tenants.models import Tenant, User
@@ -104,13 +105,15 @@ def cluster_metrics() -> dict[str, Any]:
     }
 
 
-def cores_effects() -> dict[str, str]:
-    """Return what each hint does to the number of cores a GPU that a job starts with (algorithms, section 8)."""
-    effects = {f"category:{name}": f"{start_cores(category=name or None, tuned={})} cores a GPU" for name in CATEGORIES}
-    base = start_cores(category=None, tuned={})
+def cores_effects(user: User) -> dict[str, str]:
+    """Return what each hint does to the number of cores a GPU that a job of the user starts with (algorithms, section 8)."""
+    tuned = cores_tuned(owner_ids=[user.pk]).get(user.pk, {})
+    effects = {f"category:{name}": _start_words(name or None, tuned) for name in CATEGORIES}
+    base = start_cores(category=None, tuned=tuned)
     changes = {
-        "pipelined": start_cores(category=None, tuned={}, pipelined=True) - base,
-        "heavy": start_cores(category=None, tuned={}, heavy_between_iterations=True) - base,
+        "pipelined": start_cores(category=None, tuned={}, pipelined=True) - start_cores(category=None, tuned={}),
+        "heavy": start_cores(category=None, tuned={}, heavy_between_iterations=True)
+        - start_cores(category=None, tuned={}),
     }
     effects |= {name: f"{change:+d} core".replace("-", "\u2212") for name, change in changes.items()}
     limit = knobs_current()["large_model_parameters"]
@@ -118,7 +121,14 @@ def cores_effects() -> dict[str, str]:
     return effects | {"cores": f"Empty: by the hints, {base} without any. CPU only: in all."}
 
 
+def _start_words(category: str | None, tuned: Mapping[str | None, int]) -> str:
+    cores = start_cores(category=category, tuned=tuned)
+    past = ", as your earlier jobs" if category in tuned or (category is None and tuned) else ""
+    return f"{cores} core{'s' if cores != 1 else ''} a GPU{past}"
+
+
 def cores_wanted_of(jobs: Iterable[Job]) -> dict[int, int]:
-    """Return how many cores each job would get at its smallest size: what it asked, else the start rule."""
-    parameters = scheduler_parameters(knobs_current())
-    return {job.pk: cores_wanted(job=job, parameters=parameters) * max(1, job.gpus[0]) for job in jobs}
+    """Return how many cores each job would get at its smallest size: what it asked, else the start rule. Two queries."""
+    jobs = list(jobs)
+    parameters, tuned = scheduler_parameters(knobs_current()), cores_tuned(owner_ids={job.owner_id for job in jobs})
+    return {job.pk: cores_wanted(job=job, parameters=parameters, tuned=tuned) * max(1, job.gpus[0]) for job in jobs}

@@ -14,6 +14,7 @@ from portal.cluster.models import GpuType, Node
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
+from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from scheduler.policy import Parameters
+
+    Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 HISTORY_JOBS = 2000
 """Finished jobs behind the medians of `age`: the latest so many."""
@@ -40,9 +43,9 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
         .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
-    kinds, promises = list(GpuType.objects.all()), promises_load()
-    jobs = _jobs(now=now, parameters=parameters, promises=promises)
-    running = _running(parts, now=now, parameters=parameters, promises=promises)
+    kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
+    jobs = _jobs(now=now, parameters=parameters, promises=promises, tuned=tuned)
+    running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
     resizable = [live.description for live in running if live.description is not None]
     return model.ClusterState(
         nodes=_nodes(parts),
@@ -98,7 +101,9 @@ def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int
     )
 
 
-def _jobs(*, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise]) -> list[model.Job]:
+def _jobs(
+    *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise], tuned: Tuned
+) -> list[model.Job]:
     """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
     open_ones = JobDependency.objects.filter(dependencies_open())
     rows = (
@@ -110,10 +115,12 @@ def _jobs(*, now: datetime, parameters: Parameters, promises: Mapping[int, model
         )
         .order_by("pk")
     )
-    return [_job(job=row, now=now, parameters=parameters, promise=promises.get(row.pk)) for row in rows]
+    return [_job(job=row, now=now, parameters=parameters, tuned=tuned, promise=promises.get(row.pk)) for row in rows]
 
 
-def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Promise | None = None) -> model.Job:
+def _job(
+    *, job: Any, now: datetime, parameters: Parameters, tuned: Tuned, promise: model.Promise | None = None
+) -> model.Job:
     reason = None
     if job.state == JobState.HELD:
         reason = model.Reason.HELD
@@ -126,7 +133,7 @@ def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Prom
         requirement=tuple(job.gpus),
         submitted_s=job.submitted_at.timestamp(),
         gpu_types=frozenset(job.gpu_types),
-        cores=cores_wanted(job=job, parameters=parameters),
+        cores=cores_wanted(job=job, parameters=parameters, tuned=tuned),
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s + max(0.0, waiting_s),
@@ -150,18 +157,18 @@ def _job(*, job: Any, now: datetime, parameters: Parameters, promise: model.Prom
 def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
     job.blocked, job.done_fraction = blocked, 0.0
-    return _job(job=job, now=now, parameters=parameters)
+    return _job(job=job, now=now, parameters=parameters, tuned=cores_tuned(owner_ids=[job.owner_id]))
 
 
-def cores_wanted(*, job: Any, parameters: Parameters) -> int:
-    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8."""
+def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
+    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8 from the owner's past."""
     if list(job.gpus) == [0]:
         return job.cores or 1
     if job.cores_per_gpu:
         return job.cores_per_gpu
     return start_cores(
         category=job.category,
-        tuned={},
+        tuned=tuned.get(job.owner_id, {}),
         pipelined=bool(job.pipelined),
         model_parameters=job.parameters,
         large_model_parameters=parameters.large_model_parameters,
@@ -170,14 +177,19 @@ def cores_wanted(*, job: Any, parameters: Parameters) -> int:
 
 
 def _running(
-    parts: Iterable[Allocation], *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise]
+    parts: Iterable[Allocation],
+    *,
+    now: datetime,
+    parameters: Parameters,
+    promises: Mapping[int, model.Promise],
+    tuned: Tuned,
 ) -> list[model.Running]:
     by_attempt: dict[int, list[Allocation]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt_id].append(part)
 
     def describe(job: Any) -> model.Job:
-        return _job(job=job, now=now, parameters=parameters, promise=promises.get(job.pk))
+        return _job(job=job, now=now, parameters=parameters, tuned=tuned, promise=promises.get(job.pk))
 
     return [running_one(held, describe=describe, now_s=now.timestamp()) for held in by_attempt.values()]
 

@@ -1,9 +1,9 @@
 """Where the search for a job's CPU cores starts (CODA V-B.1; algorithms.md section 8), in cores per GPU.
 
 The owner's past jobs of the same category give their largest tuned number; with no such past 3 (cv), 5 (nlp), 5
-(speech); with no category the owner's whole past; with nothing at all 4. Then -1 if pipelined, -1 if the model is
-large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes a job gets at most 2 per
-GPU (our reading of "no more than two cores").
+(speech); with no category, or one without a number of its own, the owner's whole past; with nothing at all 4. Then -1 if
+pipelined, -1 if the model is large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes
+a job gets at most 2 per GPU (our reading of "no more than two cores").
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def start_cores(
 
 
 def _from_past(category: str | None, tuned: Mapping[str | None, int]) -> int:
-    if category is not None:
-        return tuned.get(category) or CATEGORY_CORES.get(category, DEFAULT_CORES)
+    if category is not None and (known := tuned.get(category) or CATEGORY_CORES.get(category)):
+        return known
     return max(tuned.values(), default=DEFAULT_CORES)

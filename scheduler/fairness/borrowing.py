@@ -47,10 +47,11 @@ class Homes:
         self._known: dict[tuple[object, ...], Array] = {}
 
     def of(self, job: Job) -> Array:
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain)
-        if shape not in self._known:
-            self._known[shape] = self._find(job)
-        return self._known[shape]
+        shape = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain)
+        home = self._known.get(shape)
+        if home is None:
+            home = self._known[shape] = self._find(job)
+        return home
 
     def of_running(self, live: Running) -> Array:
         """Where a running job is at home, as far as its attempt tells."""

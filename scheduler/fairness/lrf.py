@@ -50,7 +50,9 @@ def age_of(
     """The job's age. `samples_per_s`: measured or modelled per-GPU throughput by type, where an estimator knows it."""
     if job.age_s is not None:
         return Age(max(job.age_s, tick_s), "fixed at first start")
-    modelled = age_from_samples(job, samples_per_s or {}, gpus_by_type or {})
+    modelled = None
+    if job.total_samples is not None:
+        modelled = age_from_samples(job, samples_per_s or {}, gpus_by_type or {})
     age_s, source = (modelled, "samples") if modelled is not None else _from_history(job, history)
     return Age(max(age_s, tick_s), source)
 

@@ -89,37 +89,33 @@ PRIORITIES: Mapping[str, Priority] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    job: Job
-    prior: float
-
-    @property
-    def key(self) -> tuple[float, float, int]:
-        """Ties: earliest submission, then id."""
-        return (-self.prior, self.job.submitted_s, self.job.id)
+_Entry = tuple[float, float, int, "Job", "Age"]
+"""(-prior, submitted, id, job, age): sorts by itself, ties by earliest submission, then id."""
 
 
 def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable[[Job], Age]) -> list[Ranked]:
     """The queue, first job first, ranks from 1."""
-    ages = {job.id: age(job) for job in jobs}
-    entries = sorted(
-        (_Entry(job, priority(job, moment, ages[job.id].age_s)) for job in jobs), key=lambda each: each.key
-    )
-    queue: list[Ranked] = []
-    for rank, (place, entry) in enumerate(zip(entries, _within_tenants(entries), strict=True), start=1):
-        own = ages[entry.job.id]
-        ratio = latency_ratio(entry.job.wait_s, own.age_s)
-        queue.append(Ranked(entry.job, rank, place.prior, ratio, own.age_s, own.source))
-    return queue
+    entries: list[_Entry] = []
+    for job in jobs:
+        own = age(job)
+        entries.append((-priority(job, moment, own.age_s), job.submitted_s, job.id, job, own))
+    entries.sort()
+    return [
+        Ranked(job, rank, -place[0], latency_ratio(job.wait_s, own.age_s), own.age_s, own.source)
+        for rank, (place, (_, _, _, job, own)) in enumerate(
+            zip(entries, _within_tenants(entries), strict=True), start=1
+        )
+    ]
 
 
-def _within_tenants(entries: Sequence[_Entry]) -> list[_Entry]:
+def _within_tenants(entries: Sequence[_Entry]) -> Sequence[_Entry]:
     """The entries with each tenant's places given to its jobs by the tenant's own priority, then as they were."""
-    by_tenant: dict[int, list[_Entry]] = {}
+    prefers = {entry[3].tenant for entry in entries if entry[3].priority}
+    if not prefers:
+        return entries
+    by_tenant: dict[int, list[_Entry]] = {tenant: [] for tenant in prefers}
     for entry in entries:
-        by_tenant.setdefault(entry.job.tenant, []).append(entry)
-    turns = {
-        tenant: iter(sorted(own, key=lambda each: (-each.job.priority, each.key))) for tenant, own in by_tenant.items()
-    }
-    return [next(turns[entry.job.tenant]) for entry in entries]
+        if entry[3].tenant in prefers:
+            by_tenant[entry[3].tenant].append(entry)
+    turns = {tenant: iter(sorted(own, key=lambda each: -each[3].priority)) for tenant, own in by_tenant.items()}
+    return [next(turns[entry[3].tenant]) if entry[3].tenant in prefers else entry for entry in entries]

@@ -145,8 +145,16 @@ def _by_tenant(
     waiting: dict[int, _Waiting] = {}
     for ranked in queue:
         home = homes[ranked.job.id] = array(ranked)
-        windows[home].tenants.add(ranked.job.tenant)
-        waiting.setdefault(ranked.job.tenant, _Waiting()).by_array.setdefault(home, deque()).append(ranked)
+        own = waiting.get(ranked.job.tenant)
+        if own is None:
+            own = waiting[ranked.job.tenant] = _Waiting()
+        jobs = own.by_array.get(home)
+        if jobs is None:
+            jobs = own.by_array[home] = deque()
+        jobs.append(ranked)
+    for tenant, own in waiting.items():
+        for home in own.by_array:
+            windows[home].tenants.add(tenant)
     return waiting
 
 

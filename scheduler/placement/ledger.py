@@ -166,6 +166,9 @@ class Ledger:
 
     def over_quota(self, job: Job) -> Shortfall | None:
         """Why even the job's smallest size would exceed its tenant's quota now."""
+        allowance = self.allowances.get(job.tenant)
+        if allowance is None or (allowance.gpus is None and allowance.cores is None):
+            return None
         return self.quota_shortfall(job.tenant, job.min_gpus, job.min_cores)
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:

@@ -1,10 +1,12 @@
 """Bad input: a typed error that names the node or job, the field and the remedy."""
 
+from dataclasses import fields, replace
+
 import pytest
 
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.model import Promise, Share
-from scheduler.validation import check_job, check_node
+from scheduler.validation import check_job, check_node, is_plainly_sound
 from tests.scheduler.builders import job, node
 
 NAN, INF = float("nan"), float("inf")
@@ -81,3 +83,20 @@ def test_an_id_listed_twice():
         check_node(node(1), {}, listed={1})
     with pytest.raises(InvalidJob, match="listed twice"):
         check_job(job(1, 1), {"a100"}, listed={1})
+
+
+VALUES = (
+    None, True, -1, 0, 1, 2.5, 10**30, 1e300, float("nan"), float("inf"), "2", (), (1,), (True, 2), (1.0, 2), [1, 2],
+    ([1],), (1, "2"), frozenset({"A100"}), {"A100"}, frozenset({"x9"}), Promise((Share(1, -1, 0, 0),), 0.0, "move"),
+)  # fmt: skip
+PERSONAL = {"id", "tenant", "owner", "category", "model_label", "checkpoint_domain", "eligible", "ineligible_reason"}
+
+
+@pytest.mark.parametrize("name", sorted({each.name for each in fields(job(1))} - PERSONAL))
+def test_the_quick_look_passes_nothing_that_the_check_refuses(name):
+    shapes = {((1, 2), frozenset()), ((1,), frozenset()), ((1, 2), frozenset({"A100"})), ((1,), frozenset({"A100"}))}
+    assert is_plainly_sound(job(1, 1, 2), shapes)
+    for value in VALUES:
+        odd = replace(job(1, 1, 2), **{name: value})
+        if is_plainly_sound(odd, shapes):
+            check_job(odd, {"A100"})

@@ -6,9 +6,11 @@ from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
 from portal.jobs.services.submission import idempotency_keys_expire, job_submit, submission_check
+from portal.jobs.services.tuning import core_tuning_record
 
 __all__ = [
     "attempt_start",
+    "core_tuning_record",
     "idempotency_keys_expire",
     "job_cancel",
     "job_hold",

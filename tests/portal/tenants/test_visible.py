@@ -18,7 +18,7 @@ THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation", "StartForecast",
     "Membership", "JobPayload", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
-    "IdempotencyKey", "Promise",
+    "IdempotencyKey", "Promise", "CoreTuning",
 }  # fmt: skip
 
 

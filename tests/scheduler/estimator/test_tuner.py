@@ -54,6 +54,13 @@ def test_table_ii(model, category, pipelined, large, heavy, steps, off):
     assert found.steps == (3 if optimum == 1 and off == -2 else steps)
 
 
+def test_all_eight_models_of_table_ii_take_3_or_4_steps():
+    """Section 8: 3 steps mean N_start or N_start - 1, 4 steps N_start + 1 or N_start - 2; the start counts as step 1."""
+    steps = {model: run(4, peaked(4 + off)).steps for model, *_, off in TABLE_II[:8]}
+    assert steps == {model: expected for model, *_, expected, _ in TABLE_II[:8]}
+    assert set(steps.values()) == {3, 4}
+
+
 STARTS_AND_OPTIMA = list(product(range(1, 17), repeat=2))
 
 
