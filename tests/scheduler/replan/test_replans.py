@@ -227,7 +227,7 @@ def contended(draw):
     return nodes, live, jobs, draw(st.none() | st.integers(4, 16))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(contended(), st.sampled_from(["on", "off"]))
 def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
     """Invariants are checked in `make_plan`: starts are idle, promises can be kept, quotas hold."""
@@ -242,7 +242,7 @@ def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
         )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(contended())
 def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     nodes, live, jobs, quota = cluster
