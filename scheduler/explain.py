@@ -205,7 +205,9 @@ class Hindsight:
             "window_jobs": len(outcome.window) if strict else self._window_gpu_jobs,
             "window_gpus": outcome.window_gpus,
         }
-        if blocked is not None:
+        if blocked is None:
+            figures |= self._details.outside(ranked)
+        else:
             own = blocked.job.tenant == ranked.job.tenant
             figures["blocked_by"] = {"place": blocked.rank, "job": blocked.job.id if own else None}
         return Why(Reason.OUTSIDE_WINDOW, figures)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
+    from scheduler.placement.classes import Pool
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
@@ -74,10 +75,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, and the rows that say what each option is a piece of."""
+    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]
+    nodes_of: Mapping[Pool, Sequence[int]]
 
 
 @dataclass(slots=True)

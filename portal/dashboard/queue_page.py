@@ -62,7 +62,7 @@ def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
         "shares": _shares(snapshot, decisions),
         "aside": _aside(decisions),
         "newcomers": _newcomers(snapshot),
-        "record": record_words(),
+        "record": record_words(forecast_record()),
         "query": _query({array: page for array, page in numbers.items() if page > 1}),
     }
 
@@ -221,9 +221,8 @@ def _newcomers(snapshot: Snapshot) -> int:
     return jobs.count()
 
 
-def record_words() -> str | None:
+def record_words(record: Mapping[str, Any]) -> str | None:
     """Past start ranges held 83 % of the time (412 starts, median error 3 min)."""
-    record = forecast_record()
     if not record["starts"]:
         return None
     starts = f"{number(record['starts'])} start{'s' if record['starts'] != 1 else ''}"

@@ -98,4 +98,5 @@ def _starts(forecast: Any) -> dict[str, str | None] | None:
     if forecast is None:
         return None
     latest = forecast.latest_at.isoformat() if forecast.latest_at else None
-    return {"earliest": forecast.earliest_at.isoformat(), "latest": latest, "median": forecast.median_at.isoformat()}
+    middle = forecast.median_at.isoformat() if forecast.median_at else None
+    return {"earliest": forecast.earliest_at.isoformat(), "latest": latest, "median": middle}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share, SolverFigures
+from scheduler.model import Configuration, SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
@@ -19,7 +19,7 @@ from scheduler.placement.classes import Classes
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
-from scheduler.placement.options import PieceRow, options_of
+from scheduler.placement.options import options_of
 from scheduler.replan.participants import changes, least_of_all, must_run, revalued
 from scheduler.work import Chosen, Classed
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated import Aggregated
     from scheduler.placement.located import Candidate
-    from scheduler.placement.options import Option
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
@@ -94,9 +93,10 @@ def _place_aggregated(
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
-    _offer(answer, work, outcome)
-    rows = tuple(answer.options.rows)
-    outcome.classed |= {each.job.id: Classed(own, rows) for own in answer.options.groups for each in own.members}
+    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    outcome.classed |= {
+        each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members
+    }
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
@@ -123,35 +123,6 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
         build_s=answer.build_s,
         solve_s=answer.solve_s,
     )
-
-
-def _offer(answer: Aggregated, work: Work, outcome: Outcome) -> None:
-    """For the pages: each job's best and least option, on the first node that has it."""
-    rows = list(answer.options.rows)
-    first: dict[tuple[int, int, int], int | None] = {}
-    for group in answer.options.groups:
-        ordered = sorted((option for option in group.options), key=lambda option: -option.throughput)
-        for ranked in group.members:
-            found: list[Configuration] = []
-            for option in dict.fromkeys((ordered[0], ordered[-1])):
-                key = rows[option.row]
-                if option.spread or not isinstance(key, PieceRow):
-                    continue  # many nodes at once: no single one stands for it
-                wanted = (option.row, option.cores, ranked.job.memory_mib)
-                if wanted not in first:
-                    first[wanted] = _first_node(work, answer.classes.nodes_of[key.pool], option, ranked.job.memory_mib)
-                if (node := first[wanted]) is not None:
-                    share = Share(node, option.gpus, option.cores, ranked.job.memory_mib)
-                    found.append(Configuration(ranked.job.id, (share,), option.throughput, option.source))
-            outcome.candidates[ranked.job.id] = tuple(found)
-
-
-def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: int) -> int | None:
-    for node in nodes:
-        room = work.ledger.rooms[node]
-        if len(room.gpus) >= option.gpus and len(room.cores) >= option.cores and room.memory_mib >= memory_mib:
-            return node
-    return None
 
 
 def least_of(

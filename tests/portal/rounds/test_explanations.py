@@ -110,10 +110,10 @@ def test_a_waiting_job_says_where_it_stands(cluster):
     assert told["reason"] in {"not-enough-idle-gpus", "gpus-scattered"}
     assert (told["array"], told["side"], told["ahead"], told["rank"]) == ("gpu-small", "front", 0, 1)
     assert told["figures"]["needs"]["min_gpus"] == 4
-    assert (told["detail"]["window"]["side"], told["detail"]["best_rejected"]) == ("front", None)
+    assert (told["chosen"], told["candidates"], told["formulation"]) == (None, [], "none")
     small.refresh_from_db()
     placed = explanation(small)
     assert (placed["state"], placed["reason"], placed["ahead"]) == ("STARTING", None, None)
     assert placed["sentence"].startswith("Placed on n")
     assert placed["placement"][0]["gpus"]
-    assert placed["detail"]["chosen"]["gpus"] in {1, 2}
+    assert placed["chosen"]["gpus"] in {1, 2}
