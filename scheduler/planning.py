@@ -114,7 +114,7 @@ def plan(
         now_s=now_s,
         decisions=tuple(decisions),
         solver=replace(outcome.solver, order_s=order_s, window_s=outcome.window_s),
-        metrics=_measure(state, nodes, ledger.with_kept(), decisions, parameters, now_s),
+        metrics=_measure(replace(state, jobs=jobs), nodes, ledger.with_kept(), decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,

@@ -100,6 +100,7 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
+    must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
     stops: list[StopOrder] = field(default_factory=list)
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, planning
+from portal.bench import databases, latency, pages, planning, plannings
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database)."
+        "whole planning, database to database), plannings (those that were made), pages (with a long queue)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -46,6 +46,15 @@ class Command(BaseCommand):
         three.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
         three.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
         self.add_database(three)
+        four = names.add_parser("plannings", help="what the last plannings of this Berth took")
+        four.add_argument("--last", type=int, default=200, help="how many (default 200)")
+        four.add_argument("--json", action="store_true", help="print one JSON object")
+        five = names.add_parser("pages", help="the pages that show jobs, with a long queue")
+        five.add_argument("--gpus", type=int, default=800, help="GPUs in nodes of 8 (default 800)")
+        five.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
+        five.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        five.add_argument("--requests", type=int, default=40, help="requests a page (default 40)")
+        self.add_database(five)
 
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
@@ -56,8 +65,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run = {"latency": self.latency, "planning": self.planning, "round": self.round}[options["name"]]
-        self.stdout.write(run(options))
+        self.stdout.write(getattr(self, options["name"])(options))
 
     def planning(self, options: dict[str, Any]) -> str:
         names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
@@ -74,6 +82,18 @@ class Command(BaseCommand):
 
         figures = self.measured(options, ("gpus", "jobs", "seed", "repeat", "policy"), measure)
         return rounds.round_report(figures, as_json=options["json"])
+
+    def plannings(self, options: dict[str, Any]) -> str:
+        try:
+            figures = plannings.plannings_measure(last=options["last"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return plannings.plannings_report(figures, as_json=options["json"])
+
+    def pages(self, options: dict[str, Any]) -> str:
+        names = ("gpus", "jobs", "seed", "requests")
+        figures = self.measured(options, names, lambda: pages.pages_measure(**{name: options[name] for name in names}))
+        return pages.pages_report(figures, as_json=options["json"])
 
     def measured(
         self, options: dict[str, Any], names: tuple[str, ...], measure: Callable[[], dict[str, Any]]
