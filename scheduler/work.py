@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A job with its place in the queue. `prior` orders and weighs; `latency_ratio` is its own, for the pages."""
+    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages."""
 
     job: Job
     rank: int
@@ -100,6 +100,7 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
+    must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
     stops: list[StopOrder] = field(default_factory=list)
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet

@@ -20,7 +20,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
 from scheduler.placement.options import options_of
-from scheduler.replan.participants import changes, least_with_present, must_run, revalued
+from scheduler.replan.participants import changes, least_of_all, must_run, revalued
 from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
-GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
@@ -59,11 +59,16 @@ def place_jointly(
     if work.participants:
         formulation = "located"  # the only one that knows of running jobs; larger clusters leave them out
     if formulation is None:
-        formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
+        formulation = "located" if is_located(work) else "aggregated"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
         _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
     else:
         _place_located(stage, work, outcome, terms)
+
+
+def is_located(work: Work) -> bool:
+    """Whether the cluster is small enough for the located formulation."""
+    return _gpu_nodes(work) <= LOCATED_NODES
 
 
 def _gpu_nodes(work: Work) -> int:
@@ -143,7 +148,7 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
     outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
-    outcome.least |= least_with_present(outcome.least, work.participants)
+    outcome.least |= least_of_all(outcome.least, work.participants, outcome.candidates)
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
@@ -154,7 +159,7 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
-        chosen, figures = _solve(candidates, greedy, work, figures, began_s)
+        chosen, figures = _solve(candidates, greedy, work, outcome, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
     bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
@@ -182,7 +187,9 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             outcome.out_of_time.update(late.job.id for late in stage[position:])
             break
         try:
+            running = work.participants.get(ranked.job.id)
             offers = idle if terms is None else terms.offers(ranked)
+            offers = offers if running is None else running.own_offers(offers, work.ledger)
             found = configurations.generate_on(
                 ranked.job,
                 offers,
@@ -196,16 +203,21 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
-        running = work.participants.get(ranked.job.id)
         outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated
 
 
 def _solve(
-    candidates: Sequence[Candidate], greedy: Sequence[int], work: Work, figures: SolverFigures, began_s: float
+    candidates: Sequence[Candidate],
+    greedy: Sequence[int],
+    work: Work,
+    outcome: Outcome,
+    figures: SolverFigures,
+    began_s: float,
 ) -> tuple[Sequence[int], SolverFigures]:
     """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
     program = located.build(candidates, work.ledger)
+    must_run(program, candidates, outcome.must_start)
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
     gap = work.parameters.gap_for(work.ledger.gpus_up)
