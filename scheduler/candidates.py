@@ -8,16 +8,14 @@ final plan, the job's own placement taken out of it; the best fitting node is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.kinds import Kind, kinds_of
+from scheduler.kinds import Kind, kind_of
 from scheduler.model import Configuration, Share
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger, Shortfall
-from scheduler.placement.located import gains
 from scheduler.placement.options import PieceRow
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job, Piece, Placement
+    from scheduler.placement.classes import Pool
     from scheduler.work import Chosen, Classed, Outcome
 
 LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
@@ -32,9 +31,9 @@ LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A class of candidates. `located`: its configurations; () where nodes are told apart by type and speed alone.
+    """A class of candidates. `located`: its configurations; () where it is any node of these `pools`, `nodes_of` them.
 
-    Spread without `located`: over pieces of one GPU with `cores // gpus` cores each, on any nodes of these `speeds`.
+    Spread without `located`: over pieces of one GPU with `cores // gpus` cores each, on any nodes of the pools.
     """
 
     gpu_type: str
@@ -47,7 +46,8 @@ class Alike:
     factor: float
     value: float
     located: tuple[Configuration, ...] = ()
-    speeds: tuple[int, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    nodes_of: Mapping[Pool, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,25 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
-
-    @cached_property
-    def _before(self) -> Mapping[tuple[str, int], Kind]:
-        return kinds_of(self._start)
-
-    @cached_property
-    def _after(self) -> Mapping[tuple[str, int], Kind]:
-        return kinds_of(self._final)
+        self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
         classed = self._outcome.classed.get(job.id)
-        found = self._of_options(job, classed) if classed else self._of_located(job)
-        return sorted(found, key=lambda each: (-each.value, each.gpus, each.cores, each.gpu_type, each.spread))
+        found = self._of_options(classed) if classed else self._of_located(job)
+        return sorted(found, key=_worth)
+
+    def best(self, job: Job) -> tuple[Alike | None, int]:
+        """The first of `of`, and out of how many configurations, or classes; for reasons: every waiting job asks."""
+        classed = self._outcome.classed.get(job.id)
+        if classed is None:
+            found = self.of(job)
+            return (found[0] if found else None), sum(len(each.located) for each in found)
+        most = max(classed.group.values)
+        best = min(
+            (k for k, value in enumerate(classed.group.values) if value == most), key=lambda k: _size(classed, k)
+        )
+        return self._option(classed, best), len(classed.group.options)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
@@ -90,7 +95,8 @@ class Candidates:
         own = self._outcome.candidates.get(job.id, ()) or self._kept(job)
         weight = self._outcome.weights.get(job.id, 1.0)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
-        for each, gain in zip(own, gains(own), strict=True):
+        for each in own:
+            gain = self._outcome.gain_of(each, own)
             key = (
                 self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source, gain,
                 self.factor(job, each),
@@ -100,25 +106,26 @@ class Candidates:
             yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
-        """What the plan leaves idle would hold the job, but is kept for others, so that no candidate was made of it."""
-        if job.id not in self._outcome.kept or job.is_cpu:
+        """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""
+        if job.is_cpu or job.id in self._outcome.chosen or not (job.id in self._outcome.kept or self._final.withholds):
             return ()
         try:
-            return generate(job, self._final, self._estimator)
+            return generate(job, self._final.with_kept(), self._estimator)
         except InvalidJob:
             return ()  # a speed that is no number: the planning says so once it is the job's turn
 
-    def _of_options(self, job: Job, classed: Classed) -> Iterator[Alike]:
-        group, weight = classed.group, self._outcome.weights.get(job.id, 1.0)
-        least = min(option.throughput for option in group.options)
-        for option, value in zip(group.options, group.values, strict=True):
-            row = classed.rows[option.row]
-            pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
-            gain = option.throughput / least
-            yield Alike(
-                pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source, gain,
-                value / (weight * gain), value, speeds=tuple(sorted({pool.speed for pool in pools})),
-            )  # fmt: skip
+    def _of_options(self, classed: Classed) -> Iterator[Alike]:
+        for k in range(len(classed.group.options)):
+            yield self._option(classed, k)
+
+    def _option(self, classed: Classed, k: int) -> Alike:
+        option, group = classed.group.options[k], classed.group
+        row = classed.rows[option.row]
+        pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
+        return Alike(
+            pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
+            option.throughput / group.least, option.factor, group.values[k], pools=pools, nodes_of=classed.nodes_of,
+        )  # fmt: skip
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
         """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
@@ -129,12 +136,18 @@ class Candidates:
             return len(alike.located), list(nodes)
         if alike.spread:
             return None, []
-        kinds = self._of_kind(self._before, alike)
-        found = sorted(node for kind in kinds for node in kind.fitting(job, alike.gpus, alike.cores))
+        kinds = self._of_pools(self._start, alike)
+        found = sorted({node for kind in kinds for node in kind.fitting(job, alike.gpus, alike.cores)})
         return len(found), found
 
-    def _of_kind(self, kinds: Mapping[tuple[str, int], Kind], alike: Alike) -> list[Kind]:
-        return [kinds[alike.gpu_type, speed] for speed in alike.speeds if (alike.gpu_type, speed) in kinds]
+    def _of_pools(self, ledger: Ledger, alike: Alike) -> list[Kind]:
+        found: list[Kind] = []
+        for pool in alike.pools:
+            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the outcome does
+            if key not in self._kinds:
+                self._kinds[key] = kind_of(ledger, alike.nodes_of[pool], limited=pool.limited)
+            found.append(self._kinds[key])
+        return found
 
     def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
         """How the class fares when it is added to the final plan, less what the job itself was given there."""
@@ -142,7 +155,7 @@ class Candidates:
         final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
         if alike.located:
             return _nearest(alike.located, final, job.tenant)
-        kinds = self._of_kind(self._after, alike)
+        kinds = self._of_pools(self._final, alike)
         verdict = self._units(job, alike, kinds, own) if alike.spread else self._piece(job, alike, kinds, own)
         if verdict.short is None:
             return Verdict(final.quota_shortfall(job.tenant, alike.gpus, alike.cores), verdict.nearest)
@@ -166,6 +179,15 @@ class Candidates:
         return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
 
 
+def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
+    return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
+
+
+def _size(classed: Classed, k: int) -> tuple[int, int, int]:
+    option = classed.group.options[k]
+    return (option.gpus, option.cores, k)
+
+
 def _nearness(short: Shortfall | None) -> tuple[int, int]:
     return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
 
@@ -180,6 +202,10 @@ def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
     twin = Ledger((), (), ())
     twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
     twin.rooms |= {piece.node: replace(final.rooms[piece.node]) for piece in own.pieces}
+    twin.limited, twin.core_limits = final.limited, dict(final.core_limits)
+    for piece in own.pieces if own.job in final.limited else ():
+        if piece.node in twin.core_limits:
+            twin.core_limits[piece.node] += len(piece.cores)
     if tenant in final.allowances:
         twin.allowances[tenant] = replace(final.allowances[tenant])
     twin.give_back(tenant, own.pieces)

@@ -55,8 +55,11 @@ class Details:
     ) -> None:
         self._start, self._outcome, self._queue = start, outcome, queue
         self._boundaries: dict[str, dict[str, Any]] = {}
+        self._shares: dict[tuple[int, str], float] | None = None
         self._by_job: Mapping[int, Ranked] | None = None
         self._candidates = Candidates(start, final, outcome, estimator)
+        # What the plan leaves when promises to others are not counted: who fits that is bound by what is kept.
+        self._unkept = Candidates(start, final.with_kept(), outcome, estimator) if final.withholds else None
 
     def __call__(self, job_id: int) -> Figures:
         if self._by_job is None:
@@ -66,14 +69,13 @@ class Details:
 
     def rejected(self, job: Job) -> dict[str, Any]:
         """For a waiting job's reason: its best candidate and what binds it; {} when none was generated."""
-        found = self._candidates.of(job)
-        if not found:
+        best, count = self._candidates.best(job)
+        if best is None:
             return {}
-        best = found[0]
         verdict = self._candidates.verdict(job, best, None)
         nodes = {} if verdict.nearest is None else self._nodes(verdict.nearest)
         return {
-            "candidates": sum(len(each.located) or 1 for each in found),
+            "candidates": count,
             "best_rejected": {
                 "nodes": nodes,
                 "throughput": best.throughput,
@@ -91,6 +93,20 @@ class Details:
         made = "aggregated" if job.id in self._outcome.classed else "located"
         return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(job, found)}
 
+    def outside(self, ranked: Ranked) -> dict[str, Any]:
+        """For the reason of a job outside its array's window: the array, its window and the tenant's share."""
+        views = [each for each in self._outcome.windows if each.capacity]
+        array = self._outcome.standing(ranked).array
+        view = next((each for each in views if each.array == array), None)
+        if view is None:
+            return {}
+        return {
+            "array": array if len(views) > 1 else None,
+            "window_jobs": view.jobs,
+            "window_gpus": view.capacity,
+            "share": self._share_with_picks(ranked.job),
+        }
+
     def _standing(self, ranked: Ranked) -> dict[str, Any]:
         job, outcome = ranked.job, self._outcome
         standing = outcome.standing(ranked)
@@ -102,10 +118,13 @@ class Details:
 
     def _share_with_picks(self, job: Job) -> float | None:
         resource = "cores" if job.is_cpu else "gpus"
-        for each in self._outcome.shares:
-            if (each.tenant, each.resource) == (job.tenant, resource):
-                return each.with_picks / (each.capacity or 1.0) / each.weight
-        return 0.0 if any(each.resource == resource for each in self._outcome.shares) else None
+        if self._shares is None:
+            self._shares = {
+                (each.tenant, each.resource): each.with_picks / (each.capacity or 1.0) / each.weight
+                for each in self._outcome.shares
+            }
+        known = any(each.resource == resource for each in self._outcome.shares)
+        return self._shares.get((job.tenant, resource), 0.0 if known else None)
 
     def _boundary(self, array: str) -> dict[str, Any]:
         """Where the array's window closed; {} for CPU jobs and policies without a window."""
@@ -208,13 +227,16 @@ class Details:
     def _binding(self, job: Job, alike: Alike, chosen: Chosen | None) -> dict[str, Any]:
         """What kept the candidate out of the final plan."""
         short = self._candidates.verdict(job, alike, chosen).short
-        if short is not None:
+        if short is not None and not self._fits_unkept(job, alike, chosen):
             return self._described(short)
-        if chosen is not None and alike.value <= self._value(job, chosen):
+        if short is None and chosen is not None and alike.value <= self._value(job, chosen):
             value = self._value(job, chosen)
             return {"resource": "value", "node": None, "needed": value, "available": alike.value}
-        resource = "kept" if job.id in self._outcome.kept else "solver"
+        resource = "kept" if short is not None or job.id in self._outcome.kept else "solver"
         return {"resource": resource, "node": None, "needed": None, "available": None}
+
+    def _fits_unkept(self, job: Job, alike: Alike, chosen: Chosen | None) -> bool:
+        return self._unkept is not None and self._unkept.verdict(job, alike, chosen).short is None
 
     def _described(self, short: Shortfall) -> dict[str, Any]:
         node = None if short.node is None else self._name(short.node)

@@ -1,4 +1,4 @@
-"""Nodes of one type and speed class as arrays: where a piece fits, or comes nearest to fitting, without asking each."""
+"""A pool's nodes as arrays: where a piece fits, or comes nearest to fitting, without asking node by node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.ledger import Shortfall
-from scheduler.placement.menu import speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,17 +85,9 @@ class Kind:
         return both
 
 
-def kinds_of(ledger: Ledger) -> dict[tuple[str, int], Kind]:
-    """The GPU nodes of a ledger by (type, speed class)."""
-    found: dict[tuple[str, int], list[Room]] = {}
-    for room in ledger.rooms.values():
-        if room.node.gpus_total:
-            found.setdefault((room.node.gpu_type or "", speed_class(room.node)), []).append(room)
-    return {
-        key: Kind(
-            rooms,
-            np.array([[len(r.gpus), len(r.cores), r.memory_mib] for r in rooms], dtype=np.int64).T,
-            not any(room.node.exclusive_tenant for room in rooms),
-        )
-        for key, rooms in found.items()
-    }
+def kind_of(ledger: Ledger, nodes: Iterable[int], *, limited: bool) -> Kind:
+    """These nodes of a ledger. `limited`: with the reserved cores only (`Ledger.limit`)."""
+    rooms = [ledger.rooms[number] for number in nodes]
+    idle = [[len(r.gpus), ledger.cores_for(r.node.id, limited=limited), r.memory_mib] for r in rooms]
+    all_open = not any(room.node.exclusive_tenant for room in rooms)
+    return Kind(rooms, np.array(idle, dtype=np.int64).reshape(-1, 3).T, all_open)

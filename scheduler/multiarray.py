@@ -25,7 +25,7 @@ from scheduler.model import SolverFigures
 from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
-from scheduler.placement.joint import place_jointly
+from scheduler.placement.joint import is_located, place_jointly
 from scheduler.placement.solver import relative_gap
 from scheduler.replan.participants import joint, joint_weights
 from scheduler.replan.realise import realise, tidy
@@ -67,7 +67,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     homes = Homes(division, work.ledger)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
-    if mode.joint and work.adjusts_sensitivity:
+    if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
     waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
@@ -167,7 +167,10 @@ def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Ho
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
-    """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already."""
+    """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already.
+
+    One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest.
+    """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
     kept: list[Reservation] = []
     for window in windows.by_array.values():
@@ -175,10 +178,18 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
             continue
         first = window.picked[0]
         found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
-        if found is not None:
+        if found is not None and found.until_s <= now_s and mode.joint and _may_demand(first, work, outcome):
+            outcome.must_start.add(first.job.id)
+        elif found is not None:
             kept.append(found)
     outcome.reservations = kept
     terms.reservations = [(each, now_s) for each in kept]
+
+
+def _may_demand(first: Ranked, work: Work, outcome: Outcome) -> bool:
+    """Only the located programme knows demands, and with a quota two of them could contradict each other."""
+    free = first.job.tenant not in work.ledger.allowances
+    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(first.job) is None))
 
 
 def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
@@ -197,8 +208,7 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
     for position, stage in enumerate(stages):
         terms.refresh()
         if not mode.joint:
-            for ranked in stage:
-                _take_turn(ranked, work, terms, outcome)
+            _in_order(stage, work, terms, outcome)
             continue
         last = position == len(stages) - 1
         until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
@@ -211,6 +221,14 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
         outcome.solver = together(figures)
     elif outcome.chosen:
         outcome.solver = SolverFigures(incumbent="greedy")
+
+
+def _in_order(stage: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcome) -> None:
+    for position, ranked in enumerate(stage):
+        if work.remaining_s <= 0:
+            outcome.out_of_time.update(late.job.id for late in stage[position:])
+            return
+        _take_turn(ranked, work, terms, outcome)
 
 
 def together(stages: Sequence[SolverFigures]) -> SolverFigures:
@@ -284,10 +302,12 @@ def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> 
         job = ranked.job
         if job.id in outcome.chosen or job.id in outcome.invalid:
             continue
+        if work.remaining_s <= 0:
+            return
         shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant)
         if shape not in known:
             known[shape] = first_failing(job, left, work.ledger.largest) is None
-        if known[shape] and work.remaining_s > 0:
+        if known[shape]:
             outcome.kept[job.id] = _kept_by(ranked, work, terms)
 
 

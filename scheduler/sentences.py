@@ -25,7 +25,28 @@ def sentence(reason: Reason | str | None, figures: Figures) -> str:
     """The sentence for a reason of the vocabulary; for None, where the job was placed. Missing figures are left out."""
     if reason is None:
         return f"Placed on {_places(figures.get('nodes', {}))}."
-    return SENTENCES[Reason(reason)](figures)
+    if "promised" in figures:
+        return _promised(figures)
+    return SENTENCES[Reason(reason)](figures) + _kept_for_it(figures)
+
+
+def _promised(figures: Figures) -> str:
+    """For a job that others are being stopped for, whatever kept it from starting at once."""
+    nodes = _listed(figures["promised"]["nodes"])
+    return f"It needs {_need(figures)}, which are being freed on {nodes}: it starts there when all of them are idle."
+
+
+def _kept_for_it(figures: Figures) -> str:
+    """After the reason of a job that waited long: what is kept for it until others end by themselves."""
+    if (kept := figures.get("kept_for_it")) is None:
+        return ""
+    return (
+        f" Idle GPUs on {_listed(kept['nodes'])} are kept for it; it should start there in about {_minutes(kept)} min."
+    )
+
+
+def _minutes(figures: Figures) -> int:
+    return max(1, round(float(figures["in_s"]) / 60))
 
 
 def _count(number: Any, word: str) -> str:
@@ -73,10 +94,32 @@ def _outside_window(figures: Figures) -> str:
         return (
             f"Waiting at place {figures['place']}: the queue is strict, and {whose} at place {place} does not fit yet."
         )
+    if "share" in figures:
+        return _outside_shares(figures)
+    window = figures.get("window")
+    if window:  # of an array, as the caller found it in the plan
+        return (
+            f"Waiting at place {figures['array_place']} of {window['array']}: its window holds "
+            f"{_count(window['jobs'], 'jobs')} that ask for {window['counted']} GPUs at their smallest sizes, and closes "
+            f"at {window['capacity']}."
+        )
     return (
         f"Waiting at place {figures['place']} of {figures['queue_length']}: this planning considered the first "
         f"{_count(figures['window_jobs'], 'jobs')}, whose smallest sizes add up to the cluster's "
         f"{figures['window_gpus']} GPUs."
+    )
+
+
+def _outside_shares(figures: Figures) -> str:
+    """Turns are taken by the tenants' shares, so a place in the queue alone says little."""
+    array = figures.get("array")
+    whose = f"the {array} array" if array else "the cluster"
+    share = figures["share"]
+    tenant = "" if share is None else f" Its tenant has {share:.0%} of the GPUs by weight, counting its jobs ahead."
+    return (
+        f"Waiting at place {figures['place']} of {figures['queue_length']}: the smallest sizes of the "
+        f"{_count(figures['window_jobs'], 'jobs')} whose turn comes first add up to the {figures['window_gpus']} GPUs of "
+        f"{whose}.{tenant}"
     )
 
 
@@ -98,11 +141,6 @@ def _not_enough_idle_gpus(figures: Figures) -> str:
     if not figures.get("ever", True):
         total = figures["total_gpus"]
         return f"It needs {_need(figures)}; the whole cluster has {total} that it may use. Ask for fewer."
-    if "promised" in figures:
-        nodes = _listed(figures["promised"]["nodes"])
-        return (
-            f"It needs {_need(figures)}, which are being freed on {nodes}: it starts there when all of them are idle."
-        )
     idle = figures["offered"]["idle_total"]
     return f"It needs {_need(figures)}; {idle or 'none'} {'is' if idle in (0, 1) else 'are'} idle."
 
@@ -169,14 +207,16 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
 
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
-        return f"What is idle belongs to the {figures['array']} array, which keeps it for jobs of its own."
+        if figures["array"] == "gpu":
+            return "The idle CPU cores are reserved for GPU jobs, and this job could not be stopped to give them back."
+        own = figures["array"]
+        return f"What is idle belongs to another array than this job's ({own}), which keeps it for jobs of its own."
     if figures.get("kept_for") == "promise":
         nodes = _listed(figures["nodes"])
         return f"Idle GPUs on {nodes} are kept for jobs that start there once others have stopped for them."
     if "in_s" not in figures:
         return "Idle GPUs are kept for another job that has waited longer."
-    minutes = max(1, round(figures["in_s"] / 60))
-    nodes = _listed(figures["nodes"])
+    nodes, minutes = _listed(figures["nodes"]), _minutes(figures)
     return f"Idle GPUs on {nodes} are kept for a job that has waited longer and should start in about {minutes} min."
 
 

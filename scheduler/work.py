@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
+    from scheduler.placement.classes import Pool
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A job with its place in the queue. `prior` orders and weighs; `latency_ratio` is its own, for the pages."""
+    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages."""
 
     job: Job
     rank: int
@@ -74,10 +75,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, and the rows that say what each option is a piece of."""
+    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]
+    nodes_of: Mapping[Pool, Sequence[int]]
 
 
 @dataclass(slots=True)
@@ -98,6 +100,7 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
+    must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
     stops: list[StopOrder] = field(default_factory=list)
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet

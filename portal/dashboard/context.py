@@ -356,11 +356,12 @@ class MetricsPageContext(TypedDict):
 
 
 class StartsContext(TypedDict):
-    """A predicted start; `latest` None: beyond what was simulated."""
+    """A predicted start; `median`, `latest` None: beyond what was simulated."""
 
     earliest: str
+    median: str | None
     latest: str | None
-    median: str
+    record: NotRequired[str | None]  # how past ranges fared
 
 
 class QueueRow(TypedDict):
@@ -416,6 +417,7 @@ class QueueContext(TypedDict):
     at: str | None
     arrays: list[QueueArray]
     shares: list[QueueShare]
+    kept: list[Rich]  # what is kept for whom
     aside: str | None
     newcomers: int
     record: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
-    from portal.dashboard.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich
+    from portal.dashboard.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich, StartsContext
     from portal.dashboard.job_speed import SpeedContext
 
 
@@ -105,6 +105,8 @@ class WhyContext(TypedDict):
     at: str | None
     sentence: Rich
     note: Rich | None
+    ahead: Rich | None  # "3 jobs ahead in gpu-large."
+    starts: StartsContext | None
     remedy: Rich | None  # what the tenant can do about it
 
 
@@ -113,10 +115,10 @@ class Candidate(TypedDict):
     gpus: str | None  # "4 / 6"
     cores: str | None
     throughput: str | None
-    goodness: float | None
-    weighted: float | None
-    objective: float | None
-    loss: float | None
+    goodness: float | None  # G
+    weight: float | None  # w
+    objective: float | None  # w x G x factor
+    loss: float | None  # against the chosen one
     verdict: Literal["chosen", "best-rejected", "rejected", "not-generated"]
     result: str
 
@@ -125,6 +127,7 @@ class NumbersContext(TypedDict):
     figures: list[Fact]
     throughput_unit: str
     candidates: list[Candidate]
+    classes: str | None  # "3 more kinds of candidates, all worth less."
     binding: Rich | None
     json_url: str | None
 
@@ -188,6 +191,7 @@ class JobPageContext(TypedDict):
     relaunch_url: str | None
     facts: list[Fact]
     why: WhyContext | None
+    asks_what_if: bool  # it waits: offer to work out what would make it start
     numbers: NumbersContext | None
     speed: SpeedContext | None
     timeline: TimelineContext | None
@@ -222,6 +226,7 @@ class DryRunContext(TypedDict):
     word: str  # "Placeable"
     sentence: Rich
     rows: list[DryRunRow]
+    starts: StartsContext | None  # of one that would wait
     facts: list[Fact]
 
 

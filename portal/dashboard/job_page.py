@@ -8,14 +8,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.job_history import attempt_cause
+from portal.dashboard.job_numbers import numbers_make
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
-from portal.dashboard.job_why import numbers_make, why_make
+from portal.dashboard.job_why import why_make
 from portal.dashboard.kept import kept_note
 from portal.jobs.listing import attempts_of
 from portal.jobs.log_reading import log_sizes
-from portal.jobs.states import FINAL, LIVE
+from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.explained import explanation
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def page_context(*, job: Job) -> JobPageContext:
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
         "why": _with_kept(why_make(job, why, attempts), job),
+        "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
         "timeline": timeline_make(job=job, attempts=attempts),

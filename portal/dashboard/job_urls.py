@@ -17,5 +17,6 @@ job_urls = [
     path("jobs/<str:number>/explain.json", job_views.job_explain, name="job-explain"),
     path("jobs/<str:number>/figures/<str:name>", job_views.job_figure, name="job-figure"),
     path("jobs/<str:number>/fragments/<str:name>", job_views.job_fragment, name="job-fragment"),
+    path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.submit_rates import learning_rate_of, rate_fields, rate_values
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _more(post: QueryDict) -> dict[str, Any]:
     for form, field in (("env", "environment"), ("labels", "labels")):
         if value := post.get(form, "").strip():
             found[field] = _pairs(value, field)
-    return found
+    return found | learning_rate_of(post)
 
 
 def _whole(text: str, field: str) -> int:
@@ -169,7 +170,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     for form, field in (("env", "environment"), ("labels", "labels")):
         if isinstance(pairs := description.get(field), dict):
             values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
-    return values
+    return values | rate_values(description.get("learning_rate", description.get("lr")))
 
 
 def initial_of_post(post: QueryDict) -> dict[str, Any]:
@@ -254,6 +255,7 @@ def fields_make(
         ),
         "batch_size": text("batch_size", "Batch a GPU", 3, "Stays the same at every size.", kind="number"),
         "samples": text("samples", "Total samples", 3, kind="number"),
+        **rate_fields(values, text, choice),
         "expected_s": text("expected_s", "Expected duration", 3, "As 40 min or 6 h; helps to rank it."),
         "cores": text("cores", "CPU cores a GPU", 3, effects.get("cores", "CPU only: in all."), kind="number"),
         "memory": text("memory", "Memory", 3, "As 24 GiB; more ends the job.", placeholder="no limit"),

@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.cluster.selectors import gpu_type_names, idle_blocks
+from portal.dashboard.queue_page import record_words
 from portal.dashboard.submit_form import (
     GPU_COUNTS,
     MODES,
@@ -25,6 +26,7 @@ from portal.errors import BerthError
 from portal.jobs.listing import job_find
 from portal.jobs.services import job_submit, submission_check
 from portal.rounds.dryrun import dry_run as plan_dry_run
+from portal.rounds.forecasts import forecast_record
 from portal.rounds.knobs import knobs_current
 from portal.rounds.selectors import cores_effects
 from portal.tenants.selectors import tenants_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, HttpResponse
 
+    from portal.dashboard.context import StartsContext
     from portal.dashboard.job_context import DryRunContext, GpuChoice, RequestContext, SubmitContext
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
@@ -131,8 +134,18 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
         "word": "Placeable" if answer["placeable"] else "Would wait",
         "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
         "rows": rows,
+        "starts": _starts(answer),
         "facts": [{"label": unit, "value": str(answer["cores"])}, {"label": "Tenant", "value": tenant.name}],
     }
+
+
+def _starts(answer: dict[str, Any]) -> StartsContext | None:
+    """Return the expected range of one that would wait."""
+    found = answer["start"]
+    if answer["placeable"] or found is None:
+        return None
+    moments = {name.removesuffix("_at"): at.isoformat() if at else None for name, at in found.items()}
+    return {**moments, "record": record_words(forecast_record())}  # type: ignore[typeddict-item]
 
 
 def _refused(error: BerthError) -> DryRunContext:
@@ -145,6 +158,7 @@ def _refused(error: BerthError) -> DryRunContext:
         "word": "Impossible here" if impossible else "Not valid yet",
         "sentence": error.detail,
         "rows": [],
+        "starts": None,
         "facts": [{"label": "Field", "value": error.field}] if error.field else [],
     }
 

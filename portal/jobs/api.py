@@ -23,6 +23,7 @@ from portal.rounds.dryrun import dry_run
 from portal.rounds.explained import explanation
 from portal.rounds.knobs import knobs_current
 from portal.rounds.serializers import PlanAnswer, finite
+from portal.rounds.whatif import remedies
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -249,8 +250,33 @@ JobReleaseView = _action("release", "Let a held job wait again", services.job_re
 JobRequeueView = _action("requeue", "Stop a running job and let it wait again", services.job_requeue)
 
 
+EXPLAINED = {
+    "reason": "A word of the fixed vocabulary; null: it does not wait.",
+    "sentence": "The same in plain words.",
+    "wait_s": "Eligible waiting over all attempts.",
+    "age_s": "Expected run time, from `age_source`.",
+    "latency_ratio": "Wait / age.",
+    "rank": "In the whole queue, 1 first.",
+    "ahead": "Waiting jobs before it in its array.",
+    "tenant_share": "Of the GPUs (a CPU job: of the CPU array's cores): units held, with this planning's picks, capacity.",
+    "side": "front, backfill or outside of its array's window.",
+    "window": "Where the array's window closed: capacity, idle, counted, jobs, front_jobs.",
+    "candidates": "Alike candidate configurations with their gain and objective value.",
+    "chosen": "The configuration that was taken.",
+    "best_rejected": "The best other one, with the constraint that bound it.",
+    "predicted_start": "A range, from simulating the queue forward.",
+    "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s.",
+    "what_would_start": "With `what_if=true`: single changes that would make it start, each re-solved.",
+}
+
+
 class Explanation(RawSchema):
-    schema = {"type": "object", "additionalProperties": {}, "description": "A sentence, and the figures behind it."}
+    schema = {
+        "type": "object",
+        "additionalProperties": {},
+        "description": "A sentence, and the figures behind it: null where nothing is known.",
+        "properties": {name: {"description": words, "nullable": True} for name, words in EXPLAINED.items()},
+    }
 
 
 class JobExplainView(ApiView):
@@ -259,9 +285,18 @@ class JobExplainView(ApiView):
     @documented(
         "Say why a job waits, or where it was placed and why",
         answer=Explanation,
-        refusals=(404,),
-        parameters=JOB_PATH,
+        refusals=(404, 409, 429),
+        parameters=(
+            *JOB_PATH,
+            parameter("what_if", {"type": "boolean", "default": False}, "Re-solve with single changes: some seconds."),
+        ),
         operation_id="jobs_explain",
     )
     def get(self, request: Request, number: str) -> Response:
-        return Response(finite(explanation(job_of(request, number))))
+        what_if = Query(request, known=("what_if",)).flag("what_if")
+        job = job_of(request, number)
+        told = explanation(job) | {"what_would_start": remedies(job) if what_if else None}
+        return Response(finite(told))
+
+    def get_throttles(self) -> list[Any]:
+        return [PlanThrottle()] if self.request.query_params.get("what_if") else []

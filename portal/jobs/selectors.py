@@ -112,7 +112,7 @@ def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
     values: dict[str, Any] = {"BERTH_BATCH_PER_GPU": job.batch_per_gpu, "BERTH_SAMPLES": job.samples}
     if job.batch_per_gpu and gpus:
         values["BERTH_BATCH"] = job.batch_per_gpu * gpus
-    if job.learning_rate is not None and gpus:
+    if job.learning_rate is not None:
         values["BERTH_LEARNING_RATE"] = learning_rate_at(job, gpus)
     if job.array_id:
         values |= {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,10 @@ from portal.jobs.states import JobState
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
 from portal.rounds.snapshot import job_imagined, state_load
+from scheduler.forecast import forecast
 from scheduler.planning import plan
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.jobs.description import JobDescription
     from portal.tenants.models import Tenant, User
     from scheduler.model import ClusterState, Decision, Plan
@@ -35,7 +35,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
-    (wanted, a GPU; of a CPU job in all), `array, side, ahead, latency_ratio, age_s, age_source` and `at`. What it says of
+    (wanted, a GPU; of a CPU job in all), `array, side, ahead, latency_ratio, age_s, age_source, start` and `at`. What it says of
     others is what the job's tenant may see.
     """
     parameters = scheduler_parameters(knobs_current())
@@ -44,7 +44,8 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     state = state_load(now=now, parameters=parameters)
     row = _row(description=description, tenant=tenant, user=user, now=now)
     job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
-    made = _plan(replace(state, jobs=[*state.jobs, job]), now=now, parameters=parameters)
+    state = replace(state, jobs=[*state.jobs, job])
+    made = _plan(state, now=now, parameters=parameters)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None
     return {
@@ -60,8 +61,24 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
         "latency_ratio": decision.latency_ratio,
         "age_s": decision.age_s,
         "age_source": decision.age_source,
+        "start": _start(state, decision, now=now, parameters=parameters),
         "at": now,
     }
+
+
+def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters: Parameters) -> dict[str, Any] | None:
+    """Return when it would start: now when it is placed, else the range that the queue simulated forward gives; None for
+    one that cannot start by itself, or only beyond what was simulated.
+    """
+    if decision.placement is not None:
+        return {"earliest_at": now, "median_at": now, "latest_at": now}
+    found = forecast(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic, limit_s=LIMIT_S)
+    own = found.get(DRY_ID)
+    if own is None or own.earliest_s is None:
+        return None
+    moments = (own.earliest_s, own.median_s, own.latest_s)
+    early, middle, late = (None if each is None else datetime.fromtimestamp(each, UTC) for each in moments)
+    return {"earliest_at": early, "median_at": middle, "latest_at": late}
 
 
 def _plan(state: ClusterState, *, now: datetime, parameters: Parameters) -> Plan:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from portal.jobs.states import QUEUED
 from portal.rounds.decisions import decisions_read
 from portal.rounds.explanations import explanations_of
+from portal.rounds.forecasts import forecast_record, forecasts_of, range_shown
 from portal.rounds.models import Planning
 from portal.rounds.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 
@@ -22,7 +23,8 @@ def explanation(job: Job) -> dict[str, Any]:
 
     Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
     `rank` (in the whole queue), `turn` (in its array's window), `ahead` (waiting jobs before it in its array),
-    `window` and `tenant_share` (of its array), `detail` (as of `detail_planning`).
+    `window` and `tenant_share` (of its array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
+    `best_rejected` are those of `scheduler.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_read(planning)
@@ -31,7 +33,7 @@ def explanation(job: Job) -> dict[str, Any]:
     detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None
     reason, figures = _reason(job, entry, detail)
     if reason == "outside-window" and place is not None:
-        figures = {**figures, **_places(decisions, place, planning)}
+        figures = {**figures, **outside_figures(decisions, place, planning)}
     known = entry or {}
     return {
         "job": job.number,
@@ -48,14 +50,32 @@ def explanation(job: Job) -> dict[str, Any]:
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
         "ahead": decisions.ahead(place) if place is not None else None,
-        "window": decisions.window(known.get("array") or ""),
+        "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         "figures": figures,
-        "detail": detail["detail"] if detail else None,
+        **_choice(detail),
         "detail_planning": detail["planning"] if detail else None,
         "policy": planning.policy if planning else None,
         "solver": planning.solver if planning else None,
+        "predicted_start": range_shown(forecasts_of([job.pk]).get(job.pk)) if job.state in QUEUED else None,
+        "past_predictions": forecast_record(),
     }
+
+
+def _window(decisions: Decisions, array: str | None, planning: Planning | None) -> dict[str, Any] | None:
+    """Return where the array's window closed; a policy without arrays has one window, for the GPU jobs."""
+    if array in {None, "cpu"} or planning is None:
+        return None
+    closes_at = planning.metrics.get("window_gpus")
+    whole = {"array": array, "capacity": closes_at, "idle": None, "counted": None, "jobs": planning.window_jobs}
+    return decisions.window(array or "") or ({**whole, "front_jobs": planning.window_jobs} if closes_at else None)
+
+
+def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it."""
+    told = (detail["detail"] if detail else None) or {}
+    names = ("formulation", "weight", "candidates", "classes", "chosen", "best_rejected")
+    return {"share_at_turn": told.get("share"), **{name: told.get(name) for name in names}}
 
 
 def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
@@ -69,10 +89,15 @@ def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | Non
     return entry["reason"], figures_of(entry, job, detail)
 
 
-def _places(decisions: Decisions, place: int, planning: Planning | None) -> dict[str, Any]:
+def outside_figures(decisions: Decisions, place: int, planning: Planning | None) -> dict[str, Any]:
     """Return the figures of `outside-window` as they stand in this planning, not as of when the job left the window."""
     own, count = decisions.gpu_place(place)
-    return {"place": own, "queue_length": count, "window_jobs": planning.window_jobs if planning else 0}
+    told: dict[str, Any] = {"place": own, "queue_length": count, "window_jobs": planning.window_jobs if planning else 0}
+    array, ahead = decisions.entry(place)["array"], decisions.ahead(place)
+    if ahead is not None and (window := decisions.window(array)):
+        names = ("array", "jobs", "counted", "capacity")
+        told |= {"array_place": ahead + 1, "window": {name: window[name] for name in names}}
+    return told
 
 
 def _share(job: Job, decisions: Decisions) -> dict[str, Any] | None:

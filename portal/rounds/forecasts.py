@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from portal.rounds.models import ForecastRecord, StartForecast
+from scheduler.forecast import StartRange, accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
 RECORDS_READ = 2000
 """Coverage and error are those of the latest so many starts."""
@@ -30,12 +31,13 @@ def forecast_record() -> dict[str, Any]:
     """Return how past forecasts fared, as first given in a wait: `starts`, `held` (share 0..1 of the starts inside their
     range) and `median_error_s` (of the range's middle); None without any start. One query.
     """
-    fields = ("earliest_at", "median_at", "latest_at", "started_at")
+    fields = ("given_at", "earliest_at", "median_at", "latest_at", "started_at")
     rows = ForecastRecord.objects.order_by("-started_at").values_list(*fields)[:RECORDS_READ]
-    inside = [early <= start and (late is None or start <= late) for early, _, late, start in rows]
-    errors = [abs((start - middle).total_seconds()) for _, middle, _, start in rows]
-    return {
-        "starts": len(inside),
-        "held": sum(inside) / len(inside) if inside else None,
-        "median_error_s": median(errors) if errors else None,
-    }
+    fared = accuracy((_range(early, middle, late), given.timestamp(), start.timestamp())
+                     for given, early, middle, late, start in rows)  # fmt: skip
+    return {"starts": fared.jobs, "held": fared.coverage, "median_error_s": fared.median_error_s}
+
+
+def _range(*moments: datetime | None) -> StartRange:
+    earliest, middle, latest = (None if each is None else each.timestamp() for each in moments)
+    return StartRange(earliest, middle, latest, draws=0)

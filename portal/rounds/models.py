@@ -120,15 +120,15 @@ class StartForecast(models.Model):
     epoch = models.PositiveIntegerField(help_text="The job's attempts when it was first given.")
     first_at = models.DateTimeField()
     first_earliest_at = models.DateTimeField()
-    first_median_at = models.DateTimeField()
-    first_latest_at = models.DateTimeField(null=True, help_text="Null: beyond what was simulated.")
+    first_median_at = models.DateTimeField(null=True, help_text="Null: beyond what was simulated.")
+    first_latest_at = models.DateTimeField(null=True)
     at = models.DateTimeField()
     earliest_at = models.DateTimeField()
-    median_at = models.DateTimeField()
+    median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
-        return f"job {self.job_id} starts about {self.median_at:%H:%M}"
+        return f"job {self.job_id} starts from {self.earliest_at:%H:%M} on"
 
 
 class ForecastRecord(models.Model):
@@ -137,7 +137,7 @@ class ForecastRecord(models.Model):
     job_number = models.PositiveBigIntegerField()
     given_at = models.DateTimeField()
     earliest_at = models.DateTimeField()
-    median_at = models.DateTimeField()
+    median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(db_index=True)
 

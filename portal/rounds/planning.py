@@ -6,10 +6,12 @@ against fresh rows, so a planning that was overtaken changes nothing (invariant 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from portal.rounds.snapshot import state_load
 from scheduler.planning import plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from portal.rounds.explanations import Details
@@ -53,12 +56,29 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
         if number is None:
             return planning
         try:
-            planning = _plan_once(holder=holder, number=number, values=values)
+            with collector_paused():
+                planning = _plan_once(holder=holder, number=number, values=values)
         finally:
             again = lease_release(holder=holder, number=number)
         if not again:
             break
     return planning
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python's cycle collector out of a planning: with 100 000 jobs in memory each of its walks costs a second.
+
+    Nothing leaks: a planning makes no cycles to speak of, and the collector goes on after it.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
@@ -124,7 +144,7 @@ def _fill(*, record: Planning, made: Plan, now: datetime, details: Details) -> N
     record.window_jobs = made.window_jobs
     record.solver = asdict(made.solver)
     record.metrics = planning_metrics(made=made, now=now)
-    record.decisions = decisions_pack(made, details.detailed)
+    record.decisions = decisions_pack(made, details.marks)
 
 
 def _save(record: Planning) -> None:

@@ -9,6 +9,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from portal.rounds.knobs import knobs_current
 
 FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
+    "rounds.forecast": 60,
     "estimation.speeds": 120,
     "estimation.expire": 3600,
 }

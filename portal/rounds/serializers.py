@@ -118,7 +118,7 @@ class StartRange(serializers.Serializer):
     """When it is expected to start, from simulating the queue forward; `latest_at` null: beyond what was simulated."""
 
     earliest_at = serializers.DateTimeField()
-    median_at = serializers.DateTimeField()
+    median_at = serializers.DateTimeField(allow_null=True)
     latest_at = serializers.DateTimeField(allow_null=True)
 
 
@@ -138,6 +138,7 @@ class PlanAnswer(serializers.Serializer):
     latency_ratio = serializers.FloatField(allow_null=True)
     age_s = serializers.FloatField(allow_null=True, help_text="Expected run time.")
     age_source = serializers.CharField(allow_blank=True)
+    start = StartRange(allow_null=True, help_text="Null: not by itself, or beyond what was simulated.")
 
 
 class MetricsPoint(serializers.Serializer):

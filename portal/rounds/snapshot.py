@@ -8,16 +8,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F
 
 from portal.cluster.models import GpuType, Node
 from portal.estimation.selectors import knowledge_load
-from portal.jobs.models import Allocation, Job, JobDependency
-from portal.jobs.services.submission import dependencies_open
+from portal.jobs.models import Allocation, Job
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
+from portal.rounds.queued import jobs_blocked, queue_load
 from portal.rounds.running import running_one
 from portal.tenants.models import Tenant
 from scheduler import model
@@ -105,26 +105,33 @@ def _jobs(
     *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise], tuned: Tuned
 ) -> list[model.Job]:
     """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
-    open_ones = JobDependency.objects.filter(dependencies_open())
-    rows = (
-        Job.objects.runnable()
-        .filter(state__in=[JobState.PENDING, JobState.HELD], cancel_requested_at=None)
-        .annotate(
-            blocked=Exists(open_ones.filter(Q(job=OuterRef("pk")) | Q(job=OuterRef("array_id")))),
-            done_fraction=F("progress__fraction"),
+    blocked = jobs_blocked()
+    return [
+        _job(
+            job=row,
+            now=now,
+            parameters=parameters,
+            tuned=tuned,
+            promise=promises.get(row.pk),
+            blocked=row.pk in blocked or row.array_id in blocked,
         )
-        .order_by("pk")
-    )
-    return [_job(job=row, now=now, parameters=parameters, tuned=tuned, promise=promises.get(row.pk)) for row in rows]
+        for row in queue_load()
+    ]
 
 
 def _job(
-    *, job: Any, now: datetime, parameters: Parameters, tuned: Tuned, promise: model.Promise | None = None
+    *,
+    job: Any,
+    now: datetime,
+    parameters: Parameters,
+    tuned: Tuned,
+    promise: model.Promise | None = None,
+    blocked: bool = False,
 ) -> model.Job:
     reason = None
     if job.state == JobState.HELD:
         reason = model.Reason.HELD
-    elif getattr(job, "blocked", False):  # a running job's description is not asked
+    elif blocked:
         reason = model.Reason.DEPENDENCY
     waiting_s = (now - job.waiting_since).total_seconds() if job.waiting_since else 0.0
     return model.Job(
@@ -156,8 +163,9 @@ def _job(
 
 def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
-    job.blocked, job.done_fraction = blocked, 0.0
-    return _job(job=job, now=now, parameters=parameters, tuned=cores_tuned(owner_ids=[job.owner_id]))
+    job.done_fraction = 0.0
+    tuned = cores_tuned(owner_ids=[job.owner_id])
+    return _job(job=job, now=now, parameters=parameters, tuned=tuned, blocked=blocked)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
@@ -204,18 +212,21 @@ def ended_since(moment: datetime) -> list[model.Ended]:
 
 
 def _history() -> model.RunHistory:
-    """Medians of what completed jobs took, over the latest HISTORY_JOBS of them (section 3's fallbacks)."""
+    """Medians of what completed jobs ran, over the latest HISTORY_JOBS of them (section 3's fallbacks).
+
+    A job's run time is that of its attempts: in between it waited, and what has no record of them is taken as one.
+    """
     rows = (
         Job.objects.runnable()
         .filter(state=JobState.COMPLETED, started_at__isnull=False)
         .order_by("-ended_at")
-        .values_list("owner_id", "tenant_id", "category", "started_at", "ended_at", "expected_duration_s")[
+        .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS
         ]
     )
     ratios, by_tenant, by_category, every = defaultdict(list), defaultdict(list), defaultdict(list), []
-    for owner, tenant, category, started_at, ended_at, declared_s in rows:
-        took_s = max(0.0, (ended_at - started_at).total_seconds())
+    for owner, tenant, category, ran_s, started_at, ended_at, declared_s in rows:
+        took_s = ran_s or max(0.0, (ended_at - started_at).total_seconds())
         by_tenant[tenant, category].append(took_s)
         by_category[category].append(took_s)
         every.append(took_s)

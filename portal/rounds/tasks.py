@@ -1,4 +1,4 @@
-"""Celery's two errands here. A message carries nothing that matters: a lost one is made good by the next tick."""
+"""Celery's errands here. A message carries nothing that matters: a lost one is made good by the next tick."""
 
 from datetime import datetime, timedelta
 
@@ -6,6 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from portal.rounds.explanations import explanations_expire
+from portal.rounds.forecasting import forecasts_refresh, records_expire
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
@@ -25,4 +26,11 @@ def expire() -> int:
     count, _ = old.delete()
     Round.objects.filter(plannings=None, started_at__lt=now - timedelta(days=knobs["round_keep_days"])).delete()
     explanations_expire()
+    records_expire()
     return count
+
+
+@shared_task(name="rounds.forecast")
+def forecast() -> int | None:
+    """Predict when waiting jobs start; None while another worker does, or a planning runs."""
+    return forecasts_refresh()

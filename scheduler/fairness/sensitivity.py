@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from scheduler.work import Ranked
 
 
+def tells_apart(estimator: Estimator) -> bool:
+    """Whether the sensitivity of any job is known; if not, all are alike and nobody joins."""
+    return estimator.signatures != frozenset()
+
+
 def joining(
     window: Sequence[Ranked],
     queue: Sequence[Ranked],
@@ -28,8 +33,8 @@ def joining(
     sigma: float,
 ) -> list[Ranked]:
     """Who of the queue's GPU jobs joins the window, in order. `barred`: job ids that a quota keeps out of it."""
-    if not window or len(window) == len(queue) or not idle_gpus or estimator.signatures == frozenset():
-        return []  # with nothing known of any job all are alike
+    if not window or len(window) == len(queue) or not idle_gpus or not tells_apart(estimator):
+        return []
     rho = _sensitivities(queue, estimator, sigma)
     mean_of_queue = sum(rho.values()) / len(rho)
     inside = {ranked.job.id for ranked in window}

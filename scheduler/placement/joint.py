@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share, SolverFigures
+from scheduler.model import Configuration, SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
@@ -19,8 +19,8 @@ from scheduler.placement.classes import Classes
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
-from scheduler.placement.options import PieceRow, options_of
-from scheduler.replan.participants import changes, least_with_present, must_run, revalued
+from scheduler.placement.options import options_of
+from scheduler.replan.participants import changes, least_of_all, must_run, revalued
 from scheduler.work import Chosen, Classed
 
 if TYPE_CHECKING:
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated import Aggregated
     from scheduler.placement.located import Candidate
-    from scheduler.placement.options import Option
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
-GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
@@ -60,11 +59,16 @@ def place_jointly(
     if work.participants:
         formulation = "located"  # the only one that knows of running jobs; larger clusters leave them out
     if formulation is None:
-        formulation = "aggregated" if _gpu_nodes(work) > LOCATED_NODES else "located"
+        formulation = "located" if is_located(work) else "aggregated"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
         _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
     else:
         _place_located(stage, work, outcome, terms)
+
+
+def is_located(work: Work) -> bool:
+    """Whether the cluster is small enough for the located formulation."""
+    return _gpu_nodes(work) <= LOCATED_NODES
 
 
 def _gpu_nodes(work: Work) -> int:
@@ -89,9 +93,10 @@ def _place_aggregated(
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
-    _offer(answer, work, outcome)
-    rows = tuple(answer.options.rows)
-    outcome.classed |= {each.job.id: Classed(own, rows) for own in answer.options.groups for each in own.members}
+    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    outcome.classed |= {
+        each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members
+    }
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
@@ -120,35 +125,6 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
     )
 
 
-def _offer(answer: Aggregated, work: Work, outcome: Outcome) -> None:
-    """For the pages: each job's best and least option, on the first node that has it."""
-    rows = list(answer.options.rows)
-    first: dict[tuple[int, int, int], int | None] = {}
-    for group in answer.options.groups:
-        ordered = sorted((option for option in group.options), key=lambda option: -option.throughput)
-        for ranked in group.members:
-            found: list[Configuration] = []
-            for option in dict.fromkeys((ordered[0], ordered[-1])):
-                key = rows[option.row]
-                if option.spread or not isinstance(key, PieceRow):
-                    continue  # many nodes at once: no single one stands for it
-                wanted = (option.row, option.cores, ranked.job.memory_mib)
-                if wanted not in first:
-                    first[wanted] = _first_node(work, answer.classes.nodes_of[key.pool], option, ranked.job.memory_mib)
-                if (node := first[wanted]) is not None:
-                    share = Share(node, option.gpus, option.cores, ranked.job.memory_mib)
-                    found.append(Configuration(ranked.job.id, (share,), option.throughput, option.source))
-            outcome.candidates[ranked.job.id] = tuple(found)
-
-
-def _first_node(work: Work, nodes: Sequence[int], option: Option, memory_mib: int) -> int | None:
-    for node in nodes:
-        room = work.ledger.rooms[node]
-        if len(room.gpus) >= option.gpus and len(room.cores) >= option.cores and room.memory_mib >= memory_mib:
-            return node
-    return None
-
-
 def least_of(
     stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
 ) -> dict[int, float]:
@@ -172,7 +148,7 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
     outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
-    outcome.least |= least_with_present(outcome.least, work.participants)
+    outcome.least |= least_of_all(outcome.least, work.participants, outcome.candidates)
     candidates = located.candidates_of(
         stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
     )
@@ -183,7 +159,7 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
-        chosen, figures = _solve(candidates, greedy, work, figures, began_s)
+        chosen, figures = _solve(candidates, greedy, work, outcome, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
     bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
@@ -211,7 +187,9 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             outcome.out_of_time.update(late.job.id for late in stage[position:])
             break
         try:
+            running = work.participants.get(ranked.job.id)
             offers = idle if terms is None else terms.offers(ranked)
+            offers = offers if running is None else running.own_offers(offers, work.ledger)
             found = configurations.generate_on(
                 ranked.job,
                 offers,
@@ -225,16 +203,21 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Term
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
-        running = work.participants.get(ranked.job.id)
         outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated
 
 
 def _solve(
-    candidates: Sequence[Candidate], greedy: Sequence[int], work: Work, figures: SolverFigures, began_s: float
+    candidates: Sequence[Candidate],
+    greedy: Sequence[int],
+    work: Work,
+    outcome: Outcome,
+    figures: SolverFigures,
+    began_s: float,
 ) -> tuple[Sequence[int], SolverFigures]:
     """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
     program = located.build(candidates, work.ledger)
+    must_run(program, candidates, outcome.must_start)
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
     gap = work.parameters.gap_for(work.ledger.gpus_up)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share
+from scheduler.placement.feasibility import Offer
 from scheduler.placement.located import weights
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job, Running
@@ -60,6 +61,17 @@ class Participant:
     def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:
         """The present configuration, then the others."""
         return (self.present, *(each for each in found if not self.keeps(each)))
+
+    def own_offers(self, offers: Sequence[Offer], ledger: Ledger) -> list[Offer]:
+        """The offers, and of its own nodes that are kept for another job no more than it holds there now."""
+        open_to = {offer.node.id for offer in offers}
+        rooms = [ledger.rooms[share.node] for share in self.present.shares]
+        own = [
+            Offer(room.node, share.gpus, share.cores, share.memory_mib, room.tenants)
+            for room, share in zip(rooms, self.present.shares, strict=True)
+            if share.node not in open_to
+        ]
+        return sorted([*offers, *own], key=lambda offer: offer.node.id)
 
     def value(self, candidate: Candidate, weight: float, present_gain: float) -> float:
         """The objective value of a candidate whose value is w * G_j so far (times what borrowing costs)."""
@@ -178,12 +190,14 @@ def revalued(
     return found
 
 
-def least_with_present(least: Mapping[int, float], participants: Mapping[int, Participant]) -> dict[int, float]:
-    """What the G of running jobs divides by: the present configuration counts among all."""
-    return {
-        number: min(each.present.throughput, least.get(number, each.present.throughput))
-        for number, each in participants.items()
-    }
+def least_of_all(
+    least: Mapping[int, float],
+    participants: Mapping[int, Participant],
+    candidates: Mapping[int, Sequence[Configuration]],
+) -> dict[int, float]:
+    """What the G of running jobs divides by: the present configuration and those on kept nodes count among all."""
+    smallest = {number: min(each.throughput for each in candidates[number]) for number in participants}
+    return {number: min(own, least.get(number, own)) for number, own in smallest.items()}
 
 
 def is_present(candidate: Candidate, participants: Mapping[int, Participant]) -> bool:
@@ -200,11 +214,11 @@ def changes(candidates: Sequence[Candidate], participants: Mapping[int, Particip
     }
 
 
-def must_run(program: Program, candidates: Sequence[Candidate], participants: Mapping[int, Participant]) -> None:
-    """Rows that select each running job: for a cluster on which none is stopped for others' sake alone."""
+def must_run(program: Program, candidates: Sequence[Candidate], jobs: Collection[int]) -> None:
+    """Rows that select each of these jobs, as far as they have candidates."""
     columns: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):
-        if candidate.ranked.job.id in participants:
+        if candidate.ranked.job.id in jobs:
             columns.setdefault(candidate.ranked.job.id, []).append(column)
     for own in columns.values():
         program.row([(column, -1.0) for column in own], -1.0)

@@ -63,7 +63,11 @@ def ticking(step_s=0.0):
 
 
 def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenants=(), gpu_speeds=None, **parameters):
-    """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`."""
+    """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`.
+
+    The policy is hops where none is given: one queue and one solve, so that a test looks at one thing.
+    """
+    parameters = {"policy": "hops", **parameters}
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
     given = {name: parameters.pop(name) for name in ("history", "knowledge") if name in parameters}
@@ -75,8 +79,13 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
 
 
 def check_invariants(made: Plan, state: ClusterState) -> None:
-    """Feasible node by node, distinct GPUs and cores, one accepted size a job, quotas, one decision a job, JSON."""
+    """What `check_feasible` checks, and that the plan is JSON, details included."""
     made.as_json()
+    check_feasible(made, state)
+
+
+def check_feasible(made: Plan, state: ClusterState) -> None:
+    """Feasible node by node, distinct GPUs and cores, one accepted size a job, quotas, one decision a job."""
     assert Counter(decision.job for decision in made.decisions) == Counter(job.id for job in state.jobs)
     jobs, nodes = {job.id: job for job in state.jobs}, {node.id: node for node in state.nodes}
     gpus, cores, memory = Counter(), Counter(), Counter()

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.model import ClusterState, Job, Node, Placement, Plan, Promise, Running, StopOrder
 from scheduler.planning import plan
 from scheduler.policy import Parameters
-from tests.scheduler.builders import check_invariants, ticking
+from tests.scheduler.builders import check_feasible, ticking
 
 SCALING = 0.9  # r GPUs are worth r^0.9
 
@@ -161,7 +161,7 @@ class Driver:
         state = self.state()
         rng = np.random.default_rng([self.seed, len(self.log)])
         made = plan(state, self.now_s, self.parameters, rng, ticking(), replan=replan)
-        check_invariants(made, state)
+        check_feasible(made, state)
         self.log.append(made)
         return made
 

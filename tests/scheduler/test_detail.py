@@ -7,7 +7,7 @@ import pytest
 from scheduler.detail import CANDIDATES_SHOWN, NODES_NAMED, Details
 from scheduler.estimator.layers import estimator_for
 from scheduler.estimator.tables import Knowledge
-from scheduler.model import Reason, Running, Tenant
+from scheduler.model import Promise, Reason, Running, Share, Tenant
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
 from scheduler.work import Outcome, Ranked
@@ -176,8 +176,32 @@ def test_classes_of_the_aggregated_formulation_are_named_with_their_nodes():
 
 def test_the_best_fitting_node_is_the_one_that_comes_nearest():
     jobs = [job(number, 3, cores=3, wait_s=900) for number in range(1, 9)] + [job(20, 2, 4, cores=3, wait_s=1)]
-    binding = detail(by_class(jobs), 20)["best_rejected"]["binding"]
-    assert (binding["resource"], binding["needed"], binding["available"]) == ("gpus", 4, 1)
+    made = by_class(jobs)
+    best = detail(made, 20)["best_rejected"]
+    assert (best["binding"]["resource"], best["binding"]["needed"], best["binding"]["available"]) == ("gpus", 4, 1)
+    reason = decisions_of(made)[20].figures  # the reason's figures speak of the same candidate
+    assert (reason["best_rejected"]["value"], reason["binding"]) == (best["value"], best["binding"])
+    assert (reason["candidates"], reason["best_rejected"]["nodes"]["n1"]["gpus"]) == (2, 4)
+
+
+def test_classes_of_arrays_name_the_nodes_of_their_pool_alone():
+    """Section 4 by class: the small job may borrow the idle nodes of gpu-large, at 0.95 of the value."""
+    nodes = [node(number, 4, cores=12, idle=4 if number in (1, 2, 20) else 0) for number in range(1, 21)]
+    found = detail(make_plan(nodes, [job(1, 2, cores=3)], policy="berth"), 1)
+    assert found["formulation"] == "aggregated"
+    by_factor = {each["factor"]: (each["ways"], each["nodes"]) for each in found["candidates"] if each["cores"] == 6}
+    assert by_factor == {1.0: (1, ["n20"]), 0.95: (2, ["n1", "n2"])}
+    assert list(found["chosen"]["nodes"]) == ["n20"]
+
+
+def test_what_is_kept_for_a_promise_binds():
+    promise = Promise((Share(1, 4, 4, 0),), 1_000_000.0, "call-back")
+    live = [Running(90, 2, running(0, 2, 1, 2, 2).pieces, 0.0, (2,), movable=True, stopping=True)]
+    nodes = [node(1, 4, idle=2, idle_cores=30), node(2, 4, idle=0)]
+    made = make_plan(nodes, [job(1, 4, promise=promise), job(2, 1, tenant=3, movable=True)], running=live, **BERTH)
+    assert decisions_of(made)[2].reason is Reason.RESERVED
+    rejected = detail(made, 2)["best_rejected"]
+    assert (rejected["nodes"], rejected["binding"]["resource"]) == (["n1"], "kept")
 
 
 def test_a_spread_class_is_bound_by_the_pieces_left_in_all():

@@ -239,6 +239,12 @@ states = st.builds(
 )
 
 
+def test_an_unsound_job_that_bears_a_waiting_ones_number_is_not_counted_among_the_waiting():
+    jobs = [job(1, 8), job(1, requirement=())]
+    made = plan(ClusterState([node(1, 2)], jobs), NOW_S, Parameters(), np.random.default_rng(1), ticking())
+    assert made.metrics.queue_length == 1
+
+
 @settings(max_examples=30, deadline=None)
 @given(states, st.sampled_from(sorted(POLICIES)), st.sampled_from(["lrf", "ftf"]), st.booleans())
 def test_plan_never_raises_and_every_plan_is_feasible(state, policy, priority, replan):

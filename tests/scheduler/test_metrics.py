@@ -172,3 +172,10 @@ def test_a_rounds_figures():
     assert found["utilisation"] == 80.0
     assert found["queue_length"] is None
     assert set(metrics.over_round([], 60.0).values()) == {None}
+
+
+def test_a_faulty_twin_of_a_waiting_job_is_not_measured():
+    twins = [job(1, 2), job(1, requirement=())]
+    made = make_plan([node(1, 2, idle=1)], twins)
+    assert [fault.key for fault in made.faults] == [1]
+    assert made.metrics.fragments_scattered == 0

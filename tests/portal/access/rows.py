@@ -111,6 +111,7 @@ PAGES = [
     _get("job-log", OWN_PAGE, number=JOB),
     _get("job-log-download", OWN_PAGE, number=JOB),
     _get("job-explain", OWN_PAGE, number=JOB),
+    _get("job-what-if", OWN_PAGE, number="{zebra-name-waits}"),
     *_each("job-figure", OWN_PAGE, "name", "gpu cores memory", number=JOB),
     *_each("job-figure", MISSING_PAGE, "name", "nothing", number=JOB),
     *_each("job-fragment", OWN_PAGE, "name", "header why timeline attempts speed events", number=JOB),

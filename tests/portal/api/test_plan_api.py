@@ -33,6 +33,7 @@ def test_it_says_where_and_how_large(world):
     assert sum(part["gpus"] for part in told["placement"]) in {1, 2}
     assert told["placement"][0]["node"] in told["sentence"]
     assert (told["cores"], told["ahead"]) == (3, None)
+    assert told["start"]["latest_at"] == told["at"]
     assert rows() == before
 
 
@@ -47,6 +48,7 @@ def test_it_says_why_not_and_who_stands_ahead(world):
     assert told["placement"] is None
     assert told["reason"] in {"not-enough-idle-gpus", "outside-window", "gpus-scattered"}
     assert told["ahead"] == 1
+    assert told["at"] < told["start"]["earliest_at"] <= told["start"]["median_at"]
     assert "vision" not in str(told)
     assert rows() == before
 

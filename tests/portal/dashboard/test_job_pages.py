@@ -192,9 +192,36 @@ def test_the_form_submits_what_rest_would(owner, world):
 
 
 @pytest.mark.parametrize(
+    ("rate", "stored"),
+    [
+        ({"learning_rate": "1e-4"}, {"at": 1, "value": 1e-4, "rule": "none"}),
+        (
+            {"learning_rate": "4e-4", "learning_rate_at": "4", "learning_rate_rule": "sqrt"},
+            {"at": 4, "value": 4e-4, "rule": "sqrt"},
+        ),
+        ({"learning_rate": "1: 1e-4, 2: 2e-4"}, {"1": 1e-4, "2": 2e-4}),
+        ({"learning_rate": ""}, None),
+    ],
+)
+def test_the_form_takes_each_kind_of_learning_rate_and_relaunch_keeps_it(owner, rate, stored):
+    owner.post(reverse("job-submit"), FORM | rate)
+    first = Job.objects.get()
+    assert first.learning_rate == stored
+    page = owner.get(reverse("job-submit") + f"?from={first.pk}").context["fields"]
+    kept = {name: page[name]["value"] for name in ("learning_rate", "learning_rate_at")}
+    rules = [choice["value"] for choice in page["learning_rate_rule"]["choices"] if choice["selected"]]
+    owner.post(reverse("job-submit"), FORM | kept | {"learning_rate_rule": rules[0]})
+    assert Job.objects.latest("pk").learning_rate == stored
+
+
+@pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"command": ""}, "say what to run"),
+        ({"learning_rate": "fast"}, "4e-4, or one for each size"),
+        ({"learning_rate": "1e-4", "learning_rate_rule": "linear"}, "needs the number of GPUs"),
+        ({"learning_rate_at": "4"}, "A reference size needs its rate"),
+        ({"learning_rate": "1: 1e-4"}, "one rate for each number of GPUs"),
         ({"gpus": []}, "Tick at least one"),
         ({"memory": "much"}, "24 GiB or 512 MiB"),
         ({"priority": "5"}, "priority ceiling"),

@@ -19,6 +19,7 @@ urlpatterns = [
     path("jobs/<id>/log/download", _blank, name="job-log-download"),
     path("jobs/<id>/figures/<name>", _blank, name="job-figure"),
     path("jobs/<id>/fragments/<name>", _blank, name="job-fragment"),
+    path("jobs/<id>/what-if", _blank, name="job-what-if"),
     path("jobs/<id>/<verb>", _blank, name="job-action"),
     path("queue/", _blank, name="queue"),
     path("cluster/", _blank, name="cluster"),

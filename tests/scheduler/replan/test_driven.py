@@ -12,7 +12,7 @@ MOST_PER_HOUR = 3600 / max(PERIOD_S, 10 * RESTART_S)
 """A re-plan stops only who has had its configuration for max(replan_s, 10 S), so a job-hour holds at most 6 restarts."""
 
 
-def tides(hours=4):
+def tides(hours=3):
     """Two elastic jobs hold both nodes, and every 500 s four jobs of one GPU come for 200 s."""
     driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S)
     for number in (1, 2):
@@ -31,10 +31,10 @@ def restarts_per_hour(driver):
 
 def test_a_contended_cluster_does_not_thrash():
     driver = tides()
-    assert sum(made.replan for made in driver.log) == 120
+    assert sum(made.replan for made in driver.log) == 90
     assert 0 < restarts_per_hour(driver) <= MOST_PER_HOUR
-    assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 114)
-    assert all(driver.loads[number].done > 0.7 * driver.loads[number].work for number in (1, 2))
+    assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 90)
+    assert all(driver.loads[number].done > 0.55 * driver.loads[number].work for number in (1, 2))
 
 
 def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
@@ -51,7 +51,7 @@ def test_a_history_with_re_plans_is_the_same_bytes_again():
         driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S)
         for number in (1, 2, 3):
             driver.submit(job(number, 1, 2, 4, tenant=number, movable=True), 8000.0, at_s=100.0 * number)
-        driver.run(2 * HOURS_S)
+        driver.run(HOURS_S)
         logs.append([made.as_json() for made in driver.log])
     assert logs[0] == logs[1]
     assert sum('"stops":[{' in each for each in logs[0]) > 0
@@ -79,19 +79,18 @@ def test_a_borrower_gives_back_goes_to_the_head_of_its_array_and_runs_on_elsewhe
     assert driver.loads[4].attempt is None  # although its latency ratio was ten times as large
 
 
-def test_who_holds_90_of_100_gpus_does_not_take_half_of_what_becomes_idle():
-    """Section 4: tenant 2, who has nothing, gets the ten idle GPUs and then every one that ends, until both hold alike."""
-    driver = Driver([node(number, 10) for number in range(1, 11)], arrays="off")
-    for number in range(1, 91):
+def test_who_holds_9_of_10_gpus_does_not_take_half_of_what_becomes_idle():
+    """Section 4: tenant 2, who has nothing, gets every GPU that ends, older jobs of tenant 1 or not, until both hold alike."""
+    driver = Driver([node(1, 10)], arrays="off")
+    for number in range(1, 10):
         driver.submit(job(number, 1, age_s=3600), 3600.0 + 10 * number)
-    driver.run(0)
-    for number in range(101, 151):
+    for number in range(11, 31):
         driver.submit(job(number, 1, age_s=3600), 3600.0, at_s=100)
-    for number in range(201, 251):
+    for number in range(31, 41):
         driver.submit(job(number, 1, tenant=2, age_s=3600), 3600.0, at_s=3000)
-    driver.run(100)
-    assert sum(load.attempt is not None for number, load in driver.loads.items() if number > 100) == 10
-    driver.run(3900)
-    later = [number for number, load in driver.loads.items() if number > 110 and load.attempt is not None]
-    assert later
-    assert all(number > 200 for number in later)
+    driver.run(3650)  # the idle one went to tenant 1 before tenant 2 came; five have ended since
+    started = [number for number, load in driver.loads.items() if number > 10 and load.attempt is not None]
+    assert started == [11, 31, 32, 33, 34, 35]
+    driver.run(3695)
+    held = [driver.loads[number].job.tenant for number, load in driver.loads.items() if load.attempt is not None]
+    assert sorted(held) == [1] * 5 + [2] * 5

@@ -227,7 +227,7 @@ def contended(draw):
     return nodes, live, jobs, draw(st.none() | st.integers(4, 16))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(contended(), st.sampled_from(["on", "off"]))
 def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
     """Invariants are checked in `make_plan`: starts are idle, promises can be kept, quotas hold."""
@@ -242,7 +242,7 @@ def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
         )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(contended())
 def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     nodes, live, jobs, quota = cluster
@@ -253,3 +253,32 @@ def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     ours = make_plan(nodes, jobs, policy="berth", arrays="off", reserve_lr=None, **common)
     assert (ours.placements, ours.stops, ours.promises) == (hops.placements, hops.stops, hops.promises)
     assert ours.solver == hops.solver
+
+
+def test_who_starves_and_fits_keeps_no_nodes_from_the_solve():
+    """LR >= 1 and 4 idle GPUs: the first job starts there, and the running one makes room for the third all the same."""
+    live = [elastic(9, 2, 4, gpus=4)]
+    jobs = [job(1, 2, wait_s=900), job(2, 2, wait_s=860), job(3, 2, wait_s=850)]
+    made = replanned(live, jobs, policy="berth")
+    assert made.reservations == ()
+    assert (where(made), promises(made)) == ({1: {1: 2}, 2: {1: 2}}, {9: {1: 2}, 3: {1: 2}})
+
+
+def test_who_starves_and_fits_is_placed_although_others_are_worth_more():
+    """Four jobs of 1 GPU, each nearly as old: together worth more than the one of 4 that stands first."""
+    jobs = [job(1, 4, wait_s=660), *(job(number, 1, wait_s=600) for number in range(2, 6))]
+    knobs = {"policy": "berth", "arrays": "off", "window_size": 2}
+    assert where(make_plan([node(1, 4)], jobs, **knobs)) == {1: {1: 4}}
+    assert 1 not in where(make_plan([node(1, 4)], jobs, reserve_lr=None, **knobs))
+
+
+def test_on_nodes_kept_for_another_a_running_job_may_only_take_less():
+    live = [elastic(9, 2, 4, 5, gpus=4), replace(elastic(8, 3, gpus=3, first=4), description=None)]
+    live[1] = replace(live[1], expected_end_s=NOW_S + 60)
+    jobs = [job(1, 8, wait_s=9000)]
+    assert orders(replanned(live, policy="berth", arrays="off")) == [(9, "resize", None, 4, 5)]
+    kept = replanned(live, jobs, policy="berth", arrays="off")
+    assert (orders(kept), [each.nodes for each in kept.reservations]) == ([], [(1,)])
+    jobs.append(job(2, 2, wait_s=8000, age_s=30))  # it ends before that
+    made = replanned(live, jobs, policy="berth", arrays="off")
+    assert promises(made) == {9: {1: 2}, 2: {1: 2}}

@@ -1,0 +1,103 @@
+"""The queue as light rows: only the columns that the scheduler is told of, for there may be 100 000 waiting jobs.
+
+A row has the attributes of `Job` that a snapshot asks for. Requirement sets and GPU types come as their text: most jobs
+share a few, so each is parsed once and shared.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.db.models import F, TextField
+from django.db.models.functions import Cast
+
+from portal.jobs.models import Job, JobDependency
+from portal.jobs.services.submission import dependencies_open
+from portal.jobs.states import QUEUED
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class QueuedJob(NamedTuple):
+    """One waiting or held job. The fields are what `queue_load` reads, in its order."""
+
+    pk: int
+    tenant_id: int
+    owner_id: int
+    array_id: int | None
+    state: str
+    gpus_text: str
+    gpu_types_text: str
+    submitted_at: datetime
+    waiting_since: datetime | None
+    waited_s: float
+    started_at: datetime | None
+    age_s: float | None
+    priority: int
+    category: str | None
+    model: str
+    cores: int | None
+    cores_per_gpu: int | None
+    memory_mib: int | None
+    pipelined: bool | None
+    parameters: int | None
+    heavy_between_iterations: bool | None
+    expected_duration_s: float | None
+    samples: int | None
+    checkpointable: bool
+    restartable: bool
+    checkpoint_domain: str
+    epoch: int
+    called_back_epoch: int | None
+    attained_gpu_s: float
+    done_fraction: float | None
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        return _numbers(self.gpus_text)
+
+    @property
+    def gpu_types(self) -> frozenset[str]:
+        return _names(self.gpu_types_text)
+
+    @property
+    def is_requeueable(self) -> bool:
+        return Job.is_requeueable.fget(self)  # the same rule for both
+
+    @property
+    def gave_back(self) -> bool:
+        return Job.gave_back.fget(self)
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(json.loads(text))
+
+
+def queue_load() -> list[QueuedJob]:
+    """Return the waiting and held jobs, oldest first, one query: not those that are being cancelled, nor arrays' parents."""
+    rows = (
+        Job.objects.runnable()
+        .filter(state__in=QUEUED, cancel_requested_at=None)
+        .annotate(
+            gpus_text=Cast("gpus", TextField()),
+            gpu_types_text=Cast("gpu_types", TextField()),
+            done_fraction=F("progress__fraction"),
+        )
+        .order_by("pk")
+    )
+    return [QueuedJob._make(row) for row in rows.values_list(*QueuedJob._fields)]
+
+
+def jobs_blocked() -> set[int]:
+    """Return the jobs, and arrays, that wait for a dependency whose condition has not come true yet. One query."""
+    waiting = JobDependency.objects.filter(dependencies_open(), job__state__in=QUEUED)
+    return set(waiting.order_by().values_list("job_id", flat=True))

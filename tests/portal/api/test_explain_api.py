@@ -1,0 +1,54 @@
+"""GET /jobs/{number}/explain: the whole answer of section 7, and nothing of other tenants."""
+
+import pytest
+from django.core.cache import cache
+
+from portal.rounds.planning import planning_run
+from portal.rounds.services import settings_update
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def told(world):
+    """A job of 4 that lost to a foreign one of 4 on the last free node."""
+    cache.clear()
+    settings_update(actor=None, policy="berth", arrays="off")
+    world.outsider.submit(gpus=4, name="foreign-name", cores_per_gpu=1)
+    planning_run()
+    for caller in (world.outsider, world.owner):
+        caller.submit(gpus=4, name="foreign-name" if caller is world.outsider else "own", cores_per_gpu=1)
+        caller.submit(gpus=4, name="foreign-name" if caller is world.outsider else "own", cores_per_gpu=1)
+    planning_run()
+    return world
+
+
+def test_it_holds_every_figure_of_section_7(told):
+    jobs = told.owner.get("/jobs", ordering="id").json()["results"]
+    waiting = next(job for job in jobs if job["state"] == "PENDING")
+    answer = told.owner.get(f"/jobs/{waiting['number']}/explain", what_if="true").json()
+    assert answer["wait_s"] >= 0
+    assert answer["age_s"] > 0
+    assert answer["latency_ratio"] >= 0
+    assert answer["rank"] >= 1
+    assert answer["ahead"] >= 0
+    assert (answer["array"], answer["side"]) == ("gpu-small", "outside")
+    assert (answer["window"]["capacity"], answer["window"]["counted"]) == (8, 8)
+    assert answer["tenant_share"]["capacity"] == 8
+    assert answer["what_would_start"]
+    assert {"starts", "held", "median_error_s"} == set(answer["past_predictions"])
+    assert answer["predicted_start"] is None
+    placed = next(job for job in jobs if job["state"] == "STARTING")
+    chosen = told.owner.get(f"/jobs/{placed['number']}/explain").json()
+    assert chosen["chosen"]["gpus"] == 4
+    assert chosen["candidates"][0]["value"] > 0
+    assert chosen["what_would_start"] is None
+    for text in (str(answer), str(chosen)):
+        assert "foreign-name" not in text
+        assert "speech-lab" not in text
+
+
+def test_what_if_must_be_a_flag(told):
+    number = told.owner.get("/jobs").json()["results"][0]["number"]
+    answer = told.owner.get(f"/jobs/{number}/explain", what_if="perhaps")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (400, "what_if")
