@@ -94,7 +94,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         + "; ".join(f"{p.name} = {p.meaning}" for p in POLICIES.values())
         + ".",
         "",
-        "hops",
+        "berth",
         choices=tuple(POLICIES),
     ),
     Parameter(
@@ -259,7 +259,7 @@ _BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 class Parameters:
     """The knobs' values, checked. Fields are named as in PARAMETERS (`lambda` is `lambda_`)."""
 
-    policy: str = "hops"
+    policy: str = "berth"
     priority: str = "lrf"
     placement: str = "ilp"
     lambda_: float = 1.0

@@ -96,6 +96,13 @@ def _outside_window(figures: Figures) -> str:
         )
     if "share" in figures:
         return _outside_shares(figures)
+    window = figures.get("window")
+    if window:  # of an array, as the caller found it in the plan
+        return (
+            f"Waiting at place {figures['array_place']} of {window['array']}: its window holds "
+            f"{_count(window['jobs'], 'jobs')} that ask for {window['counted']} GPUs at their smallest sizes, and closes "
+            f"at {window['capacity']}."
+        )
     return (
         f"Waiting at place {figures['place']} of {figures['queue_length']}: this planning considered the first "
         f"{_count(figures['window_jobs'], 'jobs')}, whose smallest sizes add up to the cluster's "

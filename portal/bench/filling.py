@@ -2,7 +2,7 @@
 
 The draws are those of `scheduler.workloads.queues` (gpu-only): nodes of 8 GPUs in five types, about 30 % of the GPUs
 held by running jobs, a queue of mixed requirement sets of eight tenants. Rows are written in bulk, past the services:
-submitting 100 000 jobs would take minutes and measures nothing here.
+submitting 100 000 jobs would take minutes and measures nothing here. The jobs have no payload (no command): none runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from portal.bench.errors import BenchError
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobPayload
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.states import AttemptState, JobState
 from portal.tenants.models import Membership, Tenant, User
 from scheduler.workloads.queues import GPU_SPEEDS, TENANTS, instance_draw
@@ -44,11 +44,8 @@ def database_fill(*, gpus: int, jobs: int, seed: int) -> None:
         tenants = _tenants()
         nodes = _nodes(instance.nodes, now)
         _running(instance.nodes, nodes, tenants, now)
-        rows = (_job(job, tenants, now) for job in instance.jobs)
-        queued = Job.objects.bulk_create(rows, batch_size=BATCH)
-        JobPayload.objects.bulk_create(
-            (JobPayload(job=job, command="true", description={"command": "true"}) for job in queued), batch_size=BATCH
-        )
+        for start in range(0, len(instance.jobs), BATCH):
+            Job.objects.bulk_create(_job(job, tenants, now) for job in instance.jobs[start : start + BATCH])
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")  # as autovacuum would have

@@ -417,6 +417,7 @@ class QueueContext(TypedDict):
     at: str | None
     arrays: list[QueueArray]
     shares: list[QueueShare]
+    kept: list[Rich]  # what is kept for whom
     aside: str | None
     newcomers: int
     record: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from django.urls import reverse
 from portal.dashboard.job_rows import rows_of
 from portal.errors import BerthError
 from portal.jobs.selectors import jobs_visible_to
-from portal.jobs.states import JobState
+from portal.jobs.states import FINAL, JobState
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ CHIP_STATES = (
     S.NODE_FAIL,
 )
 GROUP_ORDER = (S.PENDING, S.PREEMPTED, S.HELD, S.STARTING, S.RUNNING)
+GROUPS = (*((state,) for state in GROUP_ORDER), tuple(FINAL))
 SORTS = {
     "job": "id",
     "tenant": "tenant__name",
@@ -113,6 +115,24 @@ class ListQuery:
             jobs = jobs.filter(state=self.state)
         return self._ordered(jobs)
 
+    def page_of_jobs(self, *, user: User, counts: Mapping[str, int]) -> list[Job]:
+        """Return the page's jobs; `counts` is how many there are by state.
+
+        Without a sort each state group is asked by itself, so that an index gives its newest jobs: sorting 100 000 rows
+        by group for fifty of them takes a hundred times as long.
+        """
+        first = (self.page - 1) * PAGE_ROWS
+        if self.sort:
+            return list(self.jobs(user=user)[first : first + PAGE_ROWS])
+        jobs = self.jobs(user=user, with_state=False).order_by("-id")
+        found: list[Job] = []
+        for states in [[self.state]] if self.state else GROUPS:
+            own = sum(counts.get(state, 0) for state in states)
+            if first < own and len(found) < PAGE_ROWS:
+                found += jobs.filter(state__in=states)[first : first + PAGE_ROWS - len(found)]
+            first = max(0, first - own)
+        return found
+
     def _text(self) -> Q:
         text = self.q.strip().removeprefix("#")
         found = Q(name__icontains=text) | Q(labels__icontains=text)
@@ -142,10 +162,10 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     """Fill the list's page."""
     began = time.perf_counter()
     base = query.jobs(user=user, with_state=False)
-    counts = dict(base.order_by().values_list("state").annotate(n=Count("id")))
+    counts, reasons = _counts(base)
     total = counts.get(query.state, 0) if query.state else sum(counts.values())
     first = (query.page - 1) * PAGE_ROWS
-    jobs = list(query.jobs(user=user)[first : first + PAGE_ROWS])
+    jobs = query.page_of_jobs(user=user, counts=counts)
     rows = rows_of(jobs)
     hidden = {"owner": query.owner, "state": query.state, "tenant": query.tenant, "reason": query.reason}
     return {
@@ -153,7 +173,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "chips": _chips(counts, query),
         "search": query.q,
         "hidden_filters": [(name, value) for name, value in hidden.items() if value],
-        "filters": _filters(user=user, query=query, base=base),
+        "filters": _filters(user=user, query=query, reasons=reasons),
         "order_note": "" if query.sort else "Waiting first, then running, then ended. Filters are in the address.",
         "heads": {key: _head(key, query) for key in LABELS},
         "rows": rows,
@@ -164,6 +184,16 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "csv_url": reverse("job-csv") + query.query(page=""),
         "query": query.query(page=query.page if query.page > 1 else ""),
     }
+
+
+def _counts(jobs: QuerySet[Job]) -> tuple[Counter[str], Counter[str]]:
+    """Count the jobs by state, and those that have one by reason, in one query that an index answers."""
+    states, reasons = Counter[str](), Counter[str]()
+    for state, reason, count in jobs.order_by().values_list("state", "reason").annotate(n=Count("*")):
+        states[state] += count
+        if reason:
+            reasons[reason] += count
+    return states, reasons
 
 
 def _owners(query: ListQuery) -> list[Choice]:
@@ -197,13 +227,12 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[StatusChip]:
     return chips
 
 
-def _filters(*, user: User, query: ListQuery, base: QuerySet[Job]) -> list[FilterMenu]:
+def _filters(*, user: User, query: ListQuery, reasons: Mapping[str, int]) -> list[FilterMenu]:
     tenants = list(Tenant.objects.visible_to(user).values_list("name", flat=True))
-    reasons = base.exclude(reason="").order_by("reason").values_list("reason").annotate(n=Count("id"))
     menus = (
         [_menu("Tenant", "tenant", query.tenant, [(name, None) for name in tenants], query)] if len(tenants) > 1 else []
     )
-    return [*menus, _menu("Reason", "reason", query.reason, list(reasons), query)]
+    return [*menus, _menu("Reason", "reason", query.reason, sorted(reasons.items()), query)]
 
 
 def _menu(label: str, name: str, value: str, options: Sequence[tuple[str, int | None]], query: ListQuery) -> FilterMenu:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from portal.dashboard.kept import until_words
 from portal.dashboard.queue_rows import Rows
 from portal.dashboard.templatetags.berth import DASH, duration, number, share
 from portal.errors import BerthError
@@ -18,6 +19,7 @@ from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.rounds.decisions import REASONS, decisions_read
 from portal.rounds.forecasts import forecast_record
+from portal.rounds.kept import kept_now
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from portal.dashboard.context import PageLinks, QueueArray, QueueContext, QueueLine, QueueShare, Rich
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.decisions import Decisions
+    from portal.rounds.kept import KeptFor
 
 PAGE_ROWS = 25
 TITLES = {
@@ -60,6 +63,7 @@ def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
         "at": planning.started_at.isoformat() if planning else None,
         "arrays": arrays,
         "shares": _shares(snapshot, decisions),
+        "kept": kept_words(kept_now(user=snapshot.user)),
         "aside": _aside(decisions),
         "newcomers": _newcomers(snapshot),
         "record": record_words(forecast_record()),
@@ -200,6 +204,20 @@ def _share(name: str, held: float, picked: float | None, capacity: float, weight
     note = None if picked is None else f"{share(picked / capacity / weight, 1)} with its picks"
     weighed = f", weight {weight:g}" if weight != 1 else ""
     return {"name": name + weighed, "held": held, "total": capacity, "share": part, "note": note}
+
+
+def kept_words(kept: list[KeptFor]) -> list[Rich]:
+    """Say what is kept for whom: "#1042: 4 GPUs on a100-01, until it starts", one line each."""
+    lines: list[Rich] = []
+    for each in kept:
+        gpus = f"{each.gpus} GPU{'s' if each.gpus != 1 else ''} on " if each.gpus else ""
+        where = f": {gpus}{', '.join(each.nodes)}, {until_words(each)}."
+        if each.number:
+            url = reverse("job-detail", args=[each.number])
+            lines.append([{"text": f"#{each.number}", "href": url}, {"text": f" {each.name}{where}"}])
+        else:
+            lines.append([{"text": each.name}, {"text": where}])
+    return lines
 
 
 def _aside(decisions: Decisions) -> str | None:

@@ -11,6 +11,7 @@ from portal.dashboard.overview_queue import needs_words
 from portal.dashboard.templatetags.berth import share
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
+from portal.rounds.explained import outside_figures
 from portal.rounds.explanations import explanations_of
 from portal.rounds.forecasts import forecasts_of
 from portal.rounds.needs import start_need
@@ -28,8 +29,7 @@ class Rows:
     """Reads what the rows at `places` need, at once: jobs that the reader may see, their details and forecasts."""
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
-        self._decisions, self._now = decisions, snapshot.now
-        self._window_jobs = snapshot.planning.window_jobs if snapshot.planning else 0
+        self._decisions, self._planning = decisions, snapshot.planning
         ids = [int(decisions.jobs[place]) for place in places]
         self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
         number = snapshot.planning.number if snapshot.planning else None
@@ -49,8 +49,7 @@ class Rows:
             return {**base, **unseen, "name": ANOTHERS}  # type: ignore[typeddict-item]
         figures = figures_of(entry, job, self._details.get(job.pk))
         if entry["reason"] == "outside-window" and figures:
-            own, count = self._decisions.gpu_place(place)
-            figures = {**figures, "place": own, "queue_length": count, "window_jobs": self._window_jobs}
+            figures = {**figures, **outside_figures(self._decisions, place, self._planning)}
         waits = job.state in QUEUED
         return {
             **base,

@@ -89,6 +89,9 @@ class Job(models.Model):
             models.Index(fields=["owner", "-id"]),
             models.Index(fields=["-ended_at"]),
             models.Index(fields=["array", "state"]),
+            models.Index(
+                fields=["tenant", "state", "reason"], condition=Q(array=None), name="job_top_by_state_and_reason"
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["array", "array_index"], name="array_task_once"),

@@ -15,6 +15,9 @@ from portal.tenants import services as tenants
 from portal.tenants.models import Tenant, User
 
 TICK_S, REPLAN_S = 5, 60
+RESTART_COST_S = 5
+"""Until a job's own restarts are measured. A demo's training lasts two minutes: with the default of a minute for a restart
+none of them would ever be worth resizing."""
 TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read")
 
 
@@ -42,7 +45,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
     if Tenant.objects.filter(name=PEOPLE[0].tenant).exists():
         return []
     operator = operator_account()
-    rounds.settings_update(actor=operator, tick_s=TICK_S, replan_s=REPLAN_S)
+    rounds.settings_update(actor=operator, tick_s=TICK_S, replan_s=REPLAN_S, restart_cost_s=RESTART_COST_S)
     for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
         cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)
     users: dict[str, dict[str, Any]] = {}

@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.model import Reason, Result, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.rounds.models import Planning
     from scheduler.model import Decision, Plan
@@ -32,7 +32,7 @@ RATIO_BITS = np.uint32(0xFFFFE000)
 COLUMNS = {
     "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float32,
     "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
-    "eligible": np.uint8, "source": np.uint8, "detailed": np.uint8,
+    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
 }  # fmt: skip
 RESULTS = [str(result) for result in Result]
 REASONS = ["", *(str(reason) for reason in Reason)]
@@ -53,13 +53,13 @@ def _pack_text(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
 
 
 def columns_of(
-    decisions: Sequence[Decision], detailed: Collection[int] = ()
+    decisions: Sequence[Decision], details: Mapping[int, int] | None = None
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """Return a plan's decisions as columns, with the words behind `array` and `source`.
 
-    `detailed`: the jobs whose detail in force is stored.
+    `details`: of the jobs whose detail in force is stored, the mark of its figures.
     """
-    count = len(decisions)
+    count, stored = len(decisions), details or {}
     results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
     standings = [each.standing for each in decisions]
     arrays, array_words = _pack_text([each.array if each else "" for each in standings])
@@ -85,7 +85,7 @@ def columns_of(
             "side": column("side", (sides[each.side] if each else 0 for each in standings)),
             "eligible": column("eligible", (each.eligible for each in decisions)),
             "source": sources,
-            "detailed": column("detailed", (each.job in detailed for each in decisions)),
+            "detail": column("detail", (stored.get(each.job, 0) for each in decisions)),
         },
         array_words,
         source_words,
@@ -96,9 +96,9 @@ def _mark(name: str) -> int:
     return zlib.crc32(name.encode()) if name else 0
 
 
-def decisions_pack(made: Plan, detailed: Collection[int] = ()) -> bytes:
+def decisions_pack(made: Plan, details: Mapping[int, int] | None = None) -> bytes:
     """Return all decisions of a plan in one value, with its windows, shares and reservations."""
-    columns, arrays, sources = columns_of(made.decisions, detailed)
+    columns, arrays, sources = columns_of(made.decisions, details)
     head = {
         "version": 2,
         "count": len(made.decisions),

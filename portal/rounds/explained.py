@@ -33,7 +33,7 @@ def explanation(job: Job) -> dict[str, Any]:
     detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None
     reason, figures = _reason(job, entry, detail)
     if reason == "outside-window" and place is not None:
-        figures = {**figures, **_places(decisions, place, planning)}
+        figures = {**figures, **outside_figures(decisions, place, planning)}
     known = entry or {}
     return {
         "job": job.number,
@@ -89,10 +89,15 @@ def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | Non
     return entry["reason"], figures_of(entry, job, detail)
 
 
-def _places(decisions: Decisions, place: int, planning: Planning | None) -> dict[str, Any]:
+def outside_figures(decisions: Decisions, place: int, planning: Planning | None) -> dict[str, Any]:
     """Return the figures of `outside-window` as they stand in this planning, not as of when the job left the window."""
     own, count = decisions.gpu_place(place)
-    return {"place": own, "queue_length": count, "window_jobs": planning.window_jobs if planning else 0}
+    told: dict[str, Any] = {"place": own, "queue_length": count, "window_jobs": planning.window_jobs if planning else 0}
+    array, ahead = decisions.entry(place)["array"], decisions.ahead(place)
+    if ahead is not None and (window := decisions.window(array)):
+        names = ("array", "jobs", "counted", "capacity")
+        told |= {"array_place": ahead + 1, "window": {name: window[name] for name in names}}
+    return told
 
 
 def _share(job: Job, decisions: Decisions) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import time
 import zlib
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from portal.rounds.models import Explanation, Planning
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from django.db.models import QuerySet
+
     from portal.rounds.decisions import Decisions
     from scheduler.model import Decision, Plan
 
@@ -36,12 +39,17 @@ BUDGET_SHARE = 0.02
 """Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
 
 
+FRESH_JOBS = 100
+"""The first so many jobs of the window have their stored figures refreshed in place when only those changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a planning has to tell anew, and of which jobs the detail in force is stored once it has."""
+    """What a planning has to tell anew: rows to add, figures to refresh, and the mark of each job's stored figures."""
 
     rows: list[Explanation]
-    detailed: frozenset[int]
+    refreshed: dict[int, bytes]
+    marks: dict[int, int]
 
 
 def explanations_make(*, made: Plan, record: Planning, budget_s: float) -> Details:
@@ -52,63 +60,95 @@ def explanations_make(*, made: Plan, record: Planning, budget_s: float) -> Detai
     last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=record.number).only("decisions")
     changed, kept = _changed(made.decisions, decisions_read(last.order_by("-number").first()))
     until = time.monotonic() + budget_s
-    rows = []
+    details = Details([], {}, {made.decisions[place].job: mark for place, mark in kept.items()})
     for place in changed:
-        if rows and time.monotonic() > until:
+        if details.rows and time.monotonic() > until:
+            return details
+        decision = made.decisions[place]
+        details.rows.append(_row(decision, record))
+        details.marks[decision.job] = _mark(decision)
+    inside = (place for place in kept if made.decisions[place].inside_window)
+    for place in islice(inside, FRESH_JOBS):
+        decision = made.decisions[place]
+        if time.monotonic() > until:
             break
-        rows.append(_row(made.decisions[place], record))
-    return Details(rows, kept | {row.job_id for row in rows})
+        if (mark := _mark(decision)) != kept[place]:
+            details.refreshed[decision.job] = _told(decision, record)
+            details.marks[decision.job] = mark
+    return details
 
 
 def explanations_store(details: Details) -> None:
-    """Store them, in one insert for each 2 000."""
+    """Store them: an insert and an update for each 2 000."""
     Explanation.objects.bulk_create(details.rows, batch_size=2000)
+    if details.refreshed:
+        rows = list(Explanation.objects.filter(pk__in=_latest(Explanation.objects.filter(job__in=details.refreshed))))
+        for row in rows:
+            row.detail = details.refreshed[row.job_id]
+        Explanation.objects.bulk_update(rows, ["detail"])
 
 
-def _changed(decisions: Sequence[Decision], before: Decisions) -> tuple[list[int], frozenset[int]]:
-    """Return the places of the decisions whose detail is to be made, and the jobs whose stored one still holds."""
+def _latest(rows: QuerySet[Explanation]) -> QuerySet[Any]:
+    return rows.order_by().values("job").annotate(last=Max("pk")).values("last")
+
+
+def _changed(decisions: Sequence[Decision], before: Decisions) -> tuple[list[int], dict[int, int]]:
+    """Return the places of the decisions whose detail is to be made, and those whose stored one holds, with its mark."""
     columns, _, _ = columns_of(decisions)
     jobs = columns["job"]
     if not len(jobs):
-        return [], frozenset()
+        return [], {}
     same, inside_before = np.zeros(len(jobs), dtype=bool), np.zeros(len(jobs), dtype=bool)
+    marks = np.zeros(len(jobs), dtype=np.uint32)
     if len(before):
         order = np.argsort(before.jobs, kind="stable")
         place = order[np.minimum(np.searchsorted(before.jobs, jobs, sorter=order), len(order) - 1)]
         known = before.jobs[place] == jobs
-        same = known & (before.columns["detailed"][place] == 1)
+        marks = before.columns["detail"][place]
+        same = known & (marks > 0)
         for name in COMPARED:
             same &= before.columns[name][place] == columns[name]
         inside_before = known & _inside(before.columns["side"][place])
     wanted = ~same & (_inside(columns["side"]) | inside_before)
-    return np.flatnonzero(wanted).tolist(), frozenset(jobs[same].tolist())
+    kept = np.flatnonzero(same)
+    return np.flatnonzero(wanted).tolist(), dict(zip(kept.tolist(), marks[kept].tolist(), strict=True))
 
 
 def _inside(sides: np.ndarray) -> np.ndarray:
     return (sides != OUTSIDE) & (sides != NO_SIDE)
 
 
+def _mark(decision: Decision) -> int:
+    """Return a mark of the figures, above 0; equal figures have equal marks."""
+    return zlib.crc32(json.dumps(dict(decision.figures), sort_keys=True).encode()) or 1
+
+
+def _told(decision: Decision, record: Planning) -> bytes:
+    told = {"figures": dict(decision.figures), "detail": dict(decision.detail) or None, "planning": record.number}
+    return zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+
+
 def _row(decision: Decision, record: Planning) -> Explanation:
-    told = {"figures": dict(decision.figures), "detail": dict(decision.detail) or None}
     return Explanation(
         job_id=decision.job,
         planning_number=record.number,
         at=record.started_at,
         reason=str(decision.reason or ""),
         side=str(decision.standing.side) if decision.standing else "",
-        detail=zlib.compress(json.dumps(told, separators=(",", ":")).encode()),
+        detail=_told(decision, record),
     )
 
 
 def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> dict[int, dict[str, Any]]:
-    """Return each job's detail as it stood in planning `number` (None: now): `{"planning", "at", "reason", "side",
-    "figures", "detail"}`. One query. Whoever asks has made sure that its reader may see the jobs.
+    """Return each job's detail as it stood in planning `number` (None: now): `planning, at, reason, side, figures, detail`.
+
+    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. Whoever
+    asks has made sure that its reader may see the jobs.
     """
     rows = Explanation.objects.filter(job_id__in=job_ids)
     if number is not None:
         rows = rows.filter(planning_number__lte=number)
-    latest = rows.order_by().values("job").annotate(last=Max("pk")).values("last")
-    return {row.job_id: _shown(row) for row in Explanation.objects.filter(pk__in=latest)}
+    return {row.job_id: _shown(row) for row in Explanation.objects.filter(pk__in=_latest(rows))}
 
 
 def _shown(row: Explanation) -> dict[str, Any]:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LIMIT_S = 20.0
 """For the simulation; with it over, fewer draws count."""
 LEASE_S = 120.0
+PATIENCE_S = 10.0
+"""For a planning under way to end; then the next minute tries again."""
+
 BATCH = 500
 RANGE = ("earliest_at", "median_at", "latest_at")
 FIRST = tuple(f"first_{name}" for name in RANGE)
@@ -41,7 +44,7 @@ FIRST = tuple(f"first_{name}" for name in RANGE)
 def forecasts_refresh() -> int | None:
     """Record what started, then predict anew; return how many jobs have a prediction, None while another does it."""
     with errand("forecast", limit_s=LEASE_S) as mine:
-        if not mine or _planning_now():
+        if not mine or not _planning_over():
             return None
         forecasts_settle()
         parameters, now = scheduler_parameters(knobs_current()), timezone.now()
@@ -53,9 +56,14 @@ def forecasts_refresh() -> int | None:
         return _store(ranges, now)
 
 
-def _planning_now() -> bool:
-    """Say whether a planning is under way: both would compete for the same cores, and the planning has a limit."""
-    return PlanningLease.objects.filter(until__gte=timezone.now()).exists()
+def _planning_over() -> bool:
+    """Wait a little for a planning under way: both would compete for the same cores, and the planning has a limit."""
+    until = time.monotonic() + PATIENCE_S
+    while PlanningLease.objects.filter(until__gte=timezone.now()).exists():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def forecasts_settle() -> int:

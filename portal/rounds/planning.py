@@ -144,7 +144,7 @@ def _fill(*, record: Planning, made: Plan, now: datetime, details: Details) -> N
     record.window_jobs = made.window_jobs
     record.solver = asdict(made.solver)
     record.metrics = planning_metrics(made=made, now=now)
-    record.decisions = decisions_pack(made, details.detailed)
+    record.decisions = decisions_pack(made, details.marks)
 
 
 def _save(record: Planning) -> None:

@@ -63,7 +63,11 @@ def ticking(step_s=0.0):
 
 
 def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenants=(), gpu_speeds=None, **parameters):
-    """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`."""
+    """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`.
+
+    The policy is hops where none is given: one queue and one solve, so that a test looks at one thing.
+    """
+    parameters = {"policy": "hops", **parameters}
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
     given = {name: parameters.pop(name) for name in ("history", "knowledge") if name in parameters}

@@ -51,10 +51,16 @@ def array_top_up(*, parent: Job, counts: Mapping[str, int]) -> int:
 
 
 @transaction.atomic
-def array_refresh(*, array_id: int) -> None:
-    """Recount an array's tasks, top them up, and move the parent when they say so."""
+def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> None:
+    """Bring an array's counts up to date, top its tasks up, and move the parent when they say so.
+
+    `moved` is how many tasks the caller's transaction took out of a state (below 0) or into one, and costs the same
+    however many tasks there are; None recounts them all, as the reconciler does.
+    """
     parent = Job.objects.select_for_update(no_key=True).get(pk=array_id)
-    counts = state_counts(array_id=array_id)
+    counts = _counts_after(parent, moved) if moved else None
+    if counts is None:
+        counts = state_counts(array_id=array_id)
     if made := array_top_up(parent=parent, counts=counts):
         counts[JobState.PENDING.value] = counts.get(JobState.PENDING, 0) + made
         parent.array_made += made
@@ -74,6 +80,19 @@ def array_refresh(*, array_id: int) -> None:
 
         event_record(job_id=array_id, kind=state.lower(), text=f"All tasks ended: {counts_in_words(counts)}.")
         dependants_settle(job_id=array_id, ok=state == JobState.COMPLETED)
+
+
+def _counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the stored counts with `moved` in them; None when that cannot be, and only a recount helps.
+
+    The parent's row lock makes each move counted once: whoever moves a task adds it here before it commits.
+    """
+    counts = {str(state): n for state, n in parent.array_counts.items()}
+    for state, n in moved.items():
+        counts[str(state)] = counts.get(str(state), 0) + n
+    if any(n < 0 for n in counts.values()) or sum(counts.values()) != parent.array_made:
+        return None
+    return {state: n for state, n in counts.items() if n}
 
 
 def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:

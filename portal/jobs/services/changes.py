@@ -61,7 +61,7 @@ def job_move(
     if job["array_id"]:
         from portal.jobs.services.arrays import array_refresh
 
-        array_refresh(array_id=job["array_id"])
+        array_refresh(array_id=job["array_id"], moved={job["state"]: -1, to.value: 1})
     return True
 
 

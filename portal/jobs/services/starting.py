@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -118,8 +118,9 @@ def placed_tell(
     touched = {part.node_id for _, held in attempts for part, _ in held}
     nodes_touch(node_ids=touched)
     nodes_wake(node_ids=touched)
-    for array_id in sorted({job.array_id for _, job in started if job.array_id}):
-        array_refresh(array_id=array_id)
+    begun = Counter(job.array_id for _, job in started if job.array_id)
+    for array_id, count in sorted(begun.items()):
+        array_refresh(array_id=array_id, moved={JobState.PENDING.value: -count, JobState.STARTING.value: count})
 
 
 def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -> str:

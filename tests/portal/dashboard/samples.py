@@ -411,7 +411,7 @@ def queue():
     return {
         "queue": {
             "subtitle": "3 in the order, 1 array", "planning_number": 5118, "planning_url": "/rounds/plannings/5118/",
-            "at": "2026-11-21T13:36:00+00:00", "arrays": [array], "shares": shares, "aside": "In no order: 1 held.",
+            "at": "2026-11-21T13:36:00+00:00", "arrays": [array], "shares": shares, "kept": [[{"text": "#1042", "href": "/jobs/1042/"}, {"text": " vit: 4 GPUs on a100-01."}]], "aside": "In no order: 1 held.",
             "newcomers": 2, "record": "Past start ranges held 83 % of the time.", "query": "?gpu-small=2",
         }
     }  # fmt: skip

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from portal.dashboard.queue_page import PAGE_ROWS
 from portal.jobs.models import Job
+from portal.rounds.models import Planning
 from portal.rounds.planning import planning_run
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
@@ -84,6 +85,20 @@ def test_pages_and_queries_do_not_grow_with_the_queue(client, crowd):
     assert f">{PAGE_ROWS + 1}<" in second
     assert "gpu-small=3" in second
     assert client.get("/queue/?gpu-small=x").status_code == 400
+
+
+def test_what_is_kept_for_whom_is_said_and_masked(client, crowd):
+    planning = Planning.objects.first()
+    planning.reservations = [
+        {"job": job.pk, "nodes": [crowd.node.pk], "until": "2026-11-21T14:05:00+00:00"}
+        for job in (crowd.jobs[0], crowd.foreign)
+    ]
+    planning.save()
+    shown = page(client, crowd.owner)
+    assert "Kept for jobs" in shown
+    assert re.search(r"#\d+</a> mine-0: n1, until about", shown)
+    assert "a job of another tenant: n1" in shown
+    assert "secret-name" not in shown
 
 
 def test_before_the_first_planning_it_says_so(client, cluster):

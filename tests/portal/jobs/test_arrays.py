@@ -8,7 +8,15 @@ from django.test.utils import CaptureQueriesContext
 
 from portal.errors import BerthError
 from portal.jobs.models import Job
-from portal.jobs.services import job_cancel, job_hold, job_priority_set, job_release, job_requeue, reconcile
+from portal.jobs.services import (
+    job_cancel,
+    job_hold,
+    job_priority_set,
+    job_release,
+    job_requeue,
+    reconcile,
+    reconciling,
+)
 from portal.jobs.services.arrays import TASKS_AHEAD
 from tests.portal import given
 
@@ -64,6 +72,42 @@ def test_the_concurrency_cap_bounds_all_that_have_not_ended(big):
     assert (most, ended) == (3, 7)
     assert (fresh(parent).state, fresh(parent).array_counts) == ("COMPLETED", {"COMPLETED": 7})
     assert fresh(parent).ended_at is not None
+
+
+def counting(queries):
+    return [each["sql"] for each in queries if "GROUP BY" in each["sql"] and "COUNT(" in each["sql"]]
+
+
+def test_a_tasks_moves_are_counted_without_counting_all(big):
+    parent = big.submit(gpus=0, array={"size": 8})
+    with CaptureQueriesContext(connection) as queries:
+        attempts = [start_task(big, parent) for _ in range(3)]
+        for attempt in attempts[:2]:
+            big.report(attempt, "running")
+        big.end(attempts[0])
+        big.end(attempts[1], exit_code=1)
+        job_hold(job=tasks(parent, "PENDING").first(), actor=big.owner)
+    assert not counting(queries)
+    assert fresh(parent).array_counts == {"COMPLETED": 1, "FAILED": 1, "HELD": 1, "PENDING": 4, "STARTING": 1}
+    assert not given.violations()
+
+
+@pytest.mark.parametrize("wrong", [{}, {"PENDING": 900}, {"RUNNING": 8}])
+def test_counts_that_cannot_be_are_recounted_at_the_next_move(big, wrong):
+    parent = big.submit(gpus=0, array={"size": 8})
+    Job.objects.filter(pk=parent.pk).update(array_counts=wrong)
+    start_task(big, parent)
+    assert fresh(parent).array_counts == {"PENDING": 7, "STARTING": 1}
+
+
+def test_counts_hold_when_tasks_move_at_once(shared_cluster):
+    cluster = shared_cluster
+    cluster.node = given.node_make("big", gpus=0, cores=40)
+    parent = cluster.submit(gpus=0, array={"size": 12})
+    attempts = [start_task(cluster, parent) for _ in range(6)]
+    results = given.race(*[lambda a=a: cluster.report(a, "running") for a in attempts], reconciling._arrays_refresh)
+    assert not [each for each in results if isinstance(each, BaseException)], results
+    assert fresh(parent).array_counts == {"PENDING": 6, "RUNNING": 6}
 
 
 def test_an_array_ends_with_the_worst_of_its_tasks(big):

@@ -32,14 +32,16 @@ class Plannings:
         details = explanations_make(made=Made(decisions), record=record, budget_s=budget_s)
         explanations_store(details)
         record.status = Planning.Status.APPLIED
-        record.decisions = decisions_pack(Made(decisions), details.detailed)
+        record.decisions = decisions_pack(Made(decisions), details.marks)
         record.save()
         return len(details.rows)
 
 
 def inside(job, reason=Reason.GPUS_SCATTERED, node="", **more):
     figures = {"binding": {"node": node, "resource": "gpus"}} if node else {}
-    return waiting(job.pk, 1, side=more.pop("side", Side.FRONT), turn=1, reason=reason, figures=figures, **more)
+    return waiting(
+        job.pk, 1, inside_window=True, side=more.pop("side", Side.FRONT), turn=1, reason=reason, figures=figures, **more
+    )
 
 
 def test_what_does_not_change_is_stored_once(cluster):
@@ -51,6 +53,19 @@ def test_what_does_not_change_is_stored_once(cluster):
     assert plan(inside(job, Reason.LOST_TO_HIGHER_PRIORITY, "n1", side=Side.BACKFILL)) == 1
     assert plan(inside(job, Reason.LOST_TO_HIGHER_PRIORITY, "n2", side=Side.BACKFILL)) == 1
     assert plan(inside(job, Reason.LOST_TO_HIGHER_PRIORITY, "n2", side=Side.BACKFILL)) == 0
+
+
+def test_figures_alone_are_refreshed_in_place(cluster):
+    job, plan = cluster.submit(gpus=4), Plannings()
+    plan(inside(job))
+    first = Explanation.objects.get()
+    scattered = inside(job)
+    scattered.figures["idle"] = 3
+    assert plan(scattered) == 0
+    told = explanations_of([job.pk])[job.pk]
+    assert (told["figures"], told["planning"], Explanation.objects.get().pk) == ({"idle": 3}, 2, first.pk)
+    plan(scattered)
+    assert explanations_of([job.pk])[job.pk]["planning"] == 2, "the same figures are not written again"
 
 
 def test_outside_the_window_nothing_is_stored_but_the_step_out_of_it(cluster):

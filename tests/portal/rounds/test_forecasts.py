@@ -87,7 +87,8 @@ def test_a_job_that_ends_waiting_is_no_start(jobs, monkeypatch):
     assert list(StartForecast.objects.values_list("job", flat=True)) == [jobs[1].pk]
 
 
-def test_one_worker_at_a_time_and_never_beside_a_planning(jobs):
+def test_one_worker_at_a_time_and_never_beside_a_planning(jobs, monkeypatch):
+    monkeypatch.setattr(forecasting, "PATIENCE_S", 0.3)
     with errand("forecast", limit_s=60) as mine:
         assert mine
         assert forecasts_refresh() is None

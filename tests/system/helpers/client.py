@@ -4,6 +4,7 @@ import re
 import sqlite3
 import time
 from dataclasses import dataclass
+from html.parser import HTMLParser
 
 import httpx
 
@@ -87,6 +88,37 @@ def operator_node_action(berth, node, verb, reason="a test"):
         page = browser.get(f"/cluster/{node}/").text
         answer = browser.post(f"/cluster/{node}/{verb}", data={"csrfmiddlewaretoken": _csrf(page), "reason": reason})
         assert answer.status_code == 200, answer.text[:500]
+
+
+def operator_settings(berth, **values):
+    """Change policy settings through the console's own page, which wants the whole form."""
+    path = "/admin/rounds/operatorsetting/"
+    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+        form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), **berth.operator}
+        assert browser.post("/login", data=form).status_code == 200
+        page = browser.get(path).text
+        fields = _Fields()
+        fields.feed(page)
+        assert set(values) <= set(fields.values), sorted(fields.values)
+        answer = browser.post(path, data={**fields.values, **values, "csrfmiddlewaretoken": _csrf(page)})
+        assert answer.status_code == 200, answer.text[:500]
+
+
+class _Fields(HTMLParser):
+    """The values that a form's inputs and selects hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.values, self._select = {}, None
+
+    def handle_starttag(self, tag, attrs):
+        about = dict(attrs)
+        if tag == "input" and about.get("name"):
+            self.values[about["name"]] = about.get("value", "")
+        elif tag == "select":
+            self._select = about.get("name")
+        elif tag == "option" and "selected" in about:
+            self.values[self._select] = about["value"]
 
 
 def _csrf(page):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, planning
+from portal.bench import databases, latency, never_late, pages, planning, plannings
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database)."
+        "whole planning, database to database), plannings (those that were made), pages (with a long queue), never-late "
+        "(does any planning outlive its limit?)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -46,6 +47,19 @@ class Command(BaseCommand):
         three.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
         three.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
         self.add_database(three)
+        four = names.add_parser("plannings", help="what the last plannings of this Berth took")
+        four.add_argument("--last", type=int, default=200, help="how many (default 200)")
+        four.add_argument("--json", action="store_true", help="print one JSON object")
+        five = names.add_parser("pages", help="the pages that show jobs, with a long queue")
+        five.add_argument("--gpus", type=int, default=800, help="GPUs in nodes of 8 (default 800)")
+        five.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
+        five.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        five.add_argument("--requests", type=int, default=40, help="requests a page (default 40)")
+        self.add_database(five)
+        six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
+        six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
+        six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        six.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
@@ -56,8 +70,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run = {"latency": self.latency, "planning": self.planning, "round": self.round}[options["name"]]
-        self.stdout.write(run(options))
+        self.stdout.write(getattr(self, options["name"].replace("-", "_"))(options))
 
     def planning(self, options: dict[str, Any]) -> str:
         names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
@@ -75,6 +88,18 @@ class Command(BaseCommand):
         figures = self.measured(options, ("gpus", "jobs", "seed", "repeat", "policy"), measure)
         return rounds.round_report(figures, as_json=options["json"])
 
+    def plannings(self, options: dict[str, Any]) -> str:
+        try:
+            figures = plannings.plannings_measure(last=options["last"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return plannings.plannings_report(figures, as_json=options["json"])
+
+    def pages(self, options: dict[str, Any]) -> str:
+        names = ("gpus", "jobs", "seed", "requests")
+        figures = self.measured(options, names, lambda: pages.pages_measure(**{name: options[name] for name in names}))
+        return pages.pages_report(figures, as_json=options["json"])
+
     def measured(
         self, options: dict[str, Any], names: tuple[str, ...], measure: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
@@ -89,6 +114,12 @@ class Command(BaseCommand):
             return databases.measure_apart(arguments=arguments, kind=options["database"])
         except BenchError as error:
             raise CommandError(str(error)) from error
+
+    def never_late(self, options: dict[str, Any]) -> str:
+        if options["instances"] < 1:
+            raise CommandError("--instances must be at least 1.")
+        figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
+        return never_late.never_late_report(figures, as_json=options["json"])
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:

@@ -1,0 +1,101 @@
+"""Sections 4, 6 and 7 on a whole Berth: a training grows when others end, and a borrower gives back what its owner needs."""
+
+import re
+
+import pytest
+
+from portal.launch.layout import SOURCE
+from tests.system.helpers.client import Tenant, leaks, operator_settings
+
+pytestmark = pytest.mark.system
+
+RTX = {"gpu_types": ["RTX 3090"], "cores_per_gpu": 1}
+"""Two nodes of four: with half of the large nodes in gpu-large, one is its and one is gpu-small's."""
+
+WAITING = "trap 'exit 143' TERM; while :; do sleep 0.2; done"
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    started = berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+    operator_settings(started, tick_s=1, replan_s=6, restart_cost_s=1, large_array_share=0.5)
+    return started
+
+
+@pytest.fixture
+def tenant(berth):
+    made = Tenant(berth)
+    yield made
+    for job in open_jobs(made):
+        made.act(job["number"], "cancel")
+    berth.wait(lambda: not open_jobs(made), what="all jobs to end")
+
+
+def open_jobs(tenant):
+    page = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
+    return [job for job in page if job["ended_at"] is None]
+
+
+def attempts(tenant, number):
+    """A job's attempts, the first one first."""
+    return tenant.job(number)["attempts"][::-1]
+
+
+def test_an_elastic_training_grows_when_others_end_and_keeps_its_progress(berth, tenant):
+    others = [tenant.submit(WAITING, gpus=gpus, **RTX) for gpus in (4, 3)]
+    for number in others:
+        tenant.wait_state(number, "RUNNING")
+    training = tenant.submit(
+        '"$BERTH_PYTHON" train.py --steps 1000000 --batch 8',
+        gpus=[1, 2, 4],
+        files={"train.py": (SOURCE / "examples/charlm/train.py").read_text()},
+        checkpointable=True,
+        retries=0,
+        max_requeues=0,
+        **RTX,
+    )
+    tenant.wait_log(training, "chars/s", limit_s=40)
+    assert attempts(tenant, training)[0]["gpus"] == 1, "no more was idle"
+    for number in others:
+        tenant.act(number, "cancel")
+    berth.wait(lambda: len(attempts(tenant, training)) > 1, limit_s=90, what="the re-plan that resizes it")
+    said = tenant.wait_log(training, "asked to stop: saved at step ", attempt=1)
+    resumed = tenant.wait_log(training, "from step ", limit_s=40, attempt=2)
+    saved = int(re.search(r"saved at step (\d+)", said).group(1))
+    assert int(re.search(r"from step (\d+)", resumed).group(1)) == saved > 0
+    first, second, *more = attempts(tenant, training)
+    assert (first["state"], first["stop_reason"], first["stop_cause"]) == ("PREEMPTED", "preempt", "resize")
+    assert first["stop_to_gpus"] == second["gpus"] == 4
+    berth.wait(lambda: attempts(tenant, training)[1]["restart_s"], what="the restart's cost")
+    job = tenant.job(training)
+    assert (job["preemptions"], job["failures"], job["requeues"]) == (1, 0, 0)
+    assert not more
+    assert tenant.log(training, attempt=2).startswith("4 processes")
+
+
+def test_a_borrower_is_called_back_for_an_owners_job(berth, tenant):
+    """Section 4: small movable jobs may borrow the large array's node until a large job needs it."""
+    small = [tenant.submit(WAITING, gpus=2, restartable=True, **RTX) for _ in range(4)]
+    for number in small:
+        tenant.wait_state(number, "RUNNING")
+    owner = tenant.submit("sleep 600", gpus=4, **RTX)
+    tenant.wait_state(owner, "RUNNING", limit_s=40)
+    (placed,) = attempts(tenant, owner)
+    (node,) = {part["node"] for part in placed["parts"]}
+    given_back = [number for number in small if attempts(tenant, number)[0]["stop_cause"]]
+    assert len(given_back) == 2
+    for number in given_back:
+        first = attempts(tenant, number)[0]
+        assert (first["stop_cause"], first["stop_for"], first["state"]) == ("call-back", owner, "PREEMPTED")
+        assert [part["node"] for part in first["parts"]] == [node]
+        assert tenant.state(number) == "PENDING", "it waits at the head of its array"
+    others = set(small) - set(given_back)
+    assert {tenant.job(number)["epoch"] for number in others} == {1}
+    tenant.act(owner, "cancel")
+    for number in given_back:
+        berth.wait(lambda number=number: tenant.job(number)["epoch"] == 2, what="the borrowers' turn again")
+    assert [tenant.job(number)["requeues"] for number in small] == [0] * 4
+
+
+def test_nothing_is_left_held(berth):
+    assert leaks(berth) == []
