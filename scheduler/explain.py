@@ -18,7 +18,7 @@ from scheduler.placement.ledger import Shortfall
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.detail import Details
     from scheduler.model import Job
@@ -89,8 +89,11 @@ class Hindsight:
         details: Details,
         limit_s: float,
         now_s: float,
+        *,
+        late: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._details = details
+        """`late`: whether it is too late to look for more than the reasons that lie at hand."""
+        self._details, self._late, self._is_late = details, late, False
         self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
         self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
@@ -145,6 +148,10 @@ class Hindsight:
             return self._sated(job)
         if job.id not in outcome.window:
             return self._outside(ranked)
+        if not self._is_late:
+            self._is_late = self._late()
+        if self._is_late:
+            return Why(Reason.SOLVER_LIMIT, {"limit_s": self._limit_s})
         level = self._failing(job)
         if level is not None or job.id in self._promised:
             return self._short_of(job, Level.GPUS if level is None else level)

@@ -208,8 +208,7 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
     for position, stage in enumerate(stages):
         terms.refresh()
         if not mode.joint:
-            for ranked in stage:
-                _take_turn(ranked, work, terms, outcome)
+            _in_order(stage, work, terms, outcome)
             continue
         last = position == len(stages) - 1
         until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
@@ -222,6 +221,14 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
         outcome.solver = together(figures)
     elif outcome.chosen:
         outcome.solver = SolverFigures(incumbent="greedy")
+
+
+def _in_order(stage: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcome) -> None:
+    for position, ranked in enumerate(stage):
+        if work.remaining_s <= 0:
+            outcome.out_of_time.update(late.job.id for late in stage[position:])
+            return
+        _take_turn(ranked, work, terms, outcome)
 
 
 def together(stages: Sequence[SolverFigures]) -> SolverFigures:
@@ -295,10 +302,12 @@ def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> 
         job = ranked.job
         if job.id in outcome.chosen or job.id in outcome.invalid:
             continue
+        if work.remaining_s <= 0:
+            return
         shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant)
         if shape not in known:
             known[shape] = first_failing(job, left, work.ledger.largest) is None
-        if known[shape] and work.remaining_s > 0:
+        if known[shape]:
             outcome.kept[job.id] = _kept_by(ranked, work, terms)
 
 

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE})
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
+EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
+"""What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
+took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
+
 
 def plan(
     state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock, *, replan: bool = False
@@ -82,8 +86,9 @@ def plan(
     unsettled = [*(job for job in jobs if job.id in aside), *(job for job, _ in faulty_jobs)]
     lapsed = [*settled.lapsed, *(job.id for job in unsettled if job.promise is not None)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
-    deadline_s = began_s + parameters.limit_s
-    work = Work(unpromised, ledger, estimator, parameters, rng, clock, deadline_s, state, now_s, replan=replan)
+    end_s = began_s + parameters.limit_s
+    reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
+    work = Work(unpromised, ledger, estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan)
     known_types = _known_types(state, nodes)
 
     def check(job: Job) -> None:
@@ -102,7 +107,10 @@ def plan(
     outcome.promised = settled.waiting
     outcome.window |= settled.started.keys() | settled.waiting.keys()
     details = Details(start, ledger, outcome, queue, estimator)
-    hindsight = Hindsight(start, ledger, outcome, queue, details, parameters.limit_s, now_s)
+    unexplained_s = end_s - reserve_s * 2 / 3
+    hindsight = Hindsight(
+        start, ledger, outcome, queue, details, parameters.limit_s, now_s, late=lambda: clock() >= unexplained_s
+    )
     decisions = [
         *_decide_queue(queue, ledger, outcome, hindsight, details),
         *_decide_aside(jobs, aside, age),

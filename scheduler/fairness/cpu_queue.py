@@ -79,9 +79,6 @@ def place_cpu_queue(
         number = next(turns)
         if fair:
             outcome.turn_shares[ranked.job.id] = shares.of(ranked.job.tenant)
-        if work.remaining_s <= 0:
-            outcome.out_of_time.add(ranked.job.id)
-            return
         outcome.window.add(ranked.job.id)
         outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, number)
         if shape not in failed and cores.take(ranked, outcome):
@@ -100,6 +97,9 @@ def place_cpu_queue(
     heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
     heapify(heap)
     while heap:
+        if work.remaining_s <= 0:
+            outcome.out_of_time.update(late.job.id for jobs in waiting.values() for late in jobs)
+            break
         _, _, tenant = heappop(heap)
         turn(waiting[tenant].popleft())
         if waiting[tenant]:

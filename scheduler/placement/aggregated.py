@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
 """Of the time given: when options must have been made, and when prices must have been found."""
+PROBLEM_PER_BUILD = 0.5
+"""Stating the problem takes about so much of what making options took: it is begun only when that is left."""
 MEMORY_CUTS = 3
 PRICE_TOLERANCE = 0.1
 """Of the allowed gap: how near bound and master must come; the rest is left to the search."""
@@ -83,6 +85,10 @@ class Limits:
     gap: float
     seed: int
 
+    @property
+    def left_s(self) -> float:
+        return self.deadline_s - self.clock()
+
     def until(self, share: float, began_s: float) -> Callable[[], float]:
         """Seconds left until that share of the time is used."""
         end_s = began_s + share * (self.deadline_s - began_s)
@@ -110,13 +116,14 @@ def solve_aggregated(
     late = limits.until(OPTIONS_SHARE, began_s)
     options = options_of(stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0)
     maker = _Maker(classes, ledger, estimator, options, weight, rules)
-    answer = maker.greedy({})
-    if last and (warm := maker.greedy(last)).objective > answer.objective:
+    answer = maker.greedy({}, limits)
+    if last and limits.left_s > 0 and (warm := maker.greedy(last, limits)).objective > answer.objective:
         answer = warm
     built_s = limits.clock()
-    answer.build_s = built_s - began_s
-    if limits.deadline_s - built_s > 0 and options.groups:
+    if limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
+    if answer.bound is None and options.groups and not options.out_of_time:
+        answer.bound = max(maker.pooled_bound(), answer.objective)
     answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
     answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
     return answer
@@ -140,7 +147,7 @@ class _Maker:
             key=lambda each: each[0].rank,
         )
 
-    def greedy(self, last: Mapping[int, Configuration]) -> Aggregated:
+    def greedy(self, last: Mapping[int, Configuration], limits: Limits) -> Aggregated:
         """Each job in turn takes its fastest option that fits; those of the last plan first, as they stood in it."""
         stock = Stock(self.classes, self.ledger, self.options)
         taken: list[tuple[Ranked, Configuration, Group, int]] = []
@@ -154,7 +161,9 @@ class _Maker:
                 taken.append((ranked, stock.take(ranked.job, option, parts), group, first + number))
             else:
                 again.discard(ranked.job.id)
-        for ranked, group, first in self.turns:
+        for position, (ranked, group, first) in enumerate(self.turns):
+            if position % 16 == 15 and limits.left_s <= 0:
+                break
             if ranked.job.id in again:
                 continue
             for number in sorted(range(len(group.options)), key=lambda k: (-group.values[k], k)):
@@ -220,6 +229,18 @@ class _Maker:
             best.bound = max(bound, best.objective)
         best.status = self._status(best, limits)
         return best
+
+    def pooled_bound(self) -> float:
+        """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
+        groups = self.options.groups
+        best = np.array([max(group.values) for group in groups])
+        least = np.array([min(option.gpus for option in group.options) for group in groups], dtype=float)
+        order = np.argsort(-best / least, kind="stable")
+        members = np.array([len(group.members) for group in groups], dtype=float)[order]
+        idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
+        before = np.concatenate(([0.0], np.cumsum(members * least[order])[:-1]))
+        taken = np.clip((idle - before) / least[order], 0.0, members)
+        return float(best[order] @ taken)
 
     def _met(self, best: Aggregated, bound: float, gap: float) -> bool:
         proven = relative_gap(best.objective, bound)

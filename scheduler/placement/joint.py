@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.work import Outcome, Ranked, Work
 
 LOCATED_NODES = 16
-GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.8
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16

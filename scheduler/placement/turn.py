@@ -37,10 +37,11 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
 def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
     """Step 8 of section 7: CPU jobs in queue order, whoever fits; no window, for they do not compete for GPUs."""
     failed: set[tuple[object, ...]] = set()
-    for ranked in queue:
+    waiting = list(queue)
+    for position, ranked in enumerate(waiting):
         if work.remaining_s <= 0:
-            outcome.out_of_time.add(ranked.job.id)
-            continue
+            outcome.out_of_time.update(late.job.id for late in waiting[position:])
+            return
         outcome.window.add(ranked.job.id)
         if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, outcome):
             failed.add(cpu.shape(ranked.job))

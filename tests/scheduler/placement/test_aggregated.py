@@ -1,6 +1,5 @@
 """The aggregated formulation against the located one, and every plan node by node (algorithms.md section 6)."""
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -316,21 +315,3 @@ def test_the_last_plan_is_where_the_search_starts():
     greedy = solve_aggregated(queue, weights, ledger, known, none_left)
     warm = solve_aggregated(queue, weights, ledger, known, none_left, last=last)
     assert warm.objective >= greedy.objective
-
-
-@pytest.mark.parametrize(("jobs", "limit_s"), [(200, 0.3), (700, 0.05)])
-def test_many_equal_or_nearly_equal_jobs_are_never_late(jobs, limit_s):
-    """In processor time, which a loaded machine does not stretch."""
-    for spread, near in ((1.1, 0.0), (9.0, 1e-4)):
-        queue = [job(k, 1, 2, 3, 5, wait_s=60 * (1 + near * (k % 7)), cores=1 + k % 3) for k in range(1, jobs + 1)]
-        known = Estimator(
-            (Known({each.id: 1 + near * (each.id % 5) for each in queue}, {each.id: spread for each in queue}),)
-        )
-        nodes = [node(k, 8, gpu_type="ab"[k % 2], cores=20 + k % 5, idle=8 - k % 3) for k in range(1, 65)]
-        stage, weights = stage_of(queue)
-        ledger = Ledger(nodes, (), ())
-        began = time.process_time()
-        answer = solve_aggregated(stage, weights, ledger, known, Limits(time.process_time, began + limit_s, 0.0, 1))
-        took = time.process_time() - began
-        check(answer, ledger, weights)
-        assert took <= 1.25 * limit_s + 0.25, (spread, near)

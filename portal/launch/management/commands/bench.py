@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, pages, planning, plannings
+from portal.bench import databases, latency, never_late, pages, planning, plannings
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database), plannings (those that were made), pages (with a long queue)."
+        "whole planning, database to database), plannings (those that were made), pages (with a long queue), never-late "
+        "(does any planning outlive its limit?)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -55,6 +56,10 @@ class Command(BaseCommand):
         five.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
         five.add_argument("--requests", type=int, default=40, help="requests a page (default 40)")
         self.add_database(five)
+        six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
+        six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
+        six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        six.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
@@ -65,7 +70,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(getattr(self, options["name"])(options))
+        self.stdout.write(getattr(self, options["name"].replace("-", "_"))(options))
 
     def planning(self, options: dict[str, Any]) -> str:
         names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
@@ -109,6 +114,12 @@ class Command(BaseCommand):
             return databases.measure_apart(arguments=arguments, kind=options["database"])
         except BenchError as error:
             raise CommandError(str(error)) from error
+
+    def never_late(self, options: dict[str, Any]) -> str:
+        if options["instances"] < 1:
+            raise CommandError("--instances must be at least 1.")
+        figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
+        return never_late.never_late_report(figures, as_json=options["json"])
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:

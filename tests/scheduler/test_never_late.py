@@ -1,0 +1,59 @@
+"""Section 6: never nothing, never late. Under a clock that moves at each reading, so the tests are the same each time."""
+
+from itertools import count
+
+import pytest
+
+from scheduler.model import Tenant
+from tests.scheduler.builders import job, make_plan, node
+
+LIMIT_S = 2.0
+
+
+def moving(step_s):
+    """A clock that moves at each reading, and how often it was read."""
+    readings = count()
+    return lambda: next(readings) * step_s
+
+
+def crowd(nodes):
+    """More equal and nearly equal jobs than fit, with CPU jobs among them."""
+    cluster = [node(k, 8, idle=8 - k % 3, idle_cores=20 + k % 9, memory_mib=64_000) for k in range(1, nodes + 1)]
+    sizes = ((1,), (1, 2, 4), (2, 3), (8,), ())
+    jobs = [
+        job(k, *sizes[k % 5], tenant=1 + k % 3, wait_s=600 + 1e-3 * (k % 7), cores=1 + k % 4, memory_mib=k % 9 * 1000)
+        for k in range(1, 61)
+    ]
+    return cluster, jobs, [Tenant(1, gpu_quota=9), Tenant(2)]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
+@pytest.mark.parametrize("nodes", [6, 20])
+@pytest.mark.parametrize("readings", [60, 300])
+def test_the_whole_planning_keeps_to_its_limit(policy, nodes, readings):
+    """Both formulations (6 and 20 nodes): `readings` is how many looks at the clock the limit allows."""
+    cluster, jobs, tenants = crowd(nodes)
+    clock = moving(LIMIT_S / readings)
+    made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=clock)
+    assert made.total_s <= 1.1 * LIMIT_S + 2 * LIMIT_S / readings
+    assert len(made.decisions) == len(jobs)
+
+
+@pytest.mark.parametrize("policy", ["hops", "berth", "coda"])
+def test_with_no_time_at_all_every_job_still_has_its_reason(policy):
+    cluster, jobs, tenants = crowd(20)
+    made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=moving(LIMIT_S))
+    waiting = [decision for decision in made.decisions if decision.placement is None]
+    assert len(waiting) == len(jobs)
+    at_hand = {"solver-limit", "not-planned-yet", "outside-window", "tenant-quota"}
+    assert {str(decision.reason) for decision in waiting} <= at_hand
+    assert all(decision.figures["limit_s"] == LIMIT_S for decision in waiting if str(decision.reason) == "solver-limit")
+
+
+@pytest.mark.parametrize("policy", ["hops", "berth"])
+@pytest.mark.parametrize("nodes", [6, 20])
+def test_what_is_planned_in_time_has_a_proven_gap(policy, nodes):
+    cluster, jobs, tenants = crowd(nodes)
+    made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=moving(LIMIT_S / 400))
+    assert made.solver.gap is not None
+    assert made.placements
