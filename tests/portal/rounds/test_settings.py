@@ -11,12 +11,14 @@ from django_celery_beat.models import PeriodicTask
 from portal.errors import BerthError
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Job
+from portal.rounds import planning
 from portal.rounds.knobs import GROUPS, KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting, Round
 from portal.rounds.planning import planning_run
 from portal.rounds.schedule import FIXED_S, schedule_make
 from portal.rounds.services import settings_update
 from portal.tenants.models import AuditEvent
+from scheduler.policy import PARAMETERS
 from tests.portal import given
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,3 +97,33 @@ def test_the_arrays_history_reaches_as_far_back_as_the_operator_says(cluster):
     Job.objects.filter(pk=job.pk).update(submitted_at=ended - timedelta(hours=1))
     planning_run()
     assert Round.objects.order_by("-number").first().array_history["large_gpus_peak"] == 4
+
+
+def another(knob):
+    """A value within the knob's range that is not its default."""
+    if knob.choices:
+        return next(word for word in knob.choices if word != knob.default)
+    if knob.default is None:
+        return type(knob.low)(max(knob.low, min(knob.high, 0.5)))
+    value = min(knob.high, knob.default * 2 or 1) if knob.default < knob.high else knob.low
+    return type(knob.default)(value) if value != knob.default else knob.low
+
+
+@pytest.mark.parametrize("knob", PARAMETERS, ids=lambda knob: knob.name)
+def test_a_scheduler_knob_is_in_force_in_the_next_planning_and_in_the_trail(cluster, monkeypatch, knob):
+    asked, original = [], planning.plan
+
+    def plan(state, now_s, parameters, *rest, **more):
+        asked.append(parameters)
+        return original(state, now_s, parameters, *rest, **more)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    value = another(knob)
+    planning.planning_run()
+    settings_update(actor=given.operator(), **{knob.name: value})
+    made = planning.planning_run()
+    field = "lambda_" if knob.name == "lambda" else knob.name
+    assert [getattr(each, field) for each in asked] == [knob.default, value]
+    assert made.parameters[knob.name] == value
+    (trail,) = AuditEvent.objects.filter(action="setting.change")
+    assert (trail.target, trail.detail) == (f"setting:{knob.name}", {"from": knob.default, "to": value})
