@@ -222,7 +222,10 @@ live = st.builds(
     expected_end_s=mostly(st.none(), maybe),
     restarts=mostly(st.just(0), odd_count),
     restart_s=mostly(st.none(), maybe),
-)
+    description=st.none() | jobs,
+    first_started_s=mostly(st.none(), maybe),
+    stopping=mostly(st.just(False), st.just(True)),
+).map(lambda each: replace(each, description=each.description and replace(each.description, id=each.job)))
 tenants = st.builds(Tenant, st.integers(1, 3), mostly(st.just(1.0), odd), mostly(st.none(), odd_count))
 states = st.builds(
     ClusterState,
