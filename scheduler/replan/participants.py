@@ -38,7 +38,7 @@ KEPT_RESTARTS = 10
 
 
 MOST_NODES = 16
-"""On more GPU nodes the located formulation, the one that knows running jobs, is not used, and all run on."""
+"""So many GPU nodes the located formulation, the one that knows running jobs, can look at: see `nearby`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,9 @@ def gather(
     check: Callable[[Job], None],
 ) -> tuple[dict[int, Participant], int]:
     """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    everybody = len(running)
     if sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES:
-        return {}, len(running)
+        running = _drawn(running, work)
     sound: dict[int, tuple[Running, Job, Configuration]] = {}
     for live in running:
         job = live.description
@@ -134,7 +135,19 @@ def gather(
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
-    return found, 0
+    return found, everybody - len(running)
+
+
+def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
+    """Some of them, at random, that lie on so few nodes as a re-plan can look at; in the snapshot's order."""
+    nodes: set[int] = set()
+    drawn: set[int] = set()
+    for position in work.rng.permutation(len(running)):
+        more = nodes | {piece.node for piece in running[position].pieces}
+        if len(more) <= MOST_NODES:
+            nodes = more
+            drawn.add(int(position))
+    return [live for position, live in enumerate(running) if position in drawn]
 
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:

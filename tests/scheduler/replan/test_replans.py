@@ -195,11 +195,20 @@ def test_a_tenant_at_its_quota_may_start_more_by_making_its_own_smaller():
     assert {number: sum(there.values()) for number, there in where(done).items()} == {1: 4, 9: 4}
 
 
-def test_larger_clusters_say_that_running_jobs_were_left_out():
-    live = [elastic(9, 4, 8)]
-    nodes = [beside(1, live), *(node(number, 8, idle=0) for number in range(2, 18))]
-    made = replanned(live, [job(1, 4)], nodes=nodes)
-    assert (made.stops, made.solver.participants, made.solver.left_out) == ((), 0, 1)
+@pytest.mark.parametrize("policy", ["hops", "berth"])
+def test_on_a_larger_cluster_a_re_plan_looks_at_16_nodes_and_counts_who_was_left_out(policy):
+    live = [elastic(100 + number, 4, 8, on=number) for number in range(1, 21)]
+    nodes = [beside(number, live) for number in range(1, 22)]  # node 21 is idle
+    jobs = [job(number, 4, wait_s=600) for number in range(1, 41)]
+    made = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off")
+    assert (made.solver.participants, made.solver.left_out) == (16, 4)
+    stopped = {order.job for order in made.stops}
+    assert 0 < len(stopped) <= 16
+    assert {on for there in where(made).values() for on in there} == {21}
+    assert len(where(made)) == 2
+    assert len(promises(made).keys() - stopped) == len(stopped)  # each makes room for one
+    another = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", seed=2)
+    assert {order.job for order in another.stops} != stopped
 
 
 @st.composite
