@@ -38,7 +38,7 @@ KEPT_RESTARTS = 10
 
 
 MOST_NODES = 16
-"""On more GPU nodes the located formulation, the one that knows running jobs, is not used, and all run on."""
+"""On more GPU nodes the aggregated formulation is used, which knows running jobs on one node that may be preempted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,10 @@ class Participant:
         factor = 1.0 if self.keeps(candidate.configuration) else self.factor
         return candidate.value * factor + weight * present_gain * self.unselected_cost
 
+    def worth(self, weight: float, gain: float, present_gain: float, *, keeps: bool) -> float:
+        """The same from w and G (times what borrowing costs)."""
+        return weight * (gain * (1.0 if keeps else self.factor) + present_gain * self.unselected_cost)
+
 
 def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
     """F = max(0, (T - N*S) / (T + S)): the part of its time that the job will have run, after one restart more."""
@@ -114,9 +118,14 @@ def gather(
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
     check: Callable[[Job], None],
 ) -> tuple[dict[int, Participant], int]:
-    """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    """The participants, and how many the aggregated formulation leaves out: spread ones, and all where none may be
+    preempted. `check` raises InvalidJob: that one runs on.
+    """
+    every = len(running)
     if sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES:
-        return {}, len(running)
+        may_stop = work.parameters.preemption == "on" and work.parameters.placement == "ilp"
+        running = [live for live in running if may_stop and len(live.pieces) == 1]
+    left_out = every - len(running)
     sound: dict[int, tuple[Running, Job, Configuration]] = {}
     for live in running:
         job = live.description
@@ -134,7 +143,7 @@ def gather(
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
-    return found, 0
+    return found, left_out
 
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:
