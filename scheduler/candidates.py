@@ -68,8 +68,20 @@ class Candidates:
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
         classed = self._outcome.classed.get(job.id)
-        found = self._of_options(job, classed) if classed else self._of_located(job)
-        return sorted(found, key=lambda each: (-each.value, each.gpus, each.cores, each.gpu_type, each.spread))
+        found = self._of_options(classed) if classed else self._of_located(job)
+        return sorted(found, key=_worth)
+
+    def best(self, job: Job) -> tuple[Alike | None, int]:
+        """The first of `of`, and out of how many configurations, or classes; for reasons: every waiting job asks."""
+        classed = self._outcome.classed.get(job.id)
+        if classed is None:
+            found = self.of(job)
+            return (found[0] if found else None), sum(len(each.located) for each in found)
+        most = max(classed.group.values)
+        best = min(
+            (k for k, value in enumerate(classed.group.values) if value == most), key=lambda k: _size(classed, k)
+        )
+        return self._option(classed, best), len(classed.group.options)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
@@ -102,16 +114,18 @@ class Candidates:
         except InvalidJob:
             return ()  # a speed that is no number: the planning says so once it is the job's turn
 
-    def _of_options(self, job: Job, classed: Classed) -> Iterator[Alike]:
-        group = classed.group
-        for option, value in zip(group.options, group.values, strict=True):
-            row = classed.rows[option.row]
-            pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
-            gain = option.throughput / group.least
-            yield Alike(
-                pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source, gain,
-                option.factor, value, pools=pools, nodes_of=classed.nodes_of,
-            )  # fmt: skip
+    def _of_options(self, classed: Classed) -> Iterator[Alike]:
+        for k in range(len(classed.group.options)):
+            yield self._option(classed, k)
+
+    def _option(self, classed: Classed, k: int) -> Alike:
+        option, group = classed.group.options[k], classed.group
+        row = classed.rows[option.row]
+        pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
+        return Alike(
+            pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
+            option.throughput / group.least, option.factor, group.values[k], pools=pools, nodes_of=classed.nodes_of,
+        )  # fmt: skip
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
         """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
@@ -163,6 +177,15 @@ class Candidates:
         if gpus < alike.gpus:
             return Verdict(Shortfall("gpus", None, alike.gpus, gpus), None)
         return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
+
+
+def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
+    return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
+
+
+def _size(classed: Classed, k: int) -> tuple[int, int, int]:
+    option = classed.group.options[k]
+    return (option.gpus, option.cores, k)
 
 
 def _nearness(short: Shortfall | None) -> tuple[int, int]:

@@ -69,14 +69,13 @@ class Details:
 
     def rejected(self, job: Job) -> dict[str, Any]:
         """For a waiting job's reason: its best candidate and what binds it; {} when none was generated."""
-        found = self._candidates.of(job)
-        if not found:
+        best, count = self._candidates.best(job)
+        if best is None:
             return {}
-        best = found[0]
         verdict = self._candidates.verdict(job, best, None)
         nodes = {} if verdict.nearest is None else self._nodes(verdict.nearest)
         return {
-            "candidates": sum(len(each.located) or 1 for each in found),
+            "candidates": count,
             "best_rejected": {
                 "nodes": nodes,
                 "throughput": best.throughput,

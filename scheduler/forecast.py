@@ -11,8 +11,9 @@ job's own. Ages already carry the owner's actual/declared ratio, so the factor i
 
 Left out, so that the answer comes in time and stays plain: new submissions, stopping running jobs for others (an owner
 of an array may start sooner than said, a borrower later), re-plans, failures. Attempts being stopped are gone after one
-restart cost. Times are exact to `STEP_GROWTH` of the way there: near ones to a tick, far ones less. Only the first
+restart cost. Times are exact to a step (`STEP_GROWTH`, `STEP_OF_AGE`): near ones to about a tick, far ones less. Only the first
 jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
+A draw over 2 000 waiting jobs on 512 GPUs takes about 5 s of processor time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 
 SIGMA = 0.5
 """Of the log-normal factor on run times: two thirds of the jobs run for 0.6 to 1.65 times what is expected."""
-STEP_GROWTH = 0.1
+STEP_GROWTH, STEP_OF_AGE = 0.15, 0.02
+"""A step of virtual time: this part of the time so far, or of the jobs' median age; never less than a tick."""
 NORMAL = NormalDist()
 
 
@@ -110,17 +112,23 @@ def forecast(
     factors = rng.standard_normal((draws, len(scene.jobs) + len(state.running)))
     seed = int(rng.integers(2**31 - 1))
     starts: list[dict[int, float]] = []
-    for draw in range(draws):
+    for draw in _outwards(draws):
         common = NORMAL.inv_cdf((draw + 0.5) / draws)
         errors = math.sqrt(0.5) * (common + factors[draw])
         run = _Run(scene, errors, np.random.default_rng(seed), lambda: clock() >= deadline_s)
         found = run.starts(reach.horizon_s)
-        if run.cut and starts:
-            break  # a draw that came to its end says more
-        starts.append(found)
+        if not run.cut or not starts:  # a draw that came to its end says more
+            starts.append(found)
         if run.cut:
+            del starts[len(starts) - (len(starts) + 1) % 2 :]  # the middle one and pairs about it
             break
     return {job.id: _range([found.get(job.id, math.inf) for found in starts]) for job in scene.jobs}
+
+
+def _outwards(draws: int) -> list[int]:
+    """The draws in the order in which they are made: the middle one, then the outermost pair, and inwards."""
+    pairs = [each for k in range(draws // 2) for each in (k, draws - 1 - k)]
+    return [draws // 2, *(each for each in pairs if each != draws // 2)]
 
 
 def _range(starts: Sequence[float]) -> StartRange:
@@ -173,6 +181,9 @@ class _Scene:
         jobs = [job for job in sound if may_start.why_aside(job) is None and self._aged(job, state)]
         first = order(jobs, self.policy.priority(self.parameters), Moment(now_s), self.age)[:jobs_most]
         self.jobs = [replace(each.job, age_s=each.age_s) for each in first]
+        self.step_s = parameters.tick_s
+        if first:
+            self.step_s = max(parameters.tick_s, STEP_OF_AGE * median(each.age_s for each in first))
 
     def _aged(self, job: Job, state: ClusterState) -> bool:
         try:
@@ -249,7 +260,7 @@ class _Run:
                 self.cut = True
                 break
             elapsed_s = now_s - self._scene.now_s
-            step_s = max(self._scene.parameters.tick_s, STEP_GROWTH * elapsed_s)
+            step_s = max(self._scene.step_s, STEP_GROWTH * elapsed_s)
             now_s = max(self._ends[0][0], now_s + step_s)
             self._end_until(now_s)
         return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A job with its place in the queue. `prior` orders and weighs; `latency_ratio` is its own, for the pages."""
+    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages."""
 
     job: Job
     rank: int

@@ -17,6 +17,7 @@ from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_groups
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
+from portal.estimation.selectors import node_speed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +63,9 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     ]
     if node.gpus_present and node.gpu_type:
         facts.insert(0, {"label": "GPUs", "value": f"{len(node.gpus_present)} \u00d7 {node.gpu_type.name}"})
+    if speed := node_speed(node_id=node.pk):
+        note = f"of its type's, over {speed.signatures} models or jobs"
+        facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
-from portal.estimation.models import JobProfile, JobProgress, Link, Signature, ThroughputCell
+from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
 from portal.jobs.states import FINAL
 from scheduler.estimator import iteration, mixture, tables
 
@@ -87,3 +87,8 @@ def progress_fractions(jobs: Iterable[JobRow]) -> dict[int, float]:
     """Return how much of their work these jobs say is done, by job id, where they know their total."""
     rows = JobProgress.objects.filter(job__in=list(jobs), samples_total__isnull=False)
     return dict(rows.values_list("job_id", "fraction"))
+
+
+def node_speed(*, node_id: int) -> NodeSpeed | None:
+    """Return how fast a node is against its type; None while too few jobs have measured it."""
+    return NodeSpeed.objects.filter(pk=node_id).first()

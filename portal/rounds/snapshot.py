@@ -212,18 +212,21 @@ def ended_since(moment: datetime) -> list[model.Ended]:
 
 
 def _history() -> model.RunHistory:
-    """Medians of what completed jobs took, over the latest HISTORY_JOBS of them (section 3's fallbacks)."""
+    """Medians of what completed jobs ran, over the latest HISTORY_JOBS of them (section 3's fallbacks).
+
+    A job's run time is that of its attempts: in between it waited, and what has no record of them is taken as one.
+    """
     rows = (
         Job.objects.runnable()
         .filter(state=JobState.COMPLETED, started_at__isnull=False)
         .order_by("-ended_at")
-        .values_list("owner_id", "tenant_id", "category", "started_at", "ended_at", "expected_duration_s")[
+        .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS
         ]
     )
     ratios, by_tenant, by_category, every = defaultdict(list), defaultdict(list), defaultdict(list), []
-    for owner, tenant, category, started_at, ended_at, declared_s in rows:
-        took_s = max(0.0, (ended_at - started_at).total_seconds())
+    for owner, tenant, category, ran_s, started_at, ended_at, declared_s in rows:
+        took_s = ran_s or max(0.0, (ended_at - started_at).total_seconds())
         by_tenant[tenant, category].append(took_s)
         by_category[category].append(took_s)
         every.append(took_s)

@@ -8,6 +8,7 @@ one it passed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,19 +90,23 @@ PRIORITIES: Mapping[str, Priority] = {
 }
 
 
+LR_CAP = 100.0
+"""Section 3: of this much in the objective; never in the order, never on the pages."""
+
 _Entry = tuple[float, float, int, "Job", "Age"]
 """(-prior, submitted, id, job, age): sorts by itself, ties by earliest submission, then id."""
 
 
 def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable[[Job], Age]) -> list[Ranked]:
-    """The queue, first job first, ranks from 1."""
+    """The queue, first job first, ranks from 1. `prior` weighs in the objective, where LR counts up to LR_CAP only."""
+    cap = LR_CAP if priority is latency_ratio_first else math.inf
     entries: list[_Entry] = []
     for job in jobs:
         own = age(job)
         entries.append((-priority(job, moment, own.age_s), job.submitted_s, job.id, job, own))
     entries.sort()
     return [
-        Ranked(job, rank, -place[0], latency_ratio(job.wait_s, own.age_s), own.age_s, own.source)
+        Ranked(job, rank, min(cap, -place[0]), latency_ratio(job.wait_s, own.age_s), own.age_s, own.source)
         for rank, (place, (_, _, _, job, own)) in enumerate(
             zip(entries, _within_tenants(entries), strict=True), start=1
         )

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scheduler.work import Ranked
 
 WEIGHT_FLOOR = 1e-6
-PRIOR_CAP = 100.0
-"""LR in the objective; never on the pages."""
 
 
 @dataclass(slots=True)
@@ -59,7 +57,7 @@ class Candidate:
 
 def weights(queue: Sequence[Ranked], lambda_: float) -> dict[int, float]:
     """w_i per job id, in [1e-6, 1]."""
-    priors = {ranked.job.id: min(ranked.prior, PRIOR_CAP) for ranked in queue}
+    priors = {ranked.job.id: ranked.prior for ranked in queue}
     lowest = min(priors.values(), default=1.0)
     bias = 0.0 if lowest > 0 else abs(lowest) + 0.01
     # Divided by the largest before the power: the same ratio, and no overflow at lambda = 4.

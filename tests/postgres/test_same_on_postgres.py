@@ -16,6 +16,7 @@ AGAIN = [
     "tests/portal/jobs/test_races.py",
     "tests/portal/jobs/test_state_machine.py",
     "tests/portal/rounds/test_plannings.py",
+    "tests/portal/rounds/test_stops.py",
     "tests/portal/test_bulk.py",
     "tests/portal/estimation/test_records.py",
     "tests/portal/test_migrations.py",

@@ -176,8 +176,12 @@ def test_classes_of_the_aggregated_formulation_are_named_with_their_nodes():
 
 def test_the_best_fitting_node_is_the_one_that_comes_nearest():
     jobs = [job(number, 3, cores=3, wait_s=900) for number in range(1, 9)] + [job(20, 2, 4, cores=3, wait_s=1)]
-    binding = detail(by_class(jobs), 20)["best_rejected"]["binding"]
-    assert (binding["resource"], binding["needed"], binding["available"]) == ("gpus", 4, 1)
+    made = by_class(jobs)
+    best = detail(made, 20)["best_rejected"]
+    assert (best["binding"]["resource"], best["binding"]["needed"], best["binding"]["available"]) == ("gpus", 4, 1)
+    reason = decisions_of(made)[20].figures  # the reason's figures speak of the same candidate
+    assert (reason["best_rejected"]["value"], reason["binding"]) == (best["value"], best["binding"])
+    assert (reason["candidates"], reason["best_rejected"]["nodes"]["n1"]["gpus"]) == (2, 4)
 
 
 def test_classes_of_arrays_name_the_nodes_of_their_pool_alone():

@@ -128,6 +128,20 @@ def test_time_that_is_up_leaves_fewer_draws_and_what_is_known_by_then():
     assert found[8].median_s is None
 
 
+def test_draws_that_are_cut_off_leave_the_middle_one_and_pairs():
+    """Of five draws 2, 0, 4, 1, 3 a limit leaves one, three or five: never early ones alone."""
+    nodes, jobs = [node(1, 4)], [job(1, 4, wait_s=9.0, age_s=1000.0), job(2, 4, wait_s=1.0, age_s=1000.0)]
+    full = predicted(nodes, jobs)[2]
+    seen = {}
+    for limit_s in range(1, 16):
+        state, knobs = ClusterState(nodes, jobs), Parameters(policy="berth")
+        found = forecast(state, NOW_S, knobs, np.random.default_rng(1), ticking(1.0), limit_s=limit_s)[2]
+        seen.setdefault(found.draws, found)
+    assert set(seen) == {1, 3, 5}
+    assert seen[3].median_s - NOW_S == pytest.approx(full[1], rel=0.5)
+    assert seen[3].earliest_s < seen[3].median_s < seen[3].latest_s
+
+
 def test_a_reach_of_nothing_is_refused():
     with pytest.raises(ValueError, match="draws=0"):
         predicted([node(1)], [job(1, 1)], draws=0)

@@ -171,6 +171,12 @@ def test_an_elastic_training_resumes_from_its_checkpoint(tenant):
     job = tenant.job(number)
     assert [attempt["epoch"] for attempt in job["attempts"]] == [2, 1]
     assert job["preemptions"] == 1
+    speeds = lambda: [attempt["speed"] for attempt in tenant.job(number)["attempts"]]  # noqa: E731
+    timed = lambda: all(speeds()) and speeds()[0]["samples_per_s"]  # noqa: E731
+    tenant.berth.wait(timed, limit_s=60, what="what both attempts recorded of their iterations")
+    assert [speed["dropped"] for speed in speeds()] == [0, 0]
+    assert speeds()[1]["predicted_source"] == "assumed"  # nothing was known before the first
+    assert tenant.job(number)["progress"]["fraction"] > 0
     tenant.act(number, "cancel")
     tenant.wait_state(number, "CANCELLED")
 

@@ -31,7 +31,10 @@ class Stop:
 
 def stops_nodes(*, job_ids: Iterable[int]) -> list[int]:
     """Return the nodes that the live attempts of these jobs hold parts of: what ordering the stops will lock."""
-    held = Allocation.objects.filter(attempt__job__in=list(job_ids), attempt__ended_at=None, released_at=None)
+    wanted = list(job_ids)
+    if not wanted:
+        return []
+    held = Allocation.objects.filter(attempt__job__in=wanted, attempt__ended_at=None, released_at=None)
     return list(held.order_by().values_list("node_id", flat=True).distinct())
 
 

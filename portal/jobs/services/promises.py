@@ -38,4 +38,5 @@ def promise_give(*, job_id: int, shares: Sequence[ShareRow], cause: str, plannin
 
 def promises_withdraw(*, job_ids: Iterable[int]) -> int:
     """Take back what is kept for these jobs; return for how many something was."""
-    return Promise.objects.filter(job__in=list(job_ids)).delete()[0]
+    wanted = list(job_ids)
+    return Promise.objects.filter(job__in=wanted).delete()[0] if wanted else 0

@@ -30,7 +30,7 @@ def measured(cluster, label, mean, *, gpus=1, count=10, node=None):
     ThroughputCell.objects.create(signature=signature, gpus=gpus, count=count, mean=mean, **where)
 
 
-def test_section_6_a_node_that_is_slow_for_most_jobs_is_slow(cluster):
+def test_section_6_a_node_that_is_slow_for_most_jobs_is_slow(cluster, client):
     slow, other = given.node_make("slow"), given.node_make("other")
     for label, here in (("a", 80.0), ("b", 81.0), ("c", 200.0)):
         for gpus in (1, 2):
@@ -42,6 +42,9 @@ def test_section_6_a_node_that_is_slow_for_most_jobs_is_slow(cluster):
     assert speeds_refresh() == 1
     state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
     assert {node.name: node.speed for node in state.nodes} == {"n1": 1.0, "slow": 0.8, "other": 1.0}
+    client.force_login(cluster.owner)
+    assert "of its type&#x27;s, over 3 models or jobs" in client.get("/cluster/slow/").content.decode()
+    assert "models or jobs" not in client.get("/cluster/other/").content.decode()
     ThroughputCell.objects.filter(node=slow, mean__lt=100).update(mean=100.0)
     assert speeds_refresh() == 1
     assert NodeSpeed.objects.get().factor == 1.0

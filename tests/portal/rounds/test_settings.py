@@ -5,11 +5,13 @@ from django_celery_beat.models import PeriodicTask
 
 from portal.errors import BerthError
 from portal.events.models import OutboxMessage
+from portal.rounds import planning
 from portal.rounds.knobs import KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting
 from portal.rounds.schedule import FIXED_S, schedule_make
 from portal.rounds.services import settings_update
 from portal.tenants.models import AuditEvent
+from scheduler.policy import PARAMETERS
 from tests.portal import given
 
 
@@ -64,3 +66,33 @@ def test_the_schedule_is_made_once_and_again(db):
 @pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
 def test_every_default_is_within_its_own_range(knob):
     assert knob.check(knob.default) == knob.default
+
+
+def another(knob):
+    """A value within the knob's range that is not its default."""
+    if knob.choices:
+        return next(word for word in knob.choices if word != knob.default)
+    if knob.default is None:
+        return type(knob.low)(max(knob.low, min(knob.high, 0.5)))
+    value = min(knob.high, knob.default * 2 or 1) if knob.default < knob.high else knob.low
+    return type(knob.default)(value) if value != knob.default else knob.low
+
+
+@pytest.mark.parametrize("knob", PARAMETERS, ids=lambda knob: knob.name)
+def test_a_scheduler_knob_is_in_force_in_the_next_planning_and_in_the_trail(cluster, monkeypatch, knob):
+    asked, original = [], planning.plan
+
+    def plan(state, now_s, parameters, *rest, **more):
+        asked.append(parameters)
+        return original(state, now_s, parameters, *rest, **more)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    value = another(knob)
+    planning.planning_run()
+    settings_update(actor=given.operator(), **{knob.name: value})
+    made = planning.planning_run()
+    field = "lambda_" if knob.name == "lambda" else knob.name
+    assert [getattr(each, field) for each in asked] == [knob.default, value]
+    assert made.parameters[knob.name] == value
+    (trail,) = AuditEvent.objects.filter(action="setting.change")
+    assert (trail.target, trail.detail) == (f"setting:{knob.name}", {"from": knob.default, "to": value})

@@ -260,3 +260,34 @@ class TestRestart:
         applied(stops=[stop(second, "preempt", None, 0)])
         stopped(cluster, second)
         assert not snapshot().jobs[0].gave_back
+
+
+class TestAtOnce:
+    """Invariants 1, 2 and 4 while a stop meets the job's own end, a cancel or a report, each in its own connection."""
+
+    def raced(self, cluster, other):
+        attempt = elastic(cluster)
+        number = lease_take(holder="me", limit_s=30)
+        record = given.planning_record(number, timezone.now())
+        made = Made(stops=[stop(attempt)], promises=[promise(attempt.job_id, cluster.node)])
+        order = lambda: apply.plan_apply(made=made, record=record, holder="me", now=timezone.now())  # noqa: E731
+        results = given.race(order, lambda: other(attempt))
+        assert not [each for each in results if isinstance(each, BaseException)], results
+        assert not given.violations()
+        return attempt, Job.objects.get()
+
+    @pytest.mark.parametrize("_", range(3))
+    def test_its_own_end(self, shared_cluster, _):
+        _, job = self.raced(shared_cluster, shared_cluster.end)
+        assert (job.state, job.preemptions) == ("COMPLETED", 0)
+        assert not Promise.objects.exists(), "nothing is kept for a job that is over"
+
+    @pytest.mark.parametrize("_", range(3))
+    def test_a_cancel(self, shared_cluster, _):
+        cancel = lambda attempt: job_cancel(job=attempt.job, actor=shared_cluster.owner)  # noqa: E731
+        attempt, job = self.raced(shared_cluster, cancel)
+        attempt.refresh_from_db()
+        assert (job.state, attempt.stop_reason) == ("RUNNING", "cancel")
+        assert not Promise.objects.exists()
+        stopped(shared_cluster, attempt)
+        assert Job.objects.get().state == "CANCELLED"

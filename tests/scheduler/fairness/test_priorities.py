@@ -1,5 +1,7 @@
 """The queue's order (algorithms.md section 3; a tenant's own priority, section 1)."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.fairness.lrf import Age
@@ -75,3 +77,29 @@ def test_the_priority_is_a_knob_of_hops():
     nodes = [node(1, 2)]
     assert list(where(make_plan(nodes, jobs))) == [2]
     assert list(where(make_plan(nodes, jobs, priority="fifo"))) == [1]
+
+
+def test_lr_is_capped_at_100_in_the_objective_and_nowhere_else():
+    """Section 3: the order and the pages keep the true ratio; other priorities are no ratios and are not capped."""
+    jobs = [
+        job(1, 1, wait_s=20_000, age_s=100),
+        job(2, 1, wait_s=500_000, age_s=100),
+        job(3, 1, wait_s=5000, age_s=100),
+    ]
+
+    def queue(kind):
+        return order(jobs, PRIORITIES[kind], Moment(10_000.0), lambda each: Age(each.age_s, "test"))
+
+    assert [(each.job.id, each.prior, each.latency_ratio) for each in queue("lrf")] == [
+        (2, 100.0, 5000.0), (1, 100.0, 200.0), (3, 50.0, 50.0),
+    ]  # fmt: skip
+    assert [each.prior for each in queue("fifo")] == [9999.0, 9998.0, 9997.0]
+
+
+def test_who_waited_longer_outweighs_under_fifo_whatever_the_hours():
+    """All waited for more than 100 s: the weights must still tell them apart (an LR cap on seconds would not)."""
+    jobs = [job(1, 4, submitted_s=0.0), job(2, 4, submitted_s=9000.0)]
+    for first, second in ((1, 2), (2, 1)):
+        waiting = [replace(each, id={1: first, 2: second}[each.id]) for each in jobs]
+        made = make_plan([node(1, 4)], waiting, now_s=10_000.0, policy="hops", priority="fifo")
+        assert where(made) == {first: {1: 4}}

@@ -51,7 +51,7 @@ def test_table_1_is_solved_as_by_hand():
         ([0.09, -0.1], 1, [1, 0.05]),
         ([0.0, 0.0], 1, [1, 1]),
         ([100.0, 0.001], 4, [1, 1e-6]),  # floored
-        ([5000.0, 100.0], 1, [1, 1]),  # LR is capped at 100 in the objective
+        ([5000.0, 100.0], 1, [1, 0.02]),  # whoever ranks the queue caps, and LR alone
     ],
 )
 def test_weights(priors, lambda_, expected):
