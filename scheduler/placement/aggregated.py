@@ -97,7 +97,7 @@ class Limits:
         return lambda: end_s - self.clock()
 
 
-def solve_aggregated(
+def solve_aggregated(  # noqa: PLR0913 - a problem, its limits and what it may start from
     stage: Sequence[Ranked],
     weight: Mapping[int, float],
     ledger: Ledger,

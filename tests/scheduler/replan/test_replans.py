@@ -195,10 +195,25 @@ def test_a_tenant_at_its_quota_may_start_more_by_making_its_own_smaller():
     assert {number: sum(there.values()) for number, there in where(done).items()} == {1: 4, 9: 4}
 
 
-def test_larger_clusters_say_that_running_jobs_were_left_out():
+def larger(nodes):
+    """With so many busy nodes more that the window is placed by class."""
+    return [*nodes, *(node(number, 8, idle=0) for number in range(50, 67))]
+
+
+@pytest.mark.parametrize("policy", ["hops", "berth"])
+def test_on_larger_clusters_a_running_job_is_made_smaller_too(policy):
+    """Section 6: by class its node is one of its own, on which it may keep what it has."""
     live = [elastic(9, 4, 8)]
-    nodes = [beside(1, live), *(node(number, 8, idle=0) for number in range(2, 18))]
-    made = replanned(live, [job(1, 4)], nodes=nodes)
+    made = replanned(live, [job(1, 4)], nodes=larger([beside(1, live)]), policy=policy)
+    assert orders(made) == [(9, "resize", 1, 8, 4)]
+    assert promises(made) == {9: {1: 4}, 1: {1: 4}}
+    assert (made.solver.participants, made.solver.left_out, made.solver.formulation) == (1, 0, "aggregated")
+    assert orders(replanned(live, nodes=larger([beside(1, live)]), policy=policy)) == []
+
+
+def test_larger_clusters_say_which_running_jobs_were_left_out():
+    live = [elastic(9, 4, 8)]
+    made = replanned(live, [job(1, 4)], nodes=larger([beside(1, live)]), preemption="off")
     assert (made.stops, made.solver.participants, made.solver.left_out) == ((), 0, 1)
 
 
@@ -228,10 +243,11 @@ def contended(draw):
 
 
 @settings(max_examples=20, deadline=None)
-@given(contended(), st.sampled_from(["on", "off"]))
-def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
+@given(contended(), st.sampled_from(["on", "off"]), st.booleans())
+def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption, by_class):
     """Invariants are checked in `make_plan`: starts are idle, promises can be kept, quotas hold."""
     nodes, live, jobs, quota = cluster
+    nodes = larger(nodes) if by_class else nodes
     common = {"running": live, "tenants": [Tenant(1, gpu_quota=quota)], "replan": True, "preemption": preemption}
     plans = [make_plan(nodes, jobs, policy="berth", **common) for _ in range(2)]
     assert plans[0].as_json() == plans[1].as_json()
