@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from portal.admin_site_base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
 from portal.reference import range_shown, shown
-from portal.rounds.knobs import KNOBS, knobs_current
+from portal.rounds.knobs import GROUPS, KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
 
@@ -61,7 +61,7 @@ class PolicyAdmin(ConsoleAdmin):
             **self.admin_site.each_context(request),
             "title": "Policy settings",
             "form": form,
-            "rows": _rows(form, values),
+            "groups": _groups(form, values),
         }
         return TemplateResponse(request, "admin/policy.html", context, status=400 if form.errors else 200)
 
@@ -86,16 +86,22 @@ class PolicyAdmin(ConsoleAdmin):
         return True
 
 
-def _rows(form: PolicyForm, values: dict[str, Any]) -> list[dict[str, Any]]:
+def _groups(form: PolicyForm, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The knobs as the page shows them: title and rows of each group."""
     changes = {row.name: row for row in OperatorSetting.objects.select_related("updated_by")}
+    knobs = {knob.name: knob for knob in KNOBS}
     return [
-        {
-            "knob": knob,
-            "field": form[knob.name],
-            "range": range_shown(knob.low, knob.high, knob.choices, optional=knob.optional),
-            "default": shown(knob.default),
-            "is_default": values[knob.name] == knob.default,
-            "change": changes.get(knob.name),
-        }
-        for knob in KNOBS
+        {"title": title, "rows": [_row(knobs[name], form, values[name], changes.get(name)) for name in names]}
+        for title, names in GROUPS
     ]
+
+
+def _row(knob: Parameter, form: PolicyForm, value: Any, change: OperatorSetting | None) -> dict[str, Any]:
+    return {
+        "knob": knob,
+        "field": form[knob.name],
+        "range": range_shown(knob.low, knob.high, knob.choices, optional=knob.optional),
+        "default": shown(knob.default),
+        "is_default": value == knob.default,
+        "change": change,
+    }

@@ -15,11 +15,33 @@ from scheduler.policy import PARAMETERS, Parameter, Parameters
 PORTAL_KNOBS = (
     Parameter("planning_keep_days", "How long plannings and their decisions are kept.", "days", 7, 1, 3650),
     Parameter("round_keep_days", "How long rounds and their figures are kept.", "days", 90, 1, 3650),
+    Parameter(
+        "array_history_days",
+        "How far back the arrays are divided by: tuned cores and the peak of large jobs; in force from the next round.",
+        "days",
+        7,
+        1,
+        90,
+    ),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
 )
 KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
 _BY_NAME = {knob.name: knob for knob in KNOBS}
 _PORTAL_NAMES = {knob.name for knob in PORTAL_KNOBS}
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Who is next, and where", ("policy", "priority", "placement", "lambda", "sigma")),
+    (
+        "Arrays and tenants' shares",
+        ("arrays", "fair_shares", "borrowing", "reserved_cores_per_gpu", "large_array_share", "array_history_days",
+         "reserve_lr"),
+    ),
+    ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
+    ("Rounds and re-plans", ("replan_s", "preemption", "restart_cost_s")),
+    ("Job descriptions", ("r_num", "large_model_parameters")),
+    ("Figures and what is kept", ("raqlr_hours", "planning_keep_days", "round_keep_days")),
+)  # fmt: skip
+"""How the console and the operator's guide present the knobs: each stands in one group."""
 
 
 def knob_check(*, name: str, value: Any) -> Any:

@@ -16,25 +16,24 @@ from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 if TYPE_CHECKING:
     from datetime import datetime
 
-WEEK = timedelta(days=7)
 
-
-def array_history_read(*, now: datetime) -> dict[str, Any]:
-    """Return what a round keeps of the last week: `large_gpus_peak` and `tuned_cores_per_gpu`. Two queries.
+def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:
+    """Return what a round keeps of the last `days`: `large_gpus_peak` and `tuned_cores_per_gpu`. Two queries.
 
     The peak is the most GPUs that jobs of 4 or more held plus queued at one time; a job counts with the smallest size that
     it accepts, as everywhere when it waits. The tuned numbers are those of the jobs that were tuned in that time.
     """
+    since = now - timedelta(days=days)
     rows = (
         Job.objects.runnable()
-        .filter(Q(ended_at=None) | Q(ended_at__gt=now - WEEK), gpus__0__gte=LARGE_FROM_GPUS)
+        .filter(Q(ended_at=None) | Q(ended_at__gt=since), gpus__0__gte=LARGE_FROM_GPUS)
         .values_list("submitted_at", "ended_at", "gpus")
     )
     past = (
         PastJob(queued.timestamp(), ended.timestamp() if ended else None, sizes[0])
         for queued, ended, sizes in rows.iterator()
     )
-    return {"large_gpus_peak": peak_gpus(past), "tuned_cores_per_gpu": cores_tuned_since(now - WEEK)}
+    return {"large_gpus_peak": peak_gpus(past), "tuned_cores_per_gpu": cores_tuned_since(since)}
 
 
 def array_history_now() -> model.ArrayHistory:

@@ -85,7 +85,7 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
     parameters = scheduler_parameters(values)
     now = timezone.now()
     began = time.monotonic()
-    present = _round(now=now, replan_s=values["replan_s"], tick_s=parameters.tick_s)
+    present = _round(now=now, values=values)
     record = Planning(
         number=number,
         round=present,
@@ -128,14 +128,15 @@ def replan_due(present: Round) -> bool:
     return not present.plannings.filter(replan=True).exclude(status=Planning.Status.SUPERSEDED).exists()
 
 
-def _round(*, now: datetime, replan_s: float, tick_s: float) -> Round:
+def _round(*, now: datetime, values: dict[str, Any]) -> Round:
     """Return the present round; a new one begins once the last is `replan_s` old."""
     last = Round.objects.order_by("-number").first()
-    if last is not None and (now - last.started_at).total_seconds() < replan_s:
+    if last is not None and (now - last.started_at).total_seconds() < values["replan_s"]:
         return last
     if last is not None:
-        round_close(round_=last, now=now, tick_s=tick_s)
-    fresh = {"started_at": now, "array_history": array_history_read(now=now)}
+        round_close(round_=last, now=now, tick_s=values["tick_s"])
+    history = array_history_read(now=now, days=values["array_history_days"])
+    fresh = {"started_at": now, "array_history": history}
     return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults=fresh)[0]
 
 

@@ -16,6 +16,7 @@ from portal.jobs.services import job_submit, locks, placing, report_apply, submi
 from portal.jobs.services.placing import Part, attempt_start
 from portal.jobs.states import FINAL, LIVE, JobState
 from portal.rounds import planning
+from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning
 from portal.tenants.models import Membership, Tenant, User
 
@@ -115,7 +116,7 @@ class Cluster:
 def planning_record(number, now):
     """A planning's row as `planning_run` begins it, not saved yet."""
     return Planning(
-        number=number, round=planning._round(now=now, replan_s=360, tick_s=30), started_at=now, policy="hops"
+        number=number, round=planning._round(now=now, values=knobs_current()), started_at=now, policy="hops"
     )
 
 

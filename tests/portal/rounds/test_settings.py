@@ -1,18 +1,27 @@
 """The operator's knobs: one bad value changes none, each change is in the trail, beat follows the tick."""
 
+import re
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
 from portal.errors import BerthError
 from portal.events.models import OutboxMessage
+from portal.jobs.models import Job
 from portal.rounds import planning
-from portal.rounds.knobs import KNOBS, knobs_current
-from portal.rounds.models import OperatorSetting
+from portal.rounds.knobs import GROUPS, KNOBS, knobs_current
+from portal.rounds.models import OperatorSetting, Round
+from portal.rounds.planning import planning_run
 from portal.rounds.schedule import FIXED_S, schedule_make
 from portal.rounds.services import settings_update
 from portal.tenants.models import AuditEvent
 from scheduler.policy import PARAMETERS
 from tests.portal import given
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +75,28 @@ def test_the_schedule_is_made_once_and_again(db):
 @pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
 def test_every_default_is_within_its_own_range(knob):
     assert knob.check(knob.default) == knob.default
+
+
+def test_each_knob_stands_in_one_group_and_is_explained_in_the_operators_guide():
+    grouped = [name for _, names in GROUPS for name in names]
+    assert sorted(grouped) == sorted(knob.name for knob in KNOBS)
+    guide = (ROOT / "docs" / "operators-guide.md").read_text()
+    chapter = guide.split("## Knobs", 1)[1].split("\n## ", 1)[0]
+    explained = re.findall(r"^\| `([a-z_]+)` \|", chapter, re.MULTILINE)
+    assert explained == grouped, "in the console's order"
+
+
+def test_the_arrays_history_reaches_as_far_back_as_the_operator_says(cluster):
+    job = cluster.submit(gpus=[4])
+    ended = timezone.now() - timedelta(days=10)
+    Job.objects.filter(pk=job.pk).update(submitted_at=ended, ended_at=ended, state="COMPLETED", waiting_since=None)
+    planning_run()
+    assert Round.objects.get().array_history["large_gpus_peak"] is None
+    settings_update(actor=None, array_history_days=14)
+    Round.objects.update(started_at=ended)
+    Job.objects.filter(pk=job.pk).update(submitted_at=ended - timedelta(hours=1))
+    planning_run()
+    assert Round.objects.order_by("-number").first().array_history["large_gpus_peak"] == 4
 
 
 def another(knob):

@@ -1,7 +1,5 @@
 """The queue's order (algorithms.md section 3; a tenant's own priority, section 1)."""
 
-from dataclasses import replace
-
 import pytest
 
 from scheduler.fairness.lrf import Age
@@ -98,8 +96,6 @@ def test_lr_is_capped_at_100_in_the_objective_and_nowhere_else():
 
 def test_who_waited_longer_outweighs_under_fifo_whatever_the_hours():
     """All waited for more than 100 s: the weights must still tell them apart (an LR cap on seconds would not)."""
-    jobs = [job(1, 4, submitted_s=0.0), job(2, 4, submitted_s=9000.0)]
-    for first, second in ((1, 2), (2, 1)):
-        waiting = [replace(each, id={1: first, 2: second}[each.id]) for each in jobs]
-        made = make_plan([node(1, 4)], waiting, now_s=10_000.0, policy="hops", priority="fifo")
-        assert where(made) == {first: {1: 4}}
+    first, last = job(1, 4, submitted_s=0.0), job(2, 1, 4, submitted_s=9000.0)  # of 4 GPUs the last one gains more
+    made = make_plan([node(1, 4)], [first, last], now_s=10_000.0, policy="hops", priority="fifo", window_size=2.0)
+    assert where(made) == {1: {1: 4}}
