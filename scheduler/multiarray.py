@@ -27,7 +27,7 @@ from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import joint, joint_weights
+from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
 from scheduler.work import Chosen, Outcome
 
@@ -84,7 +84,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     }
     outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
-    if work.participants and is_located(work):
+    if work.participants and (is_located(work) or by_class(work)):
         _replan(windows, solving, mode, terms, outcome)
         realise(work, outcome)
     else:

@@ -16,7 +16,7 @@ from scheduler.model import SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import joint, joint_weights
+from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
 from scheduler.work import Outcome
 
@@ -49,7 +49,7 @@ class Hops:
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.window_s = work.clock() - began_s
         outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
-        if is_located(work):
+        if is_located(work) or by_class(work):
             place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
             tidy(solving, outcome)
             top_up(view.picked, solving, outcome)

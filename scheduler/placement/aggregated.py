@@ -12,6 +12,7 @@ out; a failure adds a cut and searches again. Bounds are those of the problem wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, Option, Options
+    from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
 OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
@@ -49,12 +51,12 @@ PRICE_TOLERANCE = 0.1
 
 @dataclass(slots=True)
 class Placed:
-    """One job's part of a plan: G is its throughput over the least of its options, `factor` less than 1 if borrowed."""
+    """One job's part of a plan: G is its throughput over the least of its options, `worth` its part of the objective."""
 
     ranked: Ranked
     configuration: Configuration
     gain: float
-    factor: float
+    worth: float
     options: int
 
 
@@ -95,7 +97,7 @@ class Limits:
         return lambda: end_s - self.clock()
 
 
-def solve_aggregated(
+def solve_aggregated(  # noqa: PLR0913 - a problem, its limits and what it may start from
     stage: Sequence[Ranked],
     weight: Mapping[int, float],
     ledger: Ledger,
@@ -105,17 +107,21 @@ def solve_aggregated(
     sigma: float = SIGMA,
     last: Mapping[int, Configuration] | None = None,
     rules: Rules = NO_RULES,
+    participants: Mapping[int, Participant] = MappingProxyType({}),
 ) -> Aggregated:
     """The stage's plan on what is idle in the ledger, which is left as it is.
 
     `last`: what the last plan gave to jobs that still wait; those that still fit are taken first by a second greedy
     plan, and the better of the two is where the search starts. `rules`: who may use what.
+    `participants`: running jobs of the stage, whose resources the ledger holds idle.
     """
     began_s = limits.clock()
-    classes = Classes(ledger, stage, rules)
+    classes = Classes(ledger, stage, rules, participants)
     late = limits.until(OPTIONS_SHARE, began_s)
-    options = options_of(stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0)
-    maker = _Maker(classes, ledger, estimator, options, weight, rules)
+    options = options_of(
+        stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
+    )
+    maker = _Maker(classes, ledger, estimator, options, weight, rules, participants)
     answer = maker.greedy({}, limits)
     if last and limits.left_s > 0 and (warm := maker.greedy(last, limits)).objective > answer.objective:
         answer = warm
@@ -138,7 +144,9 @@ class _Maker:
         options: Options,
         weight: Mapping[int, float],
         rules: Rules,
+        participants: Mapping[int, Participant],
     ) -> None:
+        self.participants = participants
         self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
         self.options, self.weight = options, weight
         firsts = np.searchsorted(options.group, np.arange(len(options.groups)))
@@ -161,6 +169,14 @@ class _Maker:
                 taken.append((ranked, stock.take(ranked.job, option, parts), group, first + number))
             else:
                 again.discard(ranked.job.id)
+        # Who runs keeps what it has: no greedy plan stops anybody.
+        running = [each for each in self.turns if each[0].job.id in self.participants]
+        taken += [
+            (ranked, made, group, first)
+            for ranked, group, first in running
+            if (made := stock.seat(ranked.job, group.options[0])) is not None
+        ]
+        again |= {ranked.job.id for ranked, _, _ in running}
         for position, (ranked, group, first) in enumerate(self.turns):
             if position % 16 == 15 and limits.left_s <= 0:
                 break
@@ -179,11 +195,18 @@ class _Maker:
         for ranked, configuration, group, number in taken:
             option = group.options[self.options.position[number]]
             made = self._measured(ranked, configuration) if option.spread else configuration
-            factor = self.rules.factor(ranked.job, made)
-            placed.append(Placed(ranked, made, made.throughput / group.least, factor, len(group.options)))
+            worth = self._worth(ranked, made, group.least)
+            placed.append(Placed(ranked, made, made.throughput / group.least, worth, len(group.options)))
         placed.sort(key=lambda each: each.ranked.rank)
-        objective = sum(self.weight[each.ranked.job.id] * each.gain * each.factor for each in placed)
-        return Aggregated(placed, self.options, self.classes, objective)
+        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+
+    def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
+        job = ranked.job
+        w, gain = self.weight[job.id], made.throughput / least * self.rules.factor(job, made)
+        running = self.participants.get(job.id)
+        if running is None:
+            return w * gain
+        return running.worth(w, gain, running.present.throughput / least, keeps=running.keeps(made))
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares

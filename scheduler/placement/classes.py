@@ -5,12 +5,14 @@ further, where they matter: a storage domain that a resumed job of this planning
 tenant at a time, the zone (array and reservations) and what is left of the cores reserved for its array. Cores beyond
 what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a speed class and, for those, the
 tenant, the domain and the zone, and whether cores come from the reserved ones alone. A class offers pieces to one or
-more pools; each job draws on one or more.
+more pools; each job draws on one or more. In a re-plan a node on which running jobs may keep what they hold is a
+class of its own; what they hold is idle like the rest, and a *pin* offers it to its job alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.placement.access import NO_RULES, Zone
@@ -18,11 +20,12 @@ from scheduler.placement.feasibility import type_allowed
 from scheduler.placement.menu import menus_of, speed_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node
     from scheduler.placement.access import Access, Rules
     from scheduler.placement.ledger import Ledger, Room
+    from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
 
@@ -38,6 +41,17 @@ class Pool(NamedTuple):
     tenant: int | None
     domain: str | None
     zone: Zone
+    limited: bool
+    pin: int | None = None  # a running job: what it holds now, on its own node, for itself alone
+
+
+class Pin(NamedTuple):
+    """A running job that may keep what it holds on a node: the pool of that one piece, and what it takes there."""
+
+    pool: Pool
+    tenant: int
+    gpus: int
+    cores: int
     limited: bool
 
 
@@ -55,6 +69,7 @@ class ClassKey(NamedTuple):
     owner: tuple[int, ...] | None
     domain: str | None
     zone: Zone
+    pins: tuple[Pin, ...] = ()
 
     def cores_for(self, pool: Pool) -> int:
         return self.limit if pool.limited else self.cores
@@ -82,8 +97,20 @@ class PoolRoom:
 class Classes:
     """The classes of what is idle in a ledger, as far as the jobs of a stage can tell them apart."""
 
-    def __init__(self, ledger: Ledger, stage: Iterable[Ranked], rules: Rules = NO_RULES) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        stage: Iterable[Ranked],
+        rules: Rules = NO_RULES,
+        participants: Mapping[int, Participant] = MappingProxyType({}),
+    ) -> None:
         asked = list(stage)
+        self.rules = rules
+        self.pins: dict[int, Pin] = {}  # by job
+        self._pinned: dict[int, list[Pin]] = {}  # by node
+        for ranked in asked:
+            if (running := participants.get(ranked.job.id)) is not None:
+                self._pin(running, ledger, rules)
         jobs = [ranked.job for ranked in asked]
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
@@ -98,7 +125,7 @@ class Classes:
         self.all = [
             NodeClass(key, tuple(nodes), offers)
             for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
-            if (offers := tuple(self._offers(key))) and offers[0]
+            if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
         ]
         self.menus = menus_of(ledger)
         self.largest = ledger.largest
@@ -112,6 +139,13 @@ class Classes:
             for each in reversed(self.all)
         }
 
+    def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
+        (share,) = running.present.shares
+        node, job, limited = ledger.rooms[share.node].node, running.job, running.job.id in ledger.limited
+        pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, job.id)
+        self.pins[job.id] = pin = Pin(pool, job.tenant, share.gpus, share.cores, limited)
+        self._pinned.setdefault(share.node, []).append(pin)
+
     def _key(self, room: Room, ledger: Ledger, rules: Rules) -> ClassKey | None:
         node = room.node
         owner = tuple(sorted(room.tenants)) if node.exclusive_tenant else None
@@ -121,10 +155,11 @@ class Classes:
         array, kept = rules.zone(node.id)
         zone = Zone(array, tuple(number for number in kept if number in self._barring))
         gpus = len(room.gpus)
-        cores = min(len(room.cores), gpus * self.most_cores)
+        pins = tuple(self._pinned.get(node.id, ()))
+        cores = len(room.cores) if pins else min(len(room.cores), gpus * self.most_cores)
         limited = any(access.limited for access in self._kinds)
         limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
-        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone)
+        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, pins)
 
     def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
         owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
@@ -145,6 +180,7 @@ class Classes:
                 room = pools.setdefault(pool, PoolRoom())
                 _raise_to(room, each.key, each.key.cores_for(pool), memory, len(each.nodes))
                 self.nodes_of.setdefault(pool, []).extend(each.nodes)
+            self.nodes_of |= {pin.pool: list(each.nodes) for pin in each.key.pins}
         for nodes in self.nodes_of.values():
             nodes.sort()
         return pools

@@ -33,8 +33,17 @@ def hand_out(plan: Whole, problem: Problem, stock: Stock) -> Seated:
     slots = _slots(plan, problem, stock)
     seated = Seated()
     asked = list(_asked(plan, problem))
-    # Singles first, for a unit may come from anywhere; the largest memory first, then the queue's order.
-    asked.sort(key=lambda each: (each[1].spread, -each[0].job.memory_mib, -each[1].gpus, each[0].rank))
+    # Who stays where it runs first, then singles, for a unit may come from anywhere; the largest memory first, then the
+    # queue's order.
+    asked.sort(
+        key=lambda each: (
+            not stock.is_pinned(each[1]),
+            each[1].spread,
+            -each[0].job.memory_mib,
+            -each[1].gpus,
+            each[0].rank,
+        )
+    )
     for ranked, option, group, number in asked:
         own = slots.get(option.row, [])
         parts = _units(own, ranked, option, stock) if option.spread else _piece(own, ranked, option, stock)

@@ -56,8 +56,6 @@ def place_jointly(
     `last`: the last plan's configurations of jobs that still wait; the aggregated search may start from them.
     `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
-    if work.participants:
-        formulation = "located"  # the only one that knows of running jobs; larger clusters leave them out
     if formulation is None:
         formulation = "located" if is_located(work) else "aggregated"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
@@ -88,7 +86,15 @@ def _place_aggregated(
     deadline_s = work.deadline_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
     limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
     answer = solve_aggregated(
-        stage, outcome.weights, work.ledger, work.estimator, limits, sigma=work.parameters.sigma, last=last, rules=rules
+        stage,
+        outcome.weights,
+        work.ledger,
+        work.estimator,
+        limits,
+        sigma=work.parameters.sigma,
+        last=last,
+        rules=rules,
+        participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least

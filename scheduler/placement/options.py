@@ -13,11 +13,13 @@ solver would try their permutations. A *row* is a kind of piece that pools offer
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.placement.access import NO_RULES
 from scheduler.placement.configurations import SIGMA
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job
-    from scheduler.placement.classes import Classes, Pool
+    from scheduler.placement.access import Rules
+    from scheduler.placement.classes import Classes, Pin, Pool
     from scheduler.placement.ledger import Ledger
+    from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
 
@@ -79,6 +83,7 @@ class Options:
 
     groups: list[Group] = field(default_factory=list)
     rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
+    rules: Rules = NO_RULES
     unbound: frozenset[str] = frozenset()  # types whose nodes have all the cores that can be asked
     invalid: dict[int, InvalidJob] = field(default_factory=dict)
     out_of_time: list[Ranked] = field(default_factory=list)
@@ -115,12 +120,17 @@ def options_of(
     *,
     sigma: float = SIGMA,
     late: Callable[[], bool] = lambda: False,
+    participants: Mapping[int, Participant] = MappingProxyType({}),
 ) -> Options:
-    """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then."""
-    found = Options(unbound=_unbound(classes))
+    """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then.
+
+    `participants`: running jobs of the stage. They stand first, and may keep what they have whatever time is left.
+    """
+    found = Options(rules=classes.rules, unbound=_unbound(classes))
     alike: dict[object, Group] = {}
     for position, ranked in enumerate(stage):
-        if position % 16 == 0 and late():
+        running = participants.get(ranked.job.id)
+        if running is None and position % 16 == 0 and late():
             found.out_of_time = list(stage[position:])
             break
         try:
@@ -128,15 +138,22 @@ def options_of(
         except InvalidJob as error:
             found.invalid[ranked.job.id] = error
             continue
-        if options:
-            _join(ranked, weight[ranked.job.id], options, found, alike, quoted=ranked.job.tenant in ledger.allowances)
+        w, quoted = weight[ranked.job.id], ranked.job.tenant in ledger.allowances
+        if running is not None:
+            _join_running(ranked, w, options, found, running, classes.pins[ranked.job.id])
+        elif options:
+            _join(ranked, w, options, found, alike, quoted=quoted)
     found.freeze()
     return found
 
 
 def _unbound(classes: Classes) -> frozenset[str]:
     most = classes.most_cores
-    scarce = {each.key.gpu_type for each in classes.all if each.key.limit < most * each.key.gpus}
+    scarce = {
+        each.key.gpu_type
+        for each in classes.all
+        if each.key.limit < most * each.key.gpus or any(pin.cores > most * pin.gpus for pin in each.key.pins)
+    }
     return frozenset(classes.by_type) - scarce
 
 
@@ -153,6 +170,23 @@ def _join(
     group = Group([ranked], options, [w * option.throughput / least * option.factor for option in options], least)
     alike[key] = group
     found.groups.append(group)
+
+
+def _join_running(
+    ranked: Ranked, w: float, others: list[Option], found: Options, running: Participant, pin: Pin
+) -> None:
+    """A running job's group: to keep what it has, first, or one of the others at the price of a restart."""
+    present = running.present
+    row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
+    factor = found.rules.factor(ranked.job, present)
+    keep = Option(row, 1, pin.gpus, pin.cores, False, present.throughput, present.source, factor)
+    options = [keep, *others]
+    least = min(option.throughput for option in options)
+    values = [
+        running.worth(w, option.throughput / least * option.factor, present.throughput / least, keeps=option is keep)
+        for option in options
+    ]
+    found.groups.append(Group([ranked], options, values, least))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ is a third dimension, which the pieces of limited jobs use up as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from scheduler.placement.options import PieceRow, UnitRow
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scheduler.placement.classes import Classes, NodeClass, Pool
+    from scheduler.placement.classes import Classes, ClassKey, NodeClass, Pin, Pool
     from scheduler.placement.options import Options
 
 ENUMERATED = 2_000
@@ -73,17 +74,41 @@ Offer = tuple[tuple["Pool", ...], bool]
 """The pools that a class offers to, and whether the cores of limited jobs are counted apart there."""
 
 
-def _offers(each: NodeClass) -> list[Offer]:
-    """A class's offers. With limited jobs alone their cores are all there are: nothing is to be counted apart."""
-    scarce = each.key.limit < each.key.cores
-    return [(pools, scarce and len({pool.limited for pool in pools}) > 1) for pools in each.offers]
+class _Way(NamedTuple):
+    """One way to use a node of a class: what it offers to which pools, and the rows of running jobs that stay there."""
+
+    offer: Offer
+    room: _Room
+    kept: tuple[int, ...]
 
 
-def _room(each: NodeClass, offer: Offer) -> _Room:
-    pools, apart = offer
-    only_limited = not apart and all(pool.limited for pool in pools)
+def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
+    """With limited jobs alone their cores are all there are: nothing is to be counted apart then."""
     key = each.key
-    return _Room(key.gpus, key.limit if only_limited else key.cores, key.limit if apart else 0)
+    for pools in each.offers:
+        kinds = {pool.limited for pool in pools}
+        apart = key.limit < key.cores and len(kinds) > 1
+        for kept in _subsets(key, options, pools):
+            gpus = key.gpus - sum(pin.gpus for _, pin in kept)
+            cores = key.cores - sum(pin.cores for _, pin in kept)
+            limit = key.limit - sum(pin.cores for _, pin in kept if pin.limited)
+            if gpus < 0 or cores < 0 or limit < 0:
+                continue
+            room = _Room(gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0)
+            yield _Way((pools, apart), room, tuple(sorted(row for row, _ in kept)))
+
+
+def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator[tuple[tuple[int, Pin], ...]]:
+    """Which of the running jobs on the node stay: any, but on a node that takes one tenant at a time that one's only."""
+    owner = next((pool.tenant for pool in pools), None)
+    here = [
+        (row, pin)
+        for pin in key.pins
+        if (row := options.rows.get(PieceRow(pin.pool, pin.gpus, pin.cores))) is not None
+        and (key.owner is None or owner in {None, pin.tenant})
+    ]
+    for size in range(len(here) + 1):
+        yield from combinations(here, size)
 
 
 class Supply:
@@ -95,10 +120,10 @@ class Supply:
             key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
         ]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
-        self._rooms = [[(offer, _room(each, offer)) for offer in _offers(each)] for each in self.classes]
+        self._ways = [list(_ways(each, options)) for each in self.classes]
         rooms: dict[Offer, list[_Room]] = {}
-        for offer, room in (pair for pairs in self._rooms for pair in pairs):
-            rooms.setdefault(offer, []).append(room)
+        for way in (way for ways in self._ways for way in ways):
+            rooms.setdefault(way.offer, []).append(way.room)
         self._menus = {offer: _menu(offer, own, options) for offer, own in rooms.items()}
         self.listed, self.complete = self._enumerated()
         self.moves = list(_moves(options, within_pools=not self.complete))
@@ -112,12 +137,13 @@ class Supply:
         tables = {offer: _table(menu, worth) for offer, menu in self._menus.items()}
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
-        for k, pairs in enumerate(self._rooms):
-            offer, room = max(pairs, key=lambda pair: tables[pair[0]][0][pair[1]])
-            values, choices = tables[offer]
-            best[k] = values[room]
+        for k, ways in enumerate(self._ways):
+            values = [float(tables[way.offer][0][way.room] + worth[list(way.kept)].sum()) for way in ways]
+            first = max(range(len(ways)), key=values.__getitem__)
+            way, best[k] = ways[first], values[first]
             if best[k] > least[k] + 1e-7:
-                found.append(Pattern(k, _traced(self._menus[offer], choices, room)))
+                rest = _traced(self._menus[way.offer], tables[way.offer][1], way.room)
+                found.append(Pattern(k, tuple(sorted((*rest, *((row, 1) for row in way.kept))))))
         return best, found
 
     def consistent(self, worth: np.ndarray) -> np.ndarray:
@@ -130,13 +156,15 @@ class Supply:
     def _enumerated(self) -> tuple[list[Pattern], bool]:
         """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED`."""
         found: list[Pattern] = []
-        for k, pairs in enumerate(self._rooms):
+        for k, ways in enumerate(self._ways):
             own: set[tuple[tuple[int, int], ...]] = set()
             most = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
-            for offer, has in pairs:
-                own |= _all_patterns(self._menus[offer], has, most - len(own))
-            if len(own) >= most:
-                return [], False
+            for way in ways:
+                rest = _all_patterns(self._menus[way.offer], way.room, most - len(own)) or {()}
+                own |= {tuple(sorted((*pieces, *((row, 1) for row in way.kept)))) for pieces in rest}
+                if len(own) >= most:
+                    return [], False
+            own.discard(())
             found += [Pattern(k, pieces) for pieces in sorted(own)]
         return found, True
 

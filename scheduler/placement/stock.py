@@ -51,6 +51,10 @@ class Stock:
         key = self._keys[option.row]
         return (key.pool,) if isinstance(key, PieceRow) else key.pools
 
+    def is_pinned(self, option: Option) -> bool:
+        """Whether it is what a running job holds."""
+        return self.pools_of(option)[0].pin is not None
+
     def seat(self, job: Job, option: Option) -> Configuration | None:
         """Take the option's resources for the job; None, and nothing taken, when they are not there."""
         failed = (option.row, option.gpus, option.cores, job.memory_mib, job.tenant)

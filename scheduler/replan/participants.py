@@ -13,6 +13,7 @@ of the waiting may be placed; a job on a node that takes no new jobs runs on, as
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -38,7 +39,11 @@ KEPT_RESTARTS = 10
 
 
 MOST_NODES = 16
-"""So many GPU nodes the located formulation, the one that knows running jobs, can look at: see `nearby`."""
+"""So many GPU nodes the located formulation can look at in a re-plan. On more, all are placed by class where running jobs
+may be preempted, which knows of those on one node; else a part of the cluster is looked at: see `nearby`."""
+
+MOST_PINNED = 4
+"""By class: running jobs on one node that may be changed. The ways to keep some of them double with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,10 @@ class Participant:
         factor = 1.0 if self.keeps(candidate.configuration) else self.factor
         return candidate.value * factor + weight * present_gain * self.unselected_cost
 
+    def worth(self, weight: float, gain: float, present_gain: float, *, keeps: bool) -> float:
+        """The same from w and G (times what borrowing costs)."""
+        return weight * (gain * (1.0 if keeps else self.factor) + present_gain * self.unselected_cost)
+
 
 def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
     """F = max(0, (T - N*S) / (T + S)): the part of its time that the job will have run, after one restart more."""
@@ -116,8 +125,8 @@ def gather(
 ) -> tuple[dict[int, Participant], int]:
     """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
     everybody = len(running)
-    if sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES:
-        running = _drawn(running, work)
+    if is_large(work):
+        running = _pinned(running) if by_class(work) else _drawn(running, work)
     sound: dict[int, tuple[Running, Job, Configuration]] = {}
     for live in running:
         job = live.description
@@ -136,6 +145,26 @@ def gather(
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
     return found, everybody - len(running)
+
+
+def is_large(work: Work) -> bool:
+    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES
+
+
+def by_class(work: Work) -> bool:
+    """Whether a re-plan of a large cluster is one solve by class, which cannot say that a running job must go on."""
+    return work.parameters.preemption == "on" and work.parameters.placement == "ilp"
+
+
+def _pinned(running: Sequence[Running]) -> list[Running]:
+    """Those on one node, the first few of each."""
+    counts = Counter[int]()
+    found = []
+    for live in running:
+        if len(live.pieces) == 1 and counts[live.pieces[0].node] < MOST_PINNED:
+            counts[live.pieces[0].node] += 1
+            found.append(live)
+    return found
 
 
 def _drawn(running: Sequence[Running], work: Work) -> list[Running]:

@@ -1,6 +1,7 @@
 """The aggregated formulation against the located one, and every plan node by node (algorithms.md section 6)."""
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -19,11 +20,12 @@ from scheduler.placement.classes import Classes
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.menu import menus_of
+from scheduler.placement.menu import menus_of, per_gpu, share_of_speed
 from scheduler.placement.options import options_of
 from scheduler.placement.patterns import Supply
 from scheduler.placement.pricing import Problem, price
 from scheduler.placement.solver import solve_arrays, solve_matrix, solve_matrix_pulp
+from scheduler.replan.participants import Participant, least_of_all, revalued
 from scheduler.work import Ranked
 from tests.scheduler.builders import job, node, ticking
 
@@ -111,22 +113,60 @@ def termed(draw, **more):
     return nodes, jobs, estimator, tenants, terms
 
 
+@st.composite
+def with_running(draw, **more):
+    """A cluster on which some of the jobs run on one node: what they hold is idle in it, as in a re-plan's solve."""
+    nodes, jobs, estimator, tenants, terms = draw(termed(**more))
+    left = {each.id: [each, len(each.idle_gpus), len(each.idle_cores), each.idle_memory_mib] for each in nodes}
+    running = []
+    for each in jobs:
+        size = draw(st.sampled_from(each.requirement))
+        ways = [
+            k
+            for k, (host, gpus, cores, memory) in left.items()
+            if gpus >= size
+            and cores >= size
+            and memory >= each.memory_mib
+            and (not each.gpu_types or host.gpu_type in each.gpu_types)
+            and each.checkpoint_domain in {None, host.domain}
+        ]
+        if not ways or not draw(st.booleans()):
+            continue
+        number = draw(st.sampled_from(ways))
+        cores = min(draw(st.sampled_from((size, size * each.cores))), left[number][2])
+        present = Configuration(each.id, (Share(number, size, cores, each.memory_mib),), 0.0, "test")
+        speed, source = per_gpu(estimator, each, left[number][0], size, 1)
+        throughput = speed * size * share_of_speed(cores, each.cores, size)
+        left[number][1:] = [left[number][1] - size, left[number][2] - cores, left[number][3] - each.memory_mib]
+        factor = draw(st.sampled_from((0.0, 0.6, 0.95)))
+        running.append(
+            (replace(present, throughput=throughput, source=source), factor, draw(st.sampled_from((0.0, 0.3))))
+        )
+    return nodes, jobs, estimator, tenants, terms, running
+
+
+def taking_part(running, queue):
+    by_job = {present.job: (present, factor, cost) for present, factor, cost in running}
+    return {each.job.id: Participant(None, each, *by_job[each.job.id]) for each in queue if each.job.id in by_job}
+
+
 def stage_of(jobs):
     ordered = sorted(jobs, key=lambda each: (-each.wait_s, each.id))
     queue = [Ranked(each, k, each.wait_s / 600, each.wait_s / 600, 600.0, "test") for k, each in enumerate(ordered, 1)]
     return queue, located.weights(queue, 1.0)
 
 
-def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, terms=None, **more):
+def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, terms=None, running=(), **more):
     queue, weights = stage_of(jobs)
+    more["participants"] = taking_part(running, queue)
     ledger = Ledger(nodes, tenants, ())
     rules = terms(ledger, jobs) if terms else NO_RULES
     answer = solve_aggregated(queue, weights, ledger, estimator, Limits(ticking(), 60.0, gap, 1), rules=rules, **more)
-    check(answer, ledger, weights, rules)
+    check(answer, ledger, weights, rules, more["participants"])
     return answer
 
 
-def check(answer, ledger, weights, rules=NO_RULES):
+def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({})):
     """Node by node: the ledger takes every part, or raises; one accepted size a job; the objective is the plan's."""
     assert len({placed.ranked.job.id for placed in answer.placed}) == len(answer.placed)
     left = ledger.copy()
@@ -140,17 +180,23 @@ def check(answer, ledger, weights, rules=NO_RULES):
             host = left.rooms[share.node].node
             assert not asked.gpu_types or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
-            assert rules.access(placed.ranked).admits(rules.zone(share.node))
+            stays = asked.id in running and running[asked.id].keeps(made)
+            assert stays or rules.access(placed.ranked).admits(rules.zone(share.node))
         left.take(made, asked.tenant)
-    worth = sum(
-        weights[placed.ranked.job.id] * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
-        for placed in answer.placed
-    )
+    worth = 0.0
+    for placed in answer.placed:
+        own = weights[placed.ranked.job.id]
+        value = own * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
+        if (live := running.get(placed.ranked.job.id)) is not None:
+            present = placed.gain * live.present.throughput / placed.configuration.throughput
+            value = value * (1.0 if live.keeps(placed.configuration) else live.factor)
+            value += own * present * live.unselected_cost
+        worth += value
     assert answer.objective == pytest.approx(worth)
     assert answer.bound is None or answer.bound >= answer.objective - 1e-6
 
 
-def located_optimum(nodes, jobs, estimator, tenants=(), terms=None):
+def located_optimum(nodes, jobs, estimator, tenants=(), terms=None, running=()):
     """The paper's formulation, every job's G over the same least throughput as in the aggregated one."""
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, tenants, ())
@@ -166,8 +212,12 @@ def located_optimum(nodes, jobs, estimator, tenants=(), terms=None):
         )
         for each in queue
     }
+    participants = taking_part(running, queue)
+    found |= {number: each.offered(found[number]) for number, each in participants.items()}
     least = options_of(queue, weights, Classes(ledger, queue, rules), ledger, estimator).least
+    least |= least_of_all(least, participants, found)
     columns = located.candidates_of(queue, found, weights, least=least, rules=rules)
+    columns = revalued(columns, participants, weights)
     if not columns:
         return 0.0
     return solve_arrays(located.build(columns, ledger), gap=0.0, time_limit_s=20, seed=1).objective
@@ -205,6 +255,18 @@ def test_under_terms_spread_placements_are_at_least_located(given_):
     nodes, jobs, estimator, tenants, terms = given_
     answer = aggregated(nodes, jobs, estimator, tenants, terms=terms)
     assert answer.objective >= located_optimum(nodes, jobs, estimator, tenants, terms) - 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(with_running(exclusive=False, quotas=False))
+def test_with_running_jobs_both_optima_are_equal(given_):
+    """Section 6: who runs may keep what it has, change at the price of a restart, or stop for others."""
+    nodes, jobs, estimator, tenants, terms, running = given_
+    jobs = [each for each in jobs if each.min_gpus <= 4]
+    running = [each for each in running if any(each[0].job == job.id for job in jobs)]
+    answer = aggregated(nodes, jobs, estimator, tenants, terms=terms, running=running)
+    optimum = located_optimum(nodes, jobs, estimator, tenants, terms, running)
+    assert answer.objective == pytest.approx(optimum, abs=1e-6)
 
 
 @settings(max_examples=30, deadline=None)

@@ -195,19 +195,41 @@ def test_a_tenant_at_its_quota_may_start_more_by_making_its_own_smaller():
     assert {number: sum(there.values()) for number, there in where(done).items()} == {1: 4, 9: 4}
 
 
+def larger(nodes):
+    """With so many busy nodes more that the window is placed by class."""
+    return [*nodes, *(node(number, 8, idle=0) for number in range(50, 67))]
+
+
+@pytest.mark.parametrize("policy", ["hops", "berth"])
+def test_on_larger_clusters_a_running_job_is_made_smaller_too(policy):
+    """Section 6: by class its node is one of its own, on which it may keep what it has."""
+    live = [elastic(9, 4, 8)]
+    made = replanned(live, [job(1, 4)], nodes=larger([beside(1, live)]), policy=policy)
+    assert orders(made) == [(9, "resize", 1, 8, 4)]
+    assert promises(made) == {9: {1: 4}, 1: {1: 4}}
+    assert (made.solver.participants, made.solver.left_out, made.solver.formulation) == (1, 0, "aggregated")
+    assert orders(replanned(live, nodes=larger([beside(1, live)]), policy=policy)) == []
+
+
+def test_by_class_a_node_has_few_running_jobs_that_may_be_changed():
+    live = [elastic(number, 1, 2, gpus=1, first=number - 1) for number in range(1, 7)]
+    made = replanned(live, nodes=larger([beside(1, live)]))
+    assert (made.solver.participants, made.solver.left_out) == (4, 2)
+
+
 @pytest.mark.parametrize("policy", ["hops", "berth"])
 def test_on_a_larger_cluster_a_re_plan_looks_at_16_nodes_and_counts_who_was_left_out(policy):
     live = [elastic(100 + number, 4, 8, on=number) for number in range(1, 21)]
     nodes = [beside(number, live) for number in range(1, 22)]  # node 21 is idle
     jobs = [job(number, 4, wait_s=600) for number in range(1, 41)]
-    made = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off")
+    made = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", preemption="off")
     assert (made.solver.participants, made.solver.left_out) == (16, 4)
     stopped = {order.job for order in made.stops}
     assert 0 < len(stopped) <= 16
     assert {on for there in where(made).values() for on in there} == {21}
     assert len(where(made)) == 2
     assert len(promises(made).keys() - stopped) == len(stopped)  # each makes room for one
-    another = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", seed=2)
+    another = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", preemption="off", seed=2)
     assert {order.job for order in another.stops} != stopped
 
 
@@ -237,10 +259,11 @@ def contended(draw):
 
 
 @settings(max_examples=20, deadline=None)
-@given(contended(), st.sampled_from(["on", "off"]))
-def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption):
+@given(contended(), st.sampled_from(["on", "off"]), st.booleans())
+def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption, by_class):
     """Invariants are checked in `make_plan`: starts are idle, promises can be kept, quotas hold."""
     nodes, live, jobs, quota = cluster
+    nodes = larger(nodes) if by_class else nodes
     common = {"running": live, "tenants": [Tenant(1, gpu_quota=quota)], "replan": True, "preemption": preemption}
     plans = [make_plan(nodes, jobs, policy="berth", **common) for _ in range(2)]
     assert plans[0].as_json() == plans[1].as_json()
