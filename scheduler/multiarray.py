@@ -28,7 +28,7 @@ from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
-from scheduler.replan.realise import realise, tidy
+from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
@@ -244,6 +244,7 @@ def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcom
         place_jointly(stage, own if last else replace(own, deadline_s=until_s), outcome, terms=terms)
         figures.append(outcome.solver)
         tidy(own, outcome)
+    spare_owners(work, outcome, terms.is_borrowed)
     if mode.joint:
         outcome.solver = together(figures)
     elif outcome.chosen:

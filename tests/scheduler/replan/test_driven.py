@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler import multiarray
 from scheduler.replan import participants
 from tests.scheduler.builders import job, node
 from tests.scheduler.driver import Driver
@@ -77,6 +78,31 @@ def test_a_borrower_gives_back_goes_to_the_head_of_its_array_and_runs_on_elsewhe
     driver.run(700)
     assert [piece.node for piece in driver.loads[3].attempt.pieces] == [2]
     assert driver.loads[4].attempt is None  # although its latency ratio was ten times as large
+
+
+def owner_and_borrowers():
+    """Node 1 is gpu-large's: an owner may run on 4 or 8 GPUs of it, and jobs of one GPU borrow what they can."""
+    driver = Driver([node(1, 8), node(2, 8)], replan_s=PERIOD_S, restart_cost_s=5)
+    driver.submit(job(1, 4, 8, age_s=9000, movable=True), 40_000.0)
+    for number in range(2, 26):
+        driver.submit(job(number, 1, tenant=2, age_s=2000, movable=True), 2000.0, at_s=200)
+    driver.run(2 * HOURS_S)
+    return driver
+
+
+def call_backs(driver):
+    return sum(load.causes.count("call-back") for load in driver.loads.values())
+
+
+def test_no_owner_is_stopped_for_jobs_that_it_would_call_back(monkeypatch):
+    """Section 4: jobs of one GPU borrow what the owner leaves on its node; it shrinks for them, and is never stopped."""
+    driver = owner_and_borrowers()
+    assert (driver.loads[1].causes, driver.loads[1].sizes) == (["resize", "resize"], [8, 4, 8])
+    assert call_backs(driver) == 0
+    monkeypatch.setattr(multiarray, "spare_owners", lambda *_: None)
+    thrashing = owner_and_borrowers()
+    assert thrashing.loads[1].causes.count("preempt") > 5
+    assert call_backs(thrashing) > 20
 
 
 def test_who_holds_9_of_10_gpus_does_not_take_half_of_what_becomes_idle():
