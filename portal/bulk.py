@@ -7,10 +7,10 @@ row, whose cost grows with the square. Here the ids or rows travel as one array 
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
-from django.db.models import JSONField
 from django.db.models.expressions import RawSQL
 
 if TYPE_CHECKING:
@@ -36,16 +36,12 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
     names = [connection.ops.quote_name(field.column) for field in columns]
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            arrays = ", ".join(f"%s::{_array_type(field)}" for field in columns)
             sets = ", ".join(f"{name} = v.c{place}" for place, name in enumerate(names))
-            aliases = ", ".join(f"c{place}" for place in range(len(names)))
+            kinds = ", ".join(f"c{place} {field.db_type(connection)}" for place, field in enumerate(columns))
             cursor.execute(
-                f"UPDATE {table} SET {sets} FROM unnest(%s::bigint[], {arrays}) AS v(id, {aliases}) "  # noqa: S608 - names
+                f"UPDATE {table} SET {sets} FROM json_to_recordset(%s::json) AS v(id bigint, {kinds}) "  # noqa: S608 - names
                 f"WHERE {table}.{key} = v.id",
-                [
-                    [row[0] for row in rows],
-                    *(_array(field, [r[n] for r in rows]) for n, field in enumerate(columns, 1)),
-                ],
+                [_as_json(len(columns), rows)],
             )
         else:
             sets = ", ".join(f"{name} = %s" for name in names)
@@ -55,17 +51,17 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
             )
 
 
-def _array_type(field: Field) -> str:
-    if isinstance(field, JSONField):
-        return "text[]::jsonb[]"
-    kind = str(field.db_type(connection)).partition("(")[0]
-    return {"serial": "integer", "bigserial": "bigint"}.get(kind, kind) + "[]"
+def _as_json(count: int, rows: Sequence[tuple[Any, ...]]) -> str:
+    """Return the rows as one JSON text: 100 000 rows in one parameter are read and written in seconds."""
+    keys = ["id", *(f"c{place}" for place in range(count))]
+    records = [dict(zip(keys, row, strict=True)) for row in rows]
+    return json.dumps(records, default=_moment, allow_nan=False, separators=(",", ":"))
 
 
-def _array(field: Field, values: Sequence[Any]) -> list[Any]:
-    if isinstance(field, JSONField):
-        return [json.dumps(value, cls=field.encoder) for value in values]
-    return [field.get_db_prep_save(value, connection) for value in values]
+def _moment(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{value!r} cannot be written in bulk")
 
 
 def _values(columns: Sequence[Field], values: Sequence[Any]) -> list[Any]:

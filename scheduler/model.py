@@ -378,7 +378,7 @@ class SolverFigures:
     gap_allowed: float | None = None
     topped_up: int = 0  # jobs placed greedily on what the solve left
     participants: int = 0  # running jobs that took part in the re-plan
-    left_out: int = 0  # those that should have, but the formulation in use knows none of their kind
+    left_out: int = 0  # those that could have, but for the size of the cluster: see `participants.gather`
     order_s: float = 0.0  # drawing up the queue
     window_s: float = 0.0  # filling the windows
     build_s: float = 0.0

@@ -25,9 +25,9 @@ from scheduler.model import SolverFigures
 from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
-from scheduler.placement.joint import is_located, place_jointly
-from scheduler.placement.solver import relative_gap
-from scheduler.replan.participants import joint, joint_weights
+from scheduler.placement.joint import is_located, place_jointly, together
+from scheduler.replan.nearby import replan_nearby
+from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
 from scheduler.work import Chosen, Outcome
 
@@ -84,12 +84,18 @@ def place(work: Work, mode: Mode) -> Outcome:
     }
     outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
     _reserve(windows, work, mode, terms, outcome)
-    if work.participants:
+    if work.participants and (is_located(work) or by_class(work)):
         _replan(windows, solving, mode, terms, outcome)
         realise(work, outcome)
     else:
+        if work.participants:
+            front = [each for stage in _stages(windows, outcome)[:1] for each in stage]
+            replan_nearby(front, solving, work, outcome, lambda near: _shared(near, terms))
+            work = replace(work, participants={})
+            _drop_reservations(terms, outcome)
         _place_stages(windows, work, mode, terms, outcome)
         _settle(windows, work, terms, outcome)
+    _drop_reservations(terms, outcome)
     terms.refresh()
     _note_kept(windows, work, terms, outcome)
     if mode.borrow and mode.arrays:
@@ -100,12 +106,18 @@ def place(work: Work, mode: Mode) -> Outcome:
 
 def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
     """The stages with running jobs in the first of them, on what is idle and what those hold."""
-    others = [live for live in solving.state.running if live.job not in solving.participants]
-    shared = terms.on(solving.ledger, others)
-    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    shared = _shared(solving, terms)
     _place_stages(windows, solving, mode, shared, outcome)
     _settle(windows, solving, shared, outcome)
     terms.reservations = shared.reservations
+
+
+def _shared(solving: Work, terms: Terms) -> Terms:
+    """The terms on the resources that participants and waiting jobs share."""
+    others = [live for live in solving.state.running if live.job not in solving.participants]
+    shared = terms.on(solving.ledger, others)
+    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    return shared
 
 
 def _division(work: Work, mode: Mode) -> Division:
@@ -186,25 +198,40 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
     terms.reservations = [(each, now_s) for each in kept]
 
 
+def _drop_reservations(terms: Terms, outcome: Outcome) -> None:
+    """Nothing need be kept for who has a place."""
+    terms.reservations = [(each, now_s) for each, now_s in terms.reservations if not outcome.has_answer(each.job)]
+    outcome.reservations = [each for each in outcome.reservations if not outcome.has_answer(each.job)]
+
+
 def _may_demand(first: Ranked, work: Work, outcome: Outcome) -> bool:
     """Only the located programme knows demands, and with a quota two of them could contradict each other."""
     free = first.job.tenant not in work.ledger.allowances
     return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(first.job) is None))
 
 
-def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:
+    """The fronts and the backfills, each in the order of picking; without those who have their answer."""
     place_in_order = {each.job.id: position for position, each in enumerate(windows.picked, start=1)}
-    front = [each for window in windows.by_array.values() for each in window.front]
-    backfill = [each for window in windows.by_array.values() for each in window.backfill]
-    stages = [
+    front = [
+        each for window in windows.by_array.values() for each in window.front if not outcome.has_answer(each.job.id)
+    ]
+    backfill = [
+        each for window in windows.by_array.values() for each in window.backfill if not outcome.has_answer(each.job.id)
+    ]
+    return [
         sorted((replace(each, rank=place_in_order[each.job.id]) for each in stage), key=lambda each: each.rank)
         for stage in (front, backfill)
         if stage
     ]
+
+
+def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+    stages = _stages(windows, outcome)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
-    figures: list[SolverFigures] = []
+    figures: list[SolverFigures] = [outcome.solver]
     for position, stage in enumerate(stages):
         terms.refresh()
         if not mode.joint:
@@ -231,38 +258,15 @@ def _in_order(stage: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcom
         _take_turn(ranked, work, terms, outcome)
 
 
-def together(stages: Sequence[SolverFigures]) -> SolverFigures:
-    """The figures of stages solved one after another: sums, and the worst status. The bound is that of the stages."""
-    used = [each for each in stages if each.incumbent != "none"]
-    if len(used) < 2:
-        return used[0] if used else SolverFigures()
-    worst = max(used, key=lambda each: ("not-needed", "optimal", "gap", "time-limit", "failed").index(each.status))
-    objective = sum(each.objective or 0.0 for each in used)
-    bounds = [each.bound for each in used if each.bound is not None]
-    bound = sum(bounds) if len(bounds) == len(used) else None
-    return replace(
-        worst,
-        incumbent="greedy" if any(each.incumbent == "greedy" for each in used) else "ilp",
-        candidates=sum(each.candidates for each in used),
-        variables=sum(each.variables for each in used),
-        constraints=sum(each.constraints for each in used),
-        objective=objective,
-        bound=bound,
-        gap=relative_gap(objective, bound),
-        build_s=sum(each.build_s for each in used),
-        solve_s=sum(each.solve_s for each in used),
-    )
-
-
 def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
     """Top up what the stages left."""
-    terms.reservations = [(each, now_s) for each, now_s in terms.reservations if each.job not in outcome.chosen]
+    _drop_reservations(terms, outcome)
     terms.refresh()
     topped_up = 0
     for ranked in windows.picked:
         if work.remaining_s <= 0:
             break
-        if ranked.job.id not in outcome.chosen and ranked.job.id not in outcome.invalid:
+        if not outcome.has_answer(ranked.job.id):
             topped_up += _take_turn(ranked, work, terms, outcome)
     outcome.solver = replace(outcome.solver, topped_up=topped_up)
 

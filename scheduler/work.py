@@ -123,6 +123,10 @@ class Outcome:
         array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
         return _standing(array, job.id in self.window)
 
+    def has_answer(self, job: int) -> bool:
+        """Whether the job is placed, promised a place, or cannot be planned."""
+        return job in self.chosen or job in self.invalid or any(given.job == job for given in self.promises)
+
     def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
         """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
         least = self.least.get(configuration.job)

@@ -67,7 +67,7 @@ LABELS = {
     "where": "Where, or why not",
     "waited": "Waited",
     "lr": "LR",
-    "progress": "Tasks",
+    "progress": "Progress",
     "start": "Start",
     "end": "End",
 }
@@ -177,7 +177,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "order_note": "" if query.sort else "Waiting first, then running, then ended. Filters are in the address.",
         "heads": {key: _head(key, query) for key in LABELS},
         "rows": rows,
-        "show_progress": any(job.array_size for job in jobs),
+        "show_progress": any(row["array"] or row["progress_percent"] is not None for row in rows),
         "paging": _paging(query, first=first, shown=len(rows), total=total),
         "query_ms": round((time.perf_counter() - began) * 1000),
         "empty": _empty(query),

@@ -65,7 +65,7 @@ def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
         "shares": _shares(snapshot, decisions),
         "kept": kept_words(kept_now(user=snapshot.user)),
         "aside": _aside(decisions),
-        "newcomers": _newcomers(snapshot),
+        "newcomers": _newcomers(decisions),
         "record": record_words(forecast_record()),
         "query": _query({array: page for array, page in numbers.items() if page > 1}),
     }
@@ -231,12 +231,10 @@ def _aside(decisions: Decisions) -> str | None:
     return f"In no order: {', '.join(words)}." if words else None
 
 
-def _newcomers(snapshot: Snapshot) -> int:
-    """Return how many jobs came after the planning read the queue."""
+def _newcomers(decisions: Decisions) -> int:
+    """Return how many waiting jobs came after the planning read the queue: those with later ids, so that an index serves."""
     jobs = Job.objects.runnable().filter(state=JobState.PENDING, cancel_requested_at=None)
-    if snapshot.planning is not None:
-        jobs = jobs.filter(submitted_at__gt=snapshot.planning.started_at)
-    return jobs.count()
+    return jobs.filter(pk__gt=int(decisions.jobs.max())).count() if len(decisions) else jobs.count()
 
 
 def record_words(record: Mapping[str, Any]) -> str | None:

@@ -118,8 +118,12 @@ def outcome_of(row: Planning) -> str:
 
 
 def _outcome_word(row: Planning, outcome: str) -> str:
-    word = OUTCOMES.get(outcome, "greedy plan applied")
-    return f"{word}, {row.dropped} no longer fitted" if row.dropped else word
+    words = [OUTCOMES.get(outcome, "greedy plan applied")]
+    if stopped := sum(entry["ordered"] for entry in row.stops):
+        words.append(f"{stopped} stopped")
+    if row.dropped:
+        words.append(f"{row.dropped} no longer fitted")
+    return ", ".join(words)
 
 
 # ---- one planning ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.utils import timezone
 
+from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.rounds.knobs import knobs_current, scheduler_parameters
@@ -44,7 +45,9 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     state = state_load(now=now, parameters=parameters)
     row = _row(description=description, tenant=tenant, user=user, now=now)
     job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
-    state = replace(state, jobs=[*state.jobs, job])
+    resizable = [live.description for live in state.running if live.description is not None]
+    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
+    state = replace(state, jobs=[*state.jobs, job], knowledge=known)
     made = _plan(state, now=now, parameters=parameters)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None

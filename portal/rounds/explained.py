@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.jobs.states import QUEUED
-from portal.rounds.decisions import decisions_read
+from portal.rounds.decisions import SIDES, decisions_read
 from portal.rounds.explanations import explanations_of
 from portal.rounds.forecasts import forecast_record, forecasts_of, range_shown
 from portal.rounds.models import Planning
@@ -96,7 +96,9 @@ def outside_figures(decisions: Decisions, place: int, planning: Planning | None)
     array, ahead = decisions.entry(place)["array"], decisions.ahead(place)
     if ahead is not None and (window := decisions.window(array)):
         names = ("array", "jobs", "counted", "capacity")
-        told |= {"array_place": ahead + 1, "window": {name: window[name] for name in names}}
+        sides = decisions.columns["side"][decisions.order[array][:ahead]]
+        outside = int((sides == SIDES.index("outside")).sum())
+        told |= {"array_place": ahead + 1, "outside_ahead": outside, "window": {name: window[name] for name in names}}
     return told
 
 

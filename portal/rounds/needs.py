@@ -67,8 +67,8 @@ def _short_of(word: str) -> Callable[[Figures], str]:
 def _outside(figures: Figures) -> str:
     if figures.get("blocked_by"):
         return f"the job at place {figures['blocked_by']['place']} to start"
-    window = figures.get("window")
-    ahead = max(1, figures["array_place"] - window["jobs"] if window else figures["place"] - figures["window_jobs"])
+    known = figures.get("outside_ahead")
+    ahead = max(1, figures["place"] - figures["window_jobs"]) if known is None else known + 1
     return f"{ahead} job{'s' if ahead != 1 else ''} ahead of it to leave the queue"
 
 

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.joint import place_jointly, top_up
-from scheduler.replan.participants import joint, joint_weights
+from scheduler.placement.joint import is_located, place_jointly, together, top_up
+from scheduler.replan.nearby import replan_nearby
+from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
 from scheduler.work import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.fairness.priorities import Priority
     from scheduler.policy import Parameters
-    from scheduler.work import Work
+    from scheduler.work import Ranked, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,27 @@ class Hops:
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.window_s = work.clock() - began_s
         outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
-        place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
-        tidy(solving, outcome)
-        top_up(view.picked, solving, outcome)
-        if work.participants:
-            realise(work, outcome)
+        if is_located(work) or by_class(work):
+            place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
+            tidy(solving, outcome)
+            top_up(view.picked, solving, outcome)
+            if work.participants:
+                realise(work, outcome)
+        else:
+            _place_large(view.picked, solving, work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome
+
+
+def _place_large(picked: Sequence[Ranked], solving: Work, work: Work, outcome: Outcome) -> None:
+    if work.participants:
+        replan_nearby(picked, solving, work, outcome, lambda _: None)
+    nearby, own = outcome.solver, replace(work, participants={})
+    rest = [ranked for ranked in picked if not outcome.has_answer(ranked.job.id)]
+    outcome.solver = SolverFigures()
+    place_jointly(rest, own, outcome)
+    outcome.solver = together([nearby, outcome.solver])
+    top_up(rest, own, outcome)
 
 
 POLICY = Hops()

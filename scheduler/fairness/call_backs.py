@@ -39,7 +39,7 @@ def call_back(
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
-            if job.id in outcome.chosen or job.id in outcome.invalid or work.remaining_s <= 0:
+            if outcome.has_answer(job.id) or work.remaining_s <= 0:
                 continue
             if work.ledger.over_quota(job) is None:
                 stopped = {order.job for order in outcome.stops}

@@ -256,6 +256,29 @@ def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
     outcome.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
 
 
+def together(stages: Sequence[SolverFigures]) -> SolverFigures:
+    """The figures of stages solved one after another: sums, and the worst status. The bound is that of the stages."""
+    used = [each for each in stages if each.incumbent != "none"]
+    if len(used) < 2:
+        return used[0] if used else SolverFigures()
+    worst = max(used, key=lambda each: ("not-needed", "optimal", "gap", "time-limit", "failed").index(each.status))
+    objective = sum(each.objective or 0.0 for each in used)
+    bounds = [each.bound for each in used if each.bound is not None]
+    bound = sum(bounds) if len(bounds) == len(used) else None
+    return replace(
+        worst,
+        incumbent="greedy" if any(each.incumbent == "greedy" for each in used) else "ilp",
+        candidates=sum(each.candidates for each in used),
+        variables=sum(each.variables for each in used),
+        constraints=sum(each.constraints for each in used),
+        objective=objective,
+        bound=bound,
+        gap=solver.relative_gap(objective, bound),
+        build_s=sum(each.build_s for each in used),
+        solve_s=sum(each.solve_s for each in used),
+    )
+
+
 def top_up(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Greedily place whoever of the stage still fits: every addition raises the objective, so an optimum has none."""
     topped_up = 0

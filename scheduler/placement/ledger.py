@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,12 @@ class Ledger:
         """Idle cores of the node that a job may take, `limited` or not."""
         idle = len(self.rooms[node].cores)
         return min(idle, self.core_limits.get(node, idle)) if limited else idle
+
+    def only(self, nodes: Collection[int]) -> Ledger:
+        """A copy in which nothing can be had on other nodes."""
+        twin = self.copy()
+        twin.rooms = {number: room for number, room in twin.rooms.items() if number in nodes}
+        return twin
 
     def with_kept(self) -> Ledger:
         """A copy in which what is withheld is idle, as it is on the nodes."""

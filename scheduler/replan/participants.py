@@ -13,6 +13,7 @@ of the waiting may be placed; a job on a node that takes no new jobs runs on, as
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -38,7 +39,11 @@ KEPT_RESTARTS = 10
 
 
 MOST_NODES = 16
-"""On more GPU nodes the aggregated formulation is used, which knows running jobs on one node that may be preempted."""
+"""So many GPU nodes the located formulation can look at in a re-plan. On more, all are placed by class where running jobs
+may be preempted, which knows of those on one node; else a part of the cluster is looked at: see `nearby`."""
+
+MOST_PINNED = 4
+"""By class: running jobs on one node that may be changed. The ways to keep some of them double with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +123,10 @@ def gather(
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
     check: Callable[[Job], None],
 ) -> tuple[dict[int, Participant], int]:
-    """The participants, and how many the aggregated formulation leaves out: spread ones, and all where none may be
-    preempted. `check` raises InvalidJob: that one runs on.
-    """
-    every = len(running)
-    if sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES:
-        may_stop = work.parameters.preemption == "on" and work.parameters.placement == "ilp"
-        running = [live for live in running if may_stop and len(live.pieces) == 1]
-    left_out = every - len(running)
+    """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    everybody = len(running)
+    if is_large(work):
+        running = _pinned(running) if by_class(work) else _drawn(running, work)
     sound: dict[int, tuple[Running, Job, Configuration]] = {}
     for live in running:
         job = live.description
@@ -143,7 +144,39 @@ def gather(
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
-    return found, left_out
+    return found, everybody - len(running)
+
+
+def is_large(work: Work) -> bool:
+    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES
+
+
+def by_class(work: Work) -> bool:
+    """Whether a re-plan of a large cluster is one solve by class, which cannot say that a running job must go on."""
+    return work.parameters.preemption == "on" and work.parameters.placement == "ilp"
+
+
+def _pinned(running: Sequence[Running]) -> list[Running]:
+    """Those on one node, the first few of each."""
+    counts = Counter[int]()
+    found = []
+    for live in running:
+        if len(live.pieces) == 1 and counts[live.pieces[0].node] < MOST_PINNED:
+            counts[live.pieces[0].node] += 1
+            found.append(live)
+    return found
+
+
+def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
+    """Some of them, at random, that lie on so few nodes as a re-plan can look at; in the snapshot's order."""
+    nodes: set[int] = set()
+    drawn: set[int] = set()
+    for position in work.rng.permutation(len(running)):
+        more = nodes | {piece.node for piece in running[position].pieces}
+        if len(more) <= MOST_NODES:
+            nodes = more
+            drawn.add(int(position))
+    return [live for position, live in enumerate(running) if position in drawn]
 
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:

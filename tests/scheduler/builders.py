@@ -117,6 +117,7 @@ def _check_promises(made, state):
     """What stops free and is idle holds all starts and promises; only who runs is stopped, and only once."""
     live = {each.job: each for each in state.running}
     assert len({order.job for order in made.stops}) == len(made.stops)
+    assert len({given.job for given in made.promises}) == len(made.promises)
     assert not made.promises or made.stops
     room = Counter()
     for host in state.nodes:

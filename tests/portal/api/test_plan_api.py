@@ -43,11 +43,12 @@ def test_it_says_why_not_and_who_stands_ahead(world):
         if not planning_run().placed:
             break
     before = rows()
-    told = ask(world.outsider, gpus=4).json()
+    assert ask(world.teammate, gpus=4).json()["ahead"] == 1
+    told = ask(world.outsider, gpus=4, model="seen-before").json()
     assert told["placeable"] is False
     assert told["placement"] is None
     assert told["reason"] in {"not-enough-idle-gpus", "outside-window", "gpus-scattered"}
-    assert told["ahead"] == 1
+    assert told["ahead"] in {0, 1}, "by its tenant's share, or behind the one that waits"
     assert told["at"] < told["start"]["earliest_at"] <= told["start"]["median_at"]
     assert "vision" not in str(told)
     assert rows() == before

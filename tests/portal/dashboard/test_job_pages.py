@@ -321,6 +321,7 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert (
         "<h2>Speed</h2>" not in owner.get(reverse("job-detail", args=[str(world.submit(gpus=4).pk)])).content.decode()
     )
+    assert "25\u00a0%" in owner.get(reverse("job-list")).content.decode()
     job = owner.get(f"/api/v1/jobs/{second.job_id}").json()
     assert job["progress"]["fraction"] == 0.25
     assert job["attempts"][0]["speed"]["predicted_source"] == "entity"

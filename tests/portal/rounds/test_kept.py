@@ -64,6 +64,7 @@ def test_pages_and_rest_say_it_and_give_nothing_away(client, cluster, resized, o
             assert ("mine" in text or f"/jobs/{attempt.job_id}" in text) is sees, path
             assert "another tenant" in text or sees, path
     client.force_login(cluster.owner)
+    assert "nothing placed, 1 stopped" in client.get("/rounds/").content.decode()
     assert "Kept for it: n1 until about" in client.get(f"/jobs/{waits.pk}/").content.decode()
     cluster.end(attempt, reason="stopped", exit_code=143)
     page = client.get(f"/jobs/{attempt.job_id}/").content.decode()

@@ -1,5 +1,6 @@
 """Invariants 6 and 7: plannings never overlap, an overtaken one applies nothing, and a killed process loses nothing."""
 
+import gc
 from datetime import timedelta
 
 import numpy as np
@@ -42,6 +43,15 @@ def test_a_planning_places_and_records(cluster):
     assert not given.violations()
 
 
+def test_the_cycle_collector_rests_during_a_planning_and_goes_on_after_it(cluster, monkeypatch):
+    seen = []
+    monkeypatch.setattr(planning, "state_load", lambda **_: seen.append(gc.isenabled()) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        planning_run()
+    assert seen == [False]
+    assert gc.isenabled()
+
+
 class TestLease:
     def test_one_holder_and_word_is_left(self, cluster):
         number = take()
@@ -61,7 +71,8 @@ class TestLease:
     def test_eight_at_once_one_gets_it(self, shared_cluster):
         results = given.race(*[lambda n=n: take(f"holder-{n}") for n in range(8)])
         assert [each for each in results if each is not None] == [1], results
-        assert PlanningLease.objects.get().again
+        lease = PlanningLease.objects.get()
+        assert lease.again, (lease.holder, lease.until, lease.number, timezone.now())
 
     def test_without_the_condition_two_hold_it(self, cluster):
         first = take()

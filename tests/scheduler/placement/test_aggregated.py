@@ -128,6 +128,7 @@ def with_running(draw, **more):
             and cores >= size
             and memory >= each.memory_mib
             and (not each.gpu_types or host.gpu_type in each.gpu_types)
+            and each.checkpoint_domain in {None, host.domain}
         ]
         if not ways or not draw(st.booleans()):
             continue

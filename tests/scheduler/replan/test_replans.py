@@ -211,10 +211,26 @@ def test_on_larger_clusters_a_running_job_is_made_smaller_too(policy):
     assert orders(replanned(live, nodes=larger([beside(1, live)]), policy=policy)) == []
 
 
-def test_larger_clusters_say_which_running_jobs_were_left_out():
-    live = [elastic(9, 4, 8)]
-    made = replanned(live, [job(1, 4)], nodes=larger([beside(1, live)]), preemption="off")
-    assert (made.stops, made.solver.participants, made.solver.left_out) == ((), 0, 1)
+def test_by_class_a_node_has_few_running_jobs_that_may_be_changed():
+    live = [elastic(number, 1, 2, gpus=1, first=number - 1) for number in range(1, 7)]
+    made = replanned(live, nodes=larger([beside(1, live)]))
+    assert (made.solver.participants, made.solver.left_out) == (4, 2)
+
+
+@pytest.mark.parametrize("policy", ["hops", "berth"])
+def test_on_a_larger_cluster_a_re_plan_looks_at_16_nodes_and_counts_who_was_left_out(policy):
+    live = [elastic(100 + number, 4, 8, on=number) for number in range(1, 21)]
+    nodes = [beside(number, live) for number in range(1, 22)]  # node 21 is idle
+    jobs = [job(number, 4, wait_s=600) for number in range(1, 41)]
+    made = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", preemption="off")
+    assert (made.solver.participants, made.solver.left_out) == (16, 4)
+    stopped = {order.job for order in made.stops}
+    assert 0 < len(stopped) <= 16
+    assert {on for there in where(made).values() for on in there} == {21}
+    assert len(where(made)) == 2
+    assert len(promises(made).keys() - stopped) == len(stopped)  # each makes room for one
+    another = replanned(live, jobs, nodes=nodes, policy=policy, arrays="off", preemption="off", seed=2)
+    assert {order.job for order in another.stops} != stopped
 
 
 @st.composite

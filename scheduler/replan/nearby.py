@@ -1,0 +1,53 @@
+"""Re-plans on clusters too large for the located formulation, the one that knows running jobs: a part at a time.
+
+A re-plan there looks at `MOST_NODES` GPU nodes: those of running jobs that may be changed, drawn at random, filled up with
+those that have most idle GPUs. The front of the window is solved together with these jobs on these nodes; then the whole
+window as always, on what is left. All other running jobs run on, and are counted as left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.placement.joint import place_jointly
+from scheduler.replan.participants import MOST_NODES
+from scheduler.replan.realise import realise, tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.work import Outcome, Ranked, Work
+
+TIME_SHARE = 0.5
+"""Of the time left, what this part of a planning may use."""
+
+
+def replan_nearby(
+    front: Sequence[Ranked], solving: Work, work: Work, outcome: Outcome, terms: Callable[[Work], Terms | None]
+) -> None:
+    """Solve for the participants and the head of the front near them; what comes of it stands in `work.ledger`."""
+    near = replace(
+        solving,
+        ledger=solving.ledger.only(_nodes(solving)),
+        deadline_s=work.clock() + TIME_SHARE * work.remaining_s,
+    )
+    stage = [each.ranked for each in work.participants.values()]
+    asked = 0
+    for ranked in front:
+        if asked >= near.ledger.idle_gpus:
+            break
+        stage.append(ranked)
+        asked += ranked.job.min_gpus
+    place_jointly(stage, near, outcome, terms=terms(near))
+    tidy(near, outcome)
+    realise(work, outcome)
+    outcome.out_of_time.clear()  # they have their turn yet
+
+
+def _nodes(solving: Work) -> set[int]:
+    chosen = {piece.node for each in solving.participants.values() for piece in each.live.pieces}
+    rooms = [room for number, room in solving.ledger.rooms.items() if room.node.gpus_total and number not in chosen]
+    rooms.sort(key=lambda room: (-len(room.gpus), room.node.id))
+    return chosen | {room.node.id for room in rooms[: max(0, MOST_NODES - len(chosen))]}
