@@ -55,6 +55,7 @@ class Details:
     ) -> None:
         self._start, self._outcome, self._queue = start, outcome, queue
         self._boundaries: dict[str, dict[str, Any]] = {}
+        self._outside: dict[tuple[str, int], dict[str, Any]] = {}
         self._shares: dict[tuple[int, str], float] | None = None
         self._by_job: Mapping[int, Ranked] | None = None
         self._candidates = Candidates(start, final, outcome, estimator)
@@ -95,8 +96,14 @@ class Details:
 
     def outside(self, ranked: Ranked) -> dict[str, Any]:
         """For the reason of a job outside its array's window: the array, its window and the tenant's share."""
+        array, tenant = self._outcome.standing(ranked).array, ranked.job.tenant
+        known = self._outside.get((array, tenant))
+        if known is None:
+            known = self._outside[array, tenant] = self._find_outside(array, ranked.job)
+        return known
+
+    def _find_outside(self, array: str, job: Job) -> dict[str, Any]:
         views = [each for each in self._outcome.windows if each.capacity]
-        array = self._outcome.standing(ranked).array
         view = next((each for each in views if each.array == array), None)
         if view is None:
             return {}
@@ -104,7 +111,7 @@ class Details:
             "array": array if len(views) > 1 else None,
             "window_jobs": view.jobs,
             "window_gpus": view.capacity,
-            "share": self._share_with_picks(ranked.job),
+            "share": self._share_with_picks(job),
         }
 
     def _standing(self, ranked: Ranked) -> dict[str, Any]:

@@ -71,6 +71,9 @@ def _running(live: Running, faults: list[SchedulerError]) -> Running:
 def _running_faults(live: Running) -> Iterator[str]:
     if not all(_is_piece(piece) for piece in live.pieces):
         yield "what it holds must be ids and counts, 0 or more"
+    holding = [bool(piece.gpus) for piece in live.pieces]
+    if any(holding) and (not all(holding) or (live.description is not None and live.description.is_cpu)):
+        yield "of a job with GPUs each part must hold some, and its description must ask for some"
     if not isinstance(live.requirement, tuple) or not all(is_count(each) for each in live.requirement):
         yield f"its requirement is {live.requirement!r}; it must hold whole numbers, 0 or more"
     if not is_number(live.started_s):

@@ -154,8 +154,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "reserved_cores_per_gpu",
-        "Cores of a GPU node reserved for GPU jobs, per GPU; empty = the 95th percentile of the tuned ones of the last "
-        "week, 3 without any.",
+        "Cores of a GPU node reserved for GPU jobs, per GPU; empty = the 95th percentile of the tuned ones of the "
+        "last days (array_history_days), 3 without any.",
         "cores",
         None,
         0,
@@ -165,7 +165,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "large_array_share",
         "Part of the nodes with 4 GPUs or more that is gpu-large; empty = for the most GPUs that large jobs asked for "
-        "at one time in the last week, at most 0.8; 0.5 without any.",
+        "at one time in the last days (array_history_days), at most 0.8; 0.5 without any.",
         "",
         None,
         0,

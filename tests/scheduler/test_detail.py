@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.detail import CANDIDATES_SHOWN, NODES_NAMED, Details
 from scheduler.estimator.layers import estimator_for
@@ -12,6 +14,7 @@ from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
 from scheduler.work import Outcome, Ranked
 from tests.scheduler.builders import decisions_of, job, make_plan, node, running
+from tests.scheduler.test_planning import clusters, queues
 
 BERTH = {"policy": "berth", "arrays": "off"}
 CANDIDATE_KEYS = {
@@ -216,3 +219,25 @@ def test_nothing_of_other_tenants_stands_in_a_detail():
     text = json.dumps(detail(make_plan([node(1, 4), FULL], jobs, **BERTH), 2))
     assert "4711" not in text
     assert "815" not in text
+
+
+@settings(max_examples=12, deadline=None)
+@given(clusters(), queues(), st.sampled_from(["hops", "berth"]))
+def test_a_binding_resource_is_short_on_its_node_after_the_plan(nodes, jobs, policy):
+    """Counted anew from the placements: idle before, less what was placed there, but for the job's own."""
+    made = make_plan(nodes, jobs, policy=policy, gpu_speeds={"a": 2.0, "b": 1.0})
+    for decision in made.decisions:
+        rejected = (decision.detail or {}).get("best_rejected")
+        if rejected is None or rejected["binding"]["node"] is None or rejected["binding"]["resource"] == "trust":
+            continue
+        binding = rejected["binding"]
+        host = next(each for each in nodes if each.name == binding["node"])
+        taken = [piece for p in made.placements if p.job != decision.job for piece in p.pieces if piece.node == host.id]
+        left = {
+            "gpus": len(host.idle_gpus) - sum(len(piece.gpus) for piece in taken),
+            "cores": len(host.idle_cores) - sum(len(piece.cores) for piece in taken),
+            "memory_mib": host.idle_memory_mib - sum(piece.memory_mib for piece in taken),
+        }[binding["resource"]]
+        limited = policy == "berth" and binding["resource"] == "cores"  # reserved ones alone may be fewer
+        assert binding["available"] == left or (limited and binding["available"] < left)
+        assert binding["needed"] > binding["available"]

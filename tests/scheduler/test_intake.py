@@ -71,6 +71,16 @@ def test_a_running_job_keeps_what_it_holds_and_is_left_alone(bad, words):
     assert (left.gpus, left.cores, left.movable, left.elastic) == (1, 1, False, False)
 
 
+def test_a_job_that_runs_on_gpus_and_is_described_without_is_left_alone():
+    """It stopped a re-plan once: a participant without a GPU has no throughput per GPU."""
+    held = (Piece(1, (0,), (0,), 5),)
+    for pieces, described in ((held, job(7)), ((*held, Piece(2, (), (0,), 5)), job(7, 1))):
+        live = Running(7, 1, pieces, requirement=(1,), elastic=True, movable=True, description=described)
+        state, said = faults(running=[live])
+        assert "each part must hold some" in said[0][2]
+        assert (state.running[0].description, state.running[0].gpus) == (None, 1)
+
+
 def test_a_piece_that_is_no_count_is_left_out():
     state, said = faults(running=[Running(7, 1, (Piece(1, (0,), (0,), -5), Piece(2, (0,), (0,), 5)), requirement=(2,))])
     assert "ids and counts" in said[0][2]
@@ -222,7 +232,10 @@ live = st.builds(
     expected_end_s=mostly(st.none(), maybe),
     restarts=mostly(st.just(0), odd_count),
     restart_s=mostly(st.none(), maybe),
-)
+    description=st.none() | jobs,
+    first_started_s=mostly(st.none(), maybe),
+    stopping=mostly(st.just(False), st.just(True)),
+).map(lambda each: replace(each, description=each.description and replace(each.description, id=each.job)))
 tenants = st.builds(Tenant, st.integers(1, 3), mostly(st.just(1.0), odd), mostly(st.none(), odd_count))
 states = st.builds(
     ClusterState,
