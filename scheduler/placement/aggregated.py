@@ -23,8 +23,8 @@ from scheduler.placement.configurations import SIGMA
 from scheduler.placement.handout import hand_out
 from scheduler.placement.kernel import Whole, search
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.options import options_of
-from scheduler.placement.patterns import Supply
+from scheduler.placement.options import PieceRow, options_of
+from scheduler.placement.patterns import Pattern, Supply
 from scheduler.placement.pricing import Cap, Problem, price
 from scheduler.placement.solver import relative_gap
 from scheduler.placement.stock import Stock
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration
     from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.options import Group, Option, Options
+    from scheduler.placement.options import Group, Options
     from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
@@ -97,7 +97,7 @@ class Limits:
         return lambda: end_s - self.clock()
 
 
-def solve_aggregated(  # noqa: PLR0913 - a problem, its limits and what it may start from
+def solve_aggregated(
     stage: Sequence[Ranked],
     weight: Mapping[int, float],
     ledger: Ledger,
@@ -105,14 +105,12 @@ def solve_aggregated(  # noqa: PLR0913 - a problem, its limits and what it may s
     limits: Limits,
     *,
     sigma: float = SIGMA,
-    last: Mapping[int, Configuration] | None = None,
     rules: Rules = NO_RULES,
     participants: Mapping[int, Participant] = MappingProxyType({}),
 ) -> Aggregated:
     """The stage's plan on what is idle in the ledger, which is left as it is.
 
-    `last`: what the last plan gave to jobs that still wait; those that still fit are taken first by a second greedy
-    plan, and the better of the two is where the search starts. `rules`: who may use what.
+    `rules`: who may use what.
     `participants`: running jobs of the stage, whose resources the ledger holds idle.
     """
     began_s = limits.clock()
@@ -122,9 +120,7 @@ def solve_aggregated(  # noqa: PLR0913 - a problem, its limits and what it may s
         stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
     )
     maker = _Maker(classes, ledger, estimator, options, weight, rules, participants)
-    answer = maker.greedy({}, limits)
-    if last and limits.left_s > 0 and (warm := maker.greedy(last, limits)).objective > answer.objective:
-        answer = warm
+    answer = maker.greedy(limits)
     built_s = limits.clock()
     if limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
@@ -155,32 +151,19 @@ class _Maker:
             key=lambda each: each[0].rank,
         )
 
-    def greedy(self, last: Mapping[int, Configuration], limits: Limits) -> Aggregated:
-        """Each job in turn takes its fastest option that fits; those of the last plan first, as they stood in it."""
+    def greedy(self, limits: Limits) -> Aggregated:
+        """Who runs keeps what it has, for no greedy plan stops anybody; then each in turn takes its best that fits."""
         stock = Stock(self.classes, self.ledger, self.options)
-        taken: list[tuple[Ranked, Configuration, Group, int]] = []
-        again = {ranked.job.id for ranked, _, _ in self.turns if ranked.job.id in last}
-        for ranked, group, first in self.turns:
-            if (
-                ranked.job.id in again
-                and (number := _same(group.options, last[ranked.job.id], stock, ranked)) is not None
-            ):
-                option, parts = group.options[number], _parts(last[ranked.job.id], stock)
-                taken.append((ranked, stock.take(ranked.job, option, parts), group, first + number))
-            else:
-                again.discard(ranked.job.id)
-        # Who runs keeps what it has: no greedy plan stops anybody.
         running = [each for each in self.turns if each[0].job.id in self.participants]
-        taken += [
+        taken = [
             (ranked, made, group, first)
             for ranked, group, first in running
             if (made := stock.seat(ranked.job, group.options[0])) is not None
         ]
-        again |= {ranked.job.id for ranked, _, _ in running}
         for position, (ranked, group, first) in enumerate(self.turns):
             if position % 16 == 15 and limits.left_s <= 0:
                 break
-            if ranked.job.id in again:
+            if ranked.job.id in self.participants:
                 continue
             for number in sorted(range(len(group.options)), key=lambda k: (-group.values[k], k)):
                 made = stock.seat(ranked.job, group.options[number])
@@ -225,16 +208,21 @@ class _Maker:
         """The best plan that prices and search find, or the start; with the bound."""
         problem = self._problem()
         tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
-        priced = price(problem, remaining_s=limits.until(PRICES_SHARE, began_s), tolerance=tolerance, seed=limits.seed)
+        standing = self._standing(problem)
+        priced = price(
+            problem,
+            remaining_s=limits.until(PRICES_SHARE, began_s),
+            tolerance=tolerance,
+            seed=limits.seed,
+            start=list(standing.patterns),
+        )
         if priced is None:
             return start
         remaining_s = limits.until(1.0, began_s)
         best, bound = start, priced.bound
         for _ in range(1 + MEMORY_CUTS):
-            # Greedy columns are not the master's, so the search starts from nothing and is told what it must beat.
-            found = search(
-                problem, priced, Whole.nothing(problem), gap=limits.gap, remaining_s=remaining_s, seed=limits.seed
-            )
+            # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
+            found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
             bound = min(bound, found.bound) if not problem.cut else bound
             seated = hand_out(found.plan, problem, Stock(self.classes, self.ledger, self.options))
             made = self.valued(seated.placed)
@@ -252,6 +240,22 @@ class _Maker:
             best.bound = max(bound, best.objective)
         best.status = self._status(best, limits)
         return best
+
+    def _standing(self, problem: Problem) -> Whole:
+        """What stands of the last plan, as a plan: every running job keeps what it has, as far as that is allowed."""
+        plan = Whole.nothing(problem)
+        rows = self.options.rows
+        for k, each in enumerate(problem.supply.classes):
+            kept = [rows.get(PieceRow(pin.pool, pin.gpus, pin.cores)) for pin in each.key.pins]
+            pattern = Pattern(k, tuple(sorted((row, 1) for row in kept if row is not None)))
+            if pattern.pieces and problem.supply.fits(pattern):
+                plan.patterns[pattern] = 1
+        offered = {row for pattern in plan.patterns for row, _ in pattern.pieces}
+        firsts = np.flatnonzero(self.options.position == 0)
+        plan.options[[number for number in firsts if int(self.options.row[number]) in offered]] = 1
+        plan.objective = float(self.options.value @ plan.options)
+        over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
+        return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
 
     def pooled_bound(self) -> float:
         """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
@@ -302,23 +306,3 @@ class _Maker:
             seated = sum(number in set(own.tolist()) for _, _, _, number in placed)
             cuts.append(Cap(own, np.ones(len(own)), float(seated)))
         return cuts
-
-
-def _parts(configuration: Configuration, stock: Stock) -> list[tuple[int, int]]:
-    return [(stock.position(share.node), share.gpus) for share in configuration.shares]
-
-
-def _same(options: Sequence[Option], last: Configuration, stock: Stock, ranked: Ranked) -> int | None:
-    """The option that the last plan's configuration stands for, when its nodes still have it."""
-    for number, option in enumerate(options):
-        alike = (option.gpus, option.cores, option.spread) == (last.gpus, last.cores, len(last.shares) > 1)
-        if alike and stock.quota_admits(ranked.job, option):
-            there = all(
-                share.node in stock.nodes
-                and stock.holds(stock.position(share.node), ranked.job, share.gpus, share.cores, share.memory_mib)
-                and stock.offers(stock.position(share.node), option)
-                for share in last.shares
-            )
-            if there:
-                return number
-    return None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, SolverFigures
+from scheduler.model import SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import Limits, solve_aggregated
@@ -48,18 +48,16 @@ def place_jointly(
     outcome: Outcome,
     *,
     formulation: str | None = None,
-    last: Mapping[int, Configuration] | None = None,
     terms: Terms | None = None,
 ) -> None:
     """Place the stage together and record it. `formulation`: as the cluster's size says when None.
 
-    `last`: the last plan's configurations of jobs that still wait; the aggregated search may start from them.
     `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
     if formulation is None:
         formulation = "located" if is_located(work) else "aggregated"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
-        _place_aggregated(stage, work, outcome, last, terms or NO_RULES)
+        _place_aggregated(stage, work, outcome, terms or NO_RULES)
     else:
         _place_located(stage, work, outcome, terms)
 
@@ -77,7 +75,6 @@ def _place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
     outcome: Outcome,
-    last: Mapping[int, Configuration] | None,
     rules: Rules,
 ) -> None:
     if not stage:
@@ -92,7 +89,6 @@ def _place_aggregated(
         work.estimator,
         limits,
         sigma=work.parameters.sigma,
-        last=last,
         rules=rules,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )

@@ -132,6 +132,10 @@ class Supply:
         # From the largest pieces on: a piece that was moved may be moved again.
         self.move_order = sorted(range(len(self.moves)), key=lambda k: -served[self.moves[k].source])
 
+    def fits(self, pattern: Pattern) -> bool:
+        """Whether the running jobs whose rows these are can all stay on the class's node."""
+        return any(way.kept == tuple(row for row, _ in pattern.pieces) for way in self._ways[pattern.of_class])
+
     def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
         """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
         tables = {offer: _table(menu, worth) for offer, menu in self._menus.items()}

@@ -15,7 +15,7 @@ from scheduler.fairness.reservation import Reservation
 from scheduler.model import Configuration, Share, Tenant
 from scheduler.placement import located, patterns
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated import Limits, solve_aggregated
+from scheduler.placement.aggregated import Limits, _Maker, solve_aggregated
 from scheduler.placement.classes import Classes
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
@@ -363,17 +363,21 @@ def test_memory_that_no_plan_by_class_knows_of_is_found_out_at_the_nodes():
 
 
 def test_the_last_plan_is_where_the_search_starts():
-    """With no time for a search the plan is the better of the greedy one and the last one."""
-    known = Estimator((Known({1: 1.0, 2: 1.0, 3: 1.0}, dict.fromkeys((1, 2, 3), 9.0)),))
-    jobs = [job(1, 1, 4, wait_s=120.0), job(2, 3, wait_s=119.0), job(3, 3, wait_s=119.0)]
-    nodes = [node(1, 4, gpu_type="a")]
+    """Section 6: HiGHS is handed the plan in which all who run stay, and a search that finds nothing leaves it."""
+    host = node(1, 4, gpu_type="a")
+    jobs = [job(number, 1, 2) for number in (1, 2, 3)]
+    known = Estimator((Known(dict.fromkeys((1, 2, 3), 1.0), dict.fromkeys((1, 2, 3), 9.0)),))
     queue, weights = stage_of(jobs)
-    ledger = Ledger(nodes, (), ())
-    last = {
-        2: Configuration(2, (Share(1, 3, 3, 0),), 1.0, "type"),
-        1: Configuration(1, (Share(1, 1, 1, 0),), 1.0, "type"),
-    }
-    none_left = Limits(ticking(), 0.0, 0.0, 1)
-    greedy = solve_aggregated(queue, weights, ledger, known, none_left)
-    warm = solve_aggregated(queue, weights, ledger, known, none_left, last=last)
-    assert warm.objective >= greedy.objective
+    running = taking_part([(Configuration(k, (Share(1, 2, 2, 0),), 2.0, "test"), 0.5, 0.1) for k in (1, 2)], queue)
+    ledger = Ledger([host], (), ())
+    classes = Classes(ledger, queue, participants=running)
+    options = options_of(queue, weights, classes, ledger, known, participants=running)
+    maker = _Maker(classes, ledger, known, options, weights, NO_RULES, running)
+    standing = maker._standing(maker._problem())
+    rows = sorted(own.options[0].row for own in options.groups if own.job.id in running)
+    assert [list(pattern.pieces) for pattern in standing.patterns] == [[(row, 1) for row in rows]]
+    kept = [own.values[0] for own in options.groups if own.job.id in running]
+    assert standing.objective == pytest.approx(sum(kept))
+    capped = Ledger([host], [Tenant(1, gpu_quota=3)], ())
+    over = _Maker(classes, capped, known, options, weights, NO_RULES, running)
+    assert over._standing(over._problem()).patterns == {}
