@@ -221,7 +221,7 @@ def test_nothing_of_other_tenants_stands_in_a_detail():
     assert "815" not in text
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(clusters(), queues(), st.sampled_from(["hops", "berth"]))
 def test_a_binding_resource_is_short_on_its_node_after_the_plan(nodes, jobs, policy):
     """Counted anew from the placements: idle before, less what was placed there, but for the job's own."""

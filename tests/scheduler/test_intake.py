@@ -258,7 +258,7 @@ def test_an_unsound_job_that_bears_a_waiting_ones_number_is_not_counted_among_th
     assert made.metrics.queue_length == 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(states, st.sampled_from(sorted(POLICIES)), st.sampled_from(["lrf", "ftf"]), st.booleans())
 def test_plan_never_raises_and_every_plan_is_feasible(state, policy, priority, replan):
     parameters = Parameters(policy=policy, priority=priority)

@@ -125,7 +125,7 @@ def by_the_words(jobs, nodes):
 
 
 @given(clusters, queues)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 def test_fragments_are_as_section_10_says_gpu_by_gpu(rows, asked):
     nodes = cluster_of(rows)
     jobs = [
@@ -151,7 +151,7 @@ def test_a_figure_holds_until_the_next_planning():
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 def test_a_repeated_planning_changes_no_mean(samples, place):
     """Section 10, time-weighted: nudged plannings with the same figures must not weigh more than a tick's."""
     samples = sorted(samples.items())

@@ -41,7 +41,7 @@ def one_tenants(draw):
     return nodes, jobs
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(one_tenants(), st.none() | st.integers(0, 9), st.sampled_from(["ilp", "greedy"]))
 def test_one_tenant_and_one_array_is_exactly_hops(cluster, quota, placement):
     nodes, jobs = cluster

@@ -78,7 +78,7 @@ def clusters(draw):
     return nodes, jobs, live, [Tenant(number, weight=draw(st.sampled_from([1.0, 2.0]))) for number in (1, 2, 3)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(clusters())
 def test_fifo_priority_rigid_jobs_and_greedy_placement_is_exactly_coda(cluster):
     nodes, jobs, live, tenants = cluster

@@ -92,7 +92,7 @@ def instances(draw):
     return nodes, jobs
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(instances(), st.sampled_from([0.0, 1.0, 2.5]))
 def test_one_tenant_and_one_array_is_hops_by_the_book(instance, lambda_):
     nodes, jobs = instance

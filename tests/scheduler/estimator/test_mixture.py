@@ -30,12 +30,12 @@ def test_two_normals_are_found_and_wait_times_follow_them():
 def test_bic_keeps_one_component_for_stable_loading():
     rng = np.random.default_rng(2)
     kept = 0
-    for _ in range(10):
+    for _ in range(5):
         loading = Loading()
         for _ in range(10):
             loading = absorb(loading, np.abs(rng.normal(0.1, 0.01, 30)))
         kept += loading.is_stable
-    assert kept >= 9
+    assert kept == 5
     (part,) = absorb(Loading(), [0.1] * 50).parts
     assert (part.data_s, part.weight) == (pytest.approx(0.1), 50)
 

@@ -223,7 +223,7 @@ def located_optimum(nodes, jobs, estimator, tenants=(), terms=None, running=()):
     return solve_arrays(located.build(columns, ledger), gap=0.0, time_limit_s=20, seed=1).objective
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(clusters())
 def test_with_one_node_placements_and_listed_patterns_both_optima_are_equal(given_):
     nodes, jobs, estimator, tenants = given_
@@ -232,14 +232,14 @@ def test_with_one_node_placements_and_listed_patterns_both_optima_are_equal(give
     assert answer.objective == pytest.approx(located_optimum(nodes, jobs, estimator, tenants), abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(clusters(spread=True, exclusive=False))
 def test_with_spread_placements_aggregated_is_at_least_located(given_):
     answer = aggregated(*given_)
     assert answer.objective >= located_optimum(*given_) - 1e-6
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(termed())
 def test_under_arrays_borrowing_and_reservations_both_optima_are_equal(given_):
     """Section 4 joined with 6: arrays, borrowed nodes at 0.95, the cores reserved, nodes kept for one job."""
@@ -249,7 +249,7 @@ def test_under_arrays_borrowing_and_reservations_both_optima_are_equal(given_):
     assert answer.objective == pytest.approx(located_optimum(nodes, jobs, estimator, tenants, terms), abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(termed(spread=True, exclusive=False))
 def test_under_terms_spread_placements_are_at_least_located(given_):
     nodes, jobs, estimator, tenants, terms = given_
@@ -257,7 +257,7 @@ def test_under_terms_spread_placements_are_at_least_located(given_):
     assert answer.objective >= located_optimum(nodes, jobs, estimator, tenants, terms) - 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(with_running(exclusive=False, quotas=False))
 def test_with_running_jobs_both_optima_are_equal(given_):
     """Section 6: who runs may keep what it has, change at the price of a restart, or stop for others."""
@@ -269,13 +269,13 @@ def test_with_running_jobs_both_optima_are_equal(given_):
     assert answer.objective == pytest.approx(optimum, abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(clusters(spread=True, memory=True))
 def test_plans_are_feasible_node_by_node_when_memory_binds(given_):
     aggregated(*given_)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(clusters())
 def test_priced_patterns_are_within_the_proven_gap_of_listed_ones(given_):
     exact = aggregated(*given_)
@@ -308,7 +308,7 @@ def problem_of(nodes, jobs, estimator):
     return Problem(options, supply, [], members, supply.counts, supply.listed, supply.complete)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(clusters(quotas=False, exclusive=False))
 def test_pulp_and_arrays_state_the_same_program(given_):
     problem = problem_of(*given_[:3])
@@ -321,7 +321,7 @@ def test_pulp_and_arrays_state_the_same_program(given_):
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(clusters(quotas=False, exclusive=False))
 def test_the_bound_is_the_relaxations_optimum_once_prices_converge(given_):
     problem = problem_of(*given_[:3])

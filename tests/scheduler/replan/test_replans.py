@@ -258,7 +258,7 @@ def contended(draw):
     return nodes, live, jobs, draw(st.none() | st.integers(4, 16))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(contended(), st.sampled_from(["on", "off"]), st.booleans())
 def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption, by_class):
     """Invariants are checked in `make_plan`: starts are idle, promises can be kept, quotas hold."""
@@ -274,7 +274,7 @@ def test_every_re_plan_is_feasible_and_of_equal_bytes(cluster, preemption, by_cl
         )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(contended())
 def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     nodes, live, jobs, quota = cluster
