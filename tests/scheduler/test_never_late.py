@@ -29,7 +29,7 @@ def crowd(nodes):
 
 @pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
 @pytest.mark.parametrize("nodes", [6, 20])
-@pytest.mark.parametrize("readings", [60, 300])
+@pytest.mark.parametrize("readings", [60, 200])
 def test_the_whole_planning_keeps_to_its_limit(policy, nodes, readings):
     """Both formulations (6 and 20 nodes): `readings` is how many looks at the clock the limit allows."""
     cluster, jobs, tenants = crowd(nodes)

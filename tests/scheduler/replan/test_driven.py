@@ -13,7 +13,7 @@ MOST_PER_HOUR = 3600 / max(PERIOD_S, 10 * RESTART_S)
 """A re-plan stops only who has had its configuration for max(replan_s, 10 S), so a job-hour holds at most 6 restarts."""
 
 
-def tides(hours=3):
+def tides(hours=2):
     """Two elastic jobs hold both nodes, and every 500 s four jobs of one GPU come for 200 s."""
     driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S)
     for number in (1, 2):
@@ -32,10 +32,10 @@ def restarts_per_hour(driver):
 
 def test_a_contended_cluster_does_not_thrash():
     driver = tides()
-    assert sum(made.replan for made in driver.log) == 90
+    assert sum(made.replan for made in driver.log) == 60
     assert 0 < restarts_per_hour(driver) <= MOST_PER_HOUR
-    assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 90)
-    assert all(driver.loads[number].done > 0.55 * driver.loads[number].work for number in (1, 2))
+    assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 62)
+    assert all(driver.loads[number].done > 0.36 * driver.loads[number].work for number in (1, 2))
 
 
 def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
@@ -86,7 +86,7 @@ def owner_and_borrowers():
     driver.submit(job(1, 4, 8, age_s=9000, movable=True), 40_000.0)
     for number in range(2, 26):
         driver.submit(job(number, 1, tenant=2, age_s=2000, movable=True), 2000.0, at_s=200)
-    driver.run(2 * HOURS_S)
+    driver.run(1.2 * HOURS_S)
     return driver
 
 
