@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.dive import FEW_GROUPS, ROUND_UP_FROM, Dive, dive
-from scheduler.placement.solver import relative_gap, solve_matrix
+from scheduler.placement.solver import Relaxation, relative_gap, solve_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -33,6 +33,8 @@ FEW_NODES = 24
 """Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
 SURE_COLUMNS, OVERRUN_S = 300, 0.5
 """HiGHS looks at its limit between rounds of cuts only: larger programs were seen half a second late."""
+HOPEFUL = 0.9
+"""Of the bound: a dive whose fixed part and relaxed rest stay below it is left, and the plan repaired instead."""
 WIDEN = 4.0
 TRIES = 6
 
@@ -178,8 +180,17 @@ class _Search:
         )
         if top.plan.objective > self.found.plan.objective:
             self.found.plan = top.plan
-        self.widening(top)
+        if self._may_do(top):
+            self.widening(top)
         return rounded
+
+    def _may_do(self, top: Dive) -> bool:
+        """Whether what was fixed and the relaxation of the rest come near the bound; else a search would be for nothing."""
+        rest = self._narrowed(top)
+        if not rest.matrix.columns:
+            return True
+        answer = Relaxation(rest.matrix, self.seed).solve(max(0.0, self.remaining_s()))
+        return not answer.optimal or top.plan.objective + answer.objective >= HOPEFUL * self.priced.bound
 
     def repair(self) -> None:
         """Free what the plan does on one GPU type after the other, the one that loses most first, and search it anew.
