@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.jobs.models import LogChunk
-from portal.rounds.models import Planning, Round
+from portal.rounds.models import OperatorSetting, Planning, Round
 from portal.rounds.services import planning_run
 from tests.portal.api.conftest import refusal
 
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def planned(world):
-    """One job of each tenant placed, one too large for what is left."""
+    """One job of each tenant placed, one too large for what is left: the GPUs are one array, with one window."""
+    OperatorSetting.objects.create(name="arrays", value="off")
     ids = [caller.submit(gpus=4)["id"] for caller in (world.owner, world.outsider, world.owner)]
     planning_run()
     return ids
