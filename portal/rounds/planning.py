@@ -29,6 +29,7 @@ from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
 from portal.rounds.snapshot import state_load
+from scheduler.model import Reason
 from scheduler.planning import plan
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
             return planning
         try:
             with collector_paused():
-                planning = _plan_once(holder=holder, number=number, values=values)
+                planning, more = _plan_once(holder=holder, number=number, values=values)
         finally:
             again = lease_release(holder=holder, number=number)
-        if not again:
+        if not again and not more:
             break
     return planning
 
@@ -81,7 +82,8 @@ def collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
+def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Planning, bool]:
+    """Make a planning; return its record, and whether the window ran out before the idle GPUs did."""
     parameters = scheduler_parameters(values)
     now = timezone.now()
     began = time.monotonic()
@@ -112,7 +114,17 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> Planning:
         _save(record)
         raise
     _save(record)
-    return record
+    return record, record.placed > 0 and window_ran_out(made)
+
+
+def window_ran_out(made: Plan) -> bool:
+    """Say whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
+
+    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+    """
+    waiting = [decision for decision in made.decisions if decision.placement is None]
+    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
+    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
 
 
 def _undone(record: Planning) -> None:

@@ -23,6 +23,14 @@ def planned(world):
     return ids
 
 
+def test_a_window_that_runs_out_before_the_idle_gpus_is_followed_by_the_next(world):
+    """One node is gpu-large's: its window holds one job of 4, and the next one borrows the other node at once."""
+    for _ in range(2):
+        world.owner.submit(gpus=4)
+    planning_run()
+    assert [planning.placed for planning in Planning.objects.order_by("number")] == [1, 1]
+
+
 def test_a_placed_job_says_where(world, planned):
     job = world.owner("GET", f"/jobs/{planned[0]}").json()
     assert job["state"] == "STARTING"
