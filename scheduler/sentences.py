@@ -33,7 +33,12 @@ def sentence(reason: Reason | str | None, figures: Figures) -> str:
 def _promised(figures: Figures) -> str:
     """For a job that others are being stopped for, whatever kept it from starting at once."""
     nodes = _listed(figures["promised"]["nodes"])
-    return f"It needs {_need(figures)}, which are being freed on {nodes}: it starts there when all of them are idle."
+    needed = _need(figures)
+    one = needed.startswith("1 ")
+    until = "it is" if one else "all of them are"
+    return (
+        f"It needs {needed}, which {'is' if one else 'are'} being freed on {nodes}: it starts there when {until} idle."
+    )
 
 
 def _kept_for_it(figures: Figures) -> str:
