@@ -62,6 +62,7 @@ class Parameter:
     high: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
+    zero_or_from: float | None = None  # 0 has a meaning of its own; any other value is at least this
 
     def check(self, value: Any) -> Any:
         """The value, as the default's type; InvalidParameter when it is not one or is out of range."""
@@ -80,6 +81,8 @@ class Parameter:
             raise InvalidParameter(
                 self.name, f"{value!r} is outside {self.low:g} to {self.high:g} {self.unit}".rstrip()
             )
+        if self.zero_or_from is not None and 0 < value < self.zero_or_from:
+            raise InvalidParameter(self.name, f"{value!r} is neither 0 nor at least {self.zero_or_from:g} {self.unit}")
         if not isinstance(self.default, int):
             return float(value)
         if value != int(value):
@@ -201,11 +204,13 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("tick_s", "Time from one planning to the next; no job's age is below it.", "s", 30.0, 1, 3600),
     Parameter(
         "time_limit_s",
-        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick.",
+        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick, else at least 0.25: "
+        "in less there is hardly time to read the queue.",
         "s",
         0.0,
         0,
         1800,
+        zero_or_from=0.25,
     ),
     Parameter(
         "restart_cost_s",
