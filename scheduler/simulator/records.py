@@ -1,0 +1,66 @@
+"""What a simulation leaves behind: one record a job, one a planning; the report is computed from these alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What became of a job. Seconds on the virtual clock; None = it has not come to that."""
+
+    job: int
+    name: str
+    tenant: int
+    category: str | None
+    requirement: tuple[int, ...]
+    submitted_s: float
+    started_s: float | None  # of its first attempt
+    ended_s: float | None
+    state: str  # COMPLETED | FAILED | UNFINISHED | INVALID
+    wait_s: float  # eligible and not running, over all attempts
+    age_s: float | None  # expected run time as the scheduler fixed it at the first start: LR = wait_s / age_s
+    ran_s: float  # running, over all attempts, restarts included
+    gpu_s: float  # GPU-seconds held
+    restarts: int
+    gpus_first: int  # size of the first attempt
+    gpus_mean: float  # time-weighted over its attempts
+    ideal_s: float | None  # alone on an equal part of the cluster (finish-time fairness): see `report`
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningRecord:
+    """The cluster as a planning left it; what it says holds until the next record. `solve_s` is wall time."""
+
+    at_s: float
+    replan: bool
+    queue_gpu_jobs: int  # eligible and still waiting, asking for GPUs
+    queue_cpu_jobs: int
+    gpus_allocated: int
+    cores_allocated: int
+    fragments: int  # both kinds (section 10)
+    placed: int
+    stopped: int
+    rate: float  # work done a second, in the units of the trace's laws over the job's mean: see `report`
+    solve_s: float  # the whole planning
+    gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy's simulation. `ended_s`: when the last job ended or the simulation was cut off."""
+
+    policy: str
+    seed: int
+    gpus_total: int
+    cores_total: int
+    tick_s: float
+    replan_s: float
+    jobs: Sequence[JobRecord]
+    plannings: Sequence[PlanningRecord]
+    ended_s: float
+    parameters: Mapping[str, object] = field(default_factory=dict)

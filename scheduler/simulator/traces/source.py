@@ -1,0 +1,51 @@
+"""What a trace reader reads from, and the error that it raises. Opening files is the caller's business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from scheduler.simulator.truth import TracedJob
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read: which file, line (from 1) and column (a name or a number), and what is wrong."""
+
+    def __init__(self, file: str, line: int | None, column: str | None, detail: str) -> None:
+        self.file, self.line, self.column, self.detail = file, line, column, detail
+        where = "".join((f", line {line}" if line else "", f", column {column}" if column else ""))
+        super().__init__(f"{file}{where}: {detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace's text, line by line, and its companions (profiles, throughputs) by their path relative to the folder given."""
+
+    name: str
+    lines: Iterable[str]
+    companion: Callable[[str], Iterable[str] | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A trace format: `read` streams its jobs in the file's order; whoever simulates sorts them by arrival.
+
+    `options`: what else may be said of it, name -> meaning (for example how tenants are assigned where it has none).
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    read: Callable[[Source, Mapping[str, str]], Iterator[TracedJob]]
+    companions: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,84 @@
+"""Jobs and clusters as they really are, apart from what the scheduler is told or finds out.
+
+The scheduler sees a job's description (`TracedJob.job`) and what it measures; how much work there is and how fast it
+goes where (`Law`) it never sees. Times are seconds on the simulator's virtual clock, which begins at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.estimator.iteration import Link, Profile
+    from scheduler.model import Job, Node, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An attempt's part of one node, as it bears on its speed."""
+
+    node: int
+    gpu_type: str | None
+    gpus: int
+    cores: int
+    speed: float = 1.0  # the node's own factor (Hops: server entity level), independent of the job
+    pressure: float = 0.0  # memory bandwidth asked for by all that runs on the node, over what the node has
+
+
+class Law(Protocol):
+    """How fast a job really works."""
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        """Units of work per second on these parts of nodes, in node order; above 0. Noise is the engine's to add."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """One second of work a second wherever it runs: a trace that tells a duration and nothing else."""
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TracedJob:
+    """A job of a trace or generator. `job`: what its tenant declares, with its arrival as `submitted_s`."""
+
+    job: Job
+    work: float  # units of the law: samples, steps or seconds
+    law: Law
+    name: str = ""
+    bandwidth_gbs: float = 0.0  # memory bandwidth that it draws on each of its nodes, GB/s
+    reports: bool = False  # instrumented: its per-GPU speed (work units a second) reaches the estimator as it runs
+    profiles: Mapping[str, Profile] = field(default_factory=dict)  # GPU type -> time modules that profiling would find
+    fails: tuple[float, ...] = ()  # fraction of the work at which its first, second ... attempt fails
+    restart_s: float | None = None  # what a restart costs it; None = the world's
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The cluster as it really is, and the manners of the simulated service.
+
+    `nodes` all idle. `speeds`: node id -> factor; `bandwidth_gbs`: node id -> memory bandwidth. A planning is made at the
+    first multiple of `tick_s` after something happened (0 = at once), a re-plan every `replan_s` of the parameters.
+    """
+
+    nodes: Sequence[Node]
+    tenants: Sequence[Tenant] = ()
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)  # what the scheduler assumes of the types
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)  # GPU type -> bandwidths, as calibrated
+    speeds: Mapping[int, float] = field(default_factory=dict)
+    bandwidth_gbs: Mapping[int, float] = field(default_factory=dict)
+    tick_s: float = 0.0
+    restart_s: float = 60.0  # lost at each start after the first, before work goes on
+    stop_s: float = 0.0  # from the order to stop until the resources are free
+    profiling_s: float = (
+        0.0  # from arrival until a job's `profiles` are known, if a GPU of the type was idle; 0 = at once
+    )
+    noise: float = 0.0  # coefficient of variation of an attempt's speed (lognormal, mean 1)
+    failures: bool = False  # whether `TracedJob.fails` are played
