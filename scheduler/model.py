@@ -188,8 +188,8 @@ class Placement:
 class Running:
     """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
 
-    Of an elastic movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is
-    being stopped has its next resources promised to it before it waits.
+    Of a movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is being
+    stopped has its next resources promised to it before it waits. The service sets it for elastic ones alone.
     """
 
     job: int
@@ -200,7 +200,7 @@ class Running:
     elastic: bool = False
     movable: bool = False  # may be stopped to give back what it borrowed
     expected_end_s: float | None = None  # on the snapshot's clock; None = not known
-    description: Job | None = None  # set for elastic movable jobs alone
+    description: Job | None = None  # None unless it is movable
     restarts: int = 0  # N: how often the job was started anew after a planner's stop
     first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
     restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`

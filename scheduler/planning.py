@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.lrf import Age
     from scheduler.model import Clock, ClusterState, Job, Node
-    from scheduler.policy import Parameters
+    from scheduler.policy import Parameters, Policy
     from scheduler.work import Outcome, Ranked
 
 INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE})
@@ -47,10 +47,18 @@ took, which grows with the queue and with the machine's slowness as they do. A t
 
 
 def plan(
-    state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock, *, replan: bool = False
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    replan: bool = False,
+    policy: Policy | None = None,
 ) -> Plan:
     """One planning. `now_s`: the snapshot's time; `clock`: monotonic, for limit and timings; `rng`: seeds the solver.
 
+    `policy`: None = the one that the parameters name.
     `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only what is idle is
     handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
     never raise.
@@ -60,7 +68,7 @@ def plan(
     state = intake.state
     nodes, faulty_nodes = _sound_nodes(state)
     jobs, faulty_jobs = _sound_jobs(state, nodes, intake.suspects)
-    policy = POLICIES[parameters.policy]
+    policy = policy or POLICIES[parameters.policy]
     replan = replan and policy.replans and parameters.placement == "ilp"
     ledger = Ledger(nodes, state.tenants, state.running)
     start = ledger.copy()
@@ -136,6 +144,16 @@ def plan(
         replan=replan,
         faults=tuple(Fault(error.subject, error.key, error.detail) for error in errors),
     )
+
+
+def window_ran_out(made: Plan) -> bool:
+    """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
+
+    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+    """
+    waiting = [decision for decision in made.decisions if decision.placement is None]
+    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
+    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
 
 
 def _sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
