@@ -116,7 +116,11 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all."""
+    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
+
+    `least_cores` per GPU are a hard need. Section 5 asks for one; a scheduler that takes what tenants ask as it stands, as
+    CODA's FIFO and DRF do, has them all hard.
+    """
 
     id: int
     tenant: int
@@ -144,6 +148,7 @@ class Job:
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
     instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
+    least_cores: int = 1  # per GPU; at most `cores`
 
     @property
     def is_cpu(self) -> bool:
@@ -156,8 +161,8 @@ class Job:
 
     @property
     def min_cores(self) -> int:
-        """The hard need: one core per GPU of R_1; all of them for a CPU job."""
-        return self.cores if self.is_cpu else self.min_gpus
+        """The hard need: `least_cores` per GPU of R_1; all of them for a CPU job."""
+        return self.cores if self.is_cpu else self.min_gpus * self.least_cores
 
 
 @dataclass(frozen=True, slots=True)

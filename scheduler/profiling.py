@@ -204,7 +204,7 @@ class _Choice:
         rooms = [room for room in self._ledger.rooms.values() if room.node.gpu_type == gpu_type and room.gpus]
         for room in sorted(rooms, key=lambda each: (len(each.gpus), each.node.id)):
             wanted = self._configuration(job, room)
-            if wanted.cores and self._fits(wanted, job):
+            if wanted.cores >= job.least_cores and self._fits(wanted, job):
                 (piece,) = self._ledger.take(wanted, job.tenant).pieces
                 self._order(job, gpu_type, piece, room)
                 return True

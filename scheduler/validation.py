@@ -85,6 +85,8 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a whole number, 0 or more")
     if job.cores < 1:
         raise InvalidJob(job.id, "cores is 0; at least 1 is needed")
+    if not is_count(job.least_cores) or not 1 <= job.least_cores <= job.cores:
+        raise InvalidJob(job.id, f"least_cores is {job.least_cores!r}; it must be a whole number from 1 to cores")
     _check_numbers(job)
     _check_promise(job)
     if not isinstance(job.gpu_types, (set, frozenset)):
@@ -125,7 +127,8 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and job.gpu_types.__class__ is frozenset
             and job.promise is None
             and job.cores.__class__ is job.memory_mib.__class__ is int
-            and 1 <= job.cores <= COUNT_MOST
+            and 1 <= job.least_cores <= job.cores <= COUNT_MOST
+            and job.least_cores.__class__ is int
             and 0 <= job.memory_mib <= COUNT_MOST
             and _plain(job.wait_s)
             and (job.age_s is None or _plain(job.age_s))
