@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import Cell, CellKey, Knowledge, record, signature
+from scheduler.estimator.tables import Cell, CellKey, Knowledge, cell_key, record, signature
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from scheduler.estimator.iteration import Profile
     from scheduler.simulator.load import Load
@@ -38,11 +38,25 @@ class Knowing:
 
     def arrived(self, load: Load) -> None:
         """A job came: what profiling would find is known at once, or wanted."""
+        self._tell(load)
         missing = {name for name in load.traced.profiles if (signature(load.traced.job), name) not in self._profiles}
         if self._world.profiling_s <= 0:
             self._learn(load, missing)
         elif missing:
             self._wanted[load.id] = (load, dict.fromkeys(sorted(missing)))
+
+    def _tell(self, load: Load) -> None:
+        """What is known of its speed beforehand counts as one measurement each, where there is none."""
+        name = signature(load.traced.job)
+        cells = {
+            cell_key(name, gpu_type, gpus, nodes): speed for (gpu_type, gpus, nodes), speed in load.traced.known.items()
+        }
+        self._keep_cells(load, {key: Cell().add(speed) for key, speed in cells.items() if key not in self._cells})
+
+    def _keep_cells(self, load: Load, cells: Mapping[CellKey, Cell]) -> None:
+        self._cells.update(cells)
+        if not load.traced.job.model_label:
+            self._cells_of.setdefault(signature(load.traced.job), set()).update(cells)
 
     def started(self, load: Load) -> None:
         """A job that runs is profiled no more; what a profile that is under way finds comes all the same."""
@@ -85,10 +99,7 @@ class Knowing:
         attempt.measured_s = now_s
         job = load.traced.job
         where = [(spot.node, spot.gpu_type or "") for spot in attempt.spots]
-        changed = record(self._cells, signature(job), where, attempt.gpus, attempt.rate / attempt.gpus)
-        self._cells.update(changed)
-        if not job.model_label:
-            self._cells_of.setdefault(signature(job), set()).update(changed)
+        self._keep_cells(load, record(self._cells, signature(job), where, attempt.gpus, attempt.rate / attempt.gpus))
 
     def ended(self, load: Load) -> None:
         """Nobody asks any more about a job that is comparable to itself alone."""

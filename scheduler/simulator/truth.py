@@ -58,6 +58,9 @@ class TracedJob:
     fails: tuple[float, ...] = ()  # fraction of the work at which it fails the first, the second ... time
     retries: int = 0  # failures after which it waits again; the next one is final. It goes on where it was if movable
     restart_s: float | None = None  # what a restart costs it; None = the world's
+    # (GPU type, GPUs, nodes) -> per-GPU speed, work units a second, that the estimator has as one measurement of the
+    # job's signature when the job comes, where it has none yet: what a trace's own table of speeds tells every policy.
+    known: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
