@@ -57,6 +57,9 @@ class TracedJob:
     profiles: Mapping[str, Profile] = field(default_factory=dict)  # GPU type -> time modules that profiling would find
     fails: tuple[float, ...] = ()  # fraction of the work at which its first, second ... attempt fails
     restart_s: float | None = None  # what a restart costs it; None = the world's
+    # (GPU type, GPUs, nodes) -> per-GPU speed, work units a second, that the estimator has as one measurement of the
+    # job's signature when the job comes, where it has none yet: what a trace's own table of speeds tells every policy.
+    known: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
