@@ -177,7 +177,7 @@ class Hindsight:
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
-        shape = (job.requirement[0], job.gpu_types, job.cores, job.memory_mib, job.checkpoint_domain, job.tenant)
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, job.tenant)
         if shape not in self._levels:
             self._levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._levels[shape]
@@ -263,4 +263,4 @@ class _Rivals:
 
 def _shape(job: Job) -> tuple[object, ...]:
     """What a job asks for."""
-    return (job.requirement, job.gpu_types, job.cores, job.memory_mib)
+    return (job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib)

@@ -2,8 +2,8 @@
 
 Step 1, ends and time limits, is done when the snapshot is taken. Here, after promises given before are settled:
 3. refresh ages, the order and, in a re-plan, who of the running jobs takes part; 4-8. windows, configurations, the solve,
-call-backs and CPU jobs, which the policy does; 9. decisions, solver figures, metrics. Profiles (2) go before the queue is
-ordered. A bad node or job is set aside and named in `faults`; the planning goes on.
+call-backs and CPU jobs, which the policy does; 9. decisions, solver figures, metrics. Profiles (2) go first of all that is
+handed out, in the order just made. A bad node or job is set aside and named in `faults`; the planning goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler import explain, metrics
+from scheduler import explain, metrics, profiling
 from scheduler.detail import Details
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.layers import estimator_for
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.lrf import Age
     from scheduler.model import Clock, ClusterState, Job, Node
-    from scheduler.policy import Parameters
+    from scheduler.policy import Parameters, Policy
     from scheduler.work import Outcome, Ranked
 
 INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE})
@@ -47,10 +47,18 @@ took, which grows with the queue and with the machine's slowness as they do. A t
 
 
 def plan(
-    state: ClusterState, now_s: float, parameters: Parameters, rng: Generator, clock: Clock, *, replan: bool = False
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    replan: bool = False,
+    policy: Policy | None = None,
 ) -> Plan:
     """One planning. `now_s`: the snapshot's time; `clock`: monotonic, for limit and timings; `rng`: seeds the solver.
 
+    `policy`: None = the one that the parameters name.
     `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only what is idle is
     handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
     never raise.
@@ -60,7 +68,7 @@ def plan(
     state = intake.state
     nodes, faulty_nodes = _sound_nodes(state)
     jobs, faulty_jobs = _sound_jobs(state, nodes, intake.suspects)
-    policy = POLICIES[parameters.policy]
+    policy = policy or POLICIES[parameters.policy]
     replan = replan and policy.replans and parameters.placement == "ilp"
     ledger = Ledger(nodes, state.tenants, state.running)
     start = ledger.copy()
@@ -86,6 +94,10 @@ def plan(
     unsettled = [*(job for job in jobs if job.id in aside), *(job for job, _ in faulty_jobs)]
     lapsed = [*settled.lapsed, *(job.id for job in unsettled if job.promise is not None)]
     unpromised = [each for each in queue if each.job.id not in settled.started and each.job.id not in settled.waiting]
+    profiles = profiling.Profiles()
+    if policy.replans:  # the others know no speeds
+        profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
+        unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
     end_s = began_s + parameters.limit_s
     reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
     work = Work(unpromised, ledger, estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan)
@@ -112,7 +124,7 @@ def plan(
         start, ledger, outcome, queue, details, parameters.limit_s, now_s, late=lambda: clock() >= unexplained_s
     )
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight, details),
+        *_decide_queue(queue, ledger, outcome, hindsight, details, profiles),
         *_decide_aside(jobs, aside, age),
         *(_invalid(error, job) for job, error in faulty_jobs),
     ]
@@ -135,7 +147,18 @@ def plan(
         lapsed=tuple(sorted(lapsed)),
         replan=replan,
         faults=tuple(Fault(error.subject, error.key, error.detail) for error in errors),
+        profiles=tuple(profiles.orders),
     )
+
+
+def window_ran_out(made: Plan) -> bool:
+    """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
+
+    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+    """
+    waiting = [decision for decision in made.decisions if decision.placement is None]
+    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
+    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
 
 
 def _sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
@@ -175,7 +198,12 @@ def _known_types(state: ClusterState, nodes: Sequence[Node]) -> set[str]:
 
 
 def _decide_queue(
-    queue: Sequence[Ranked], final: Ledger, outcome: Outcome, hindsight: Hindsight, details: Details
+    queue: Sequence[Ranked],
+    final: Ledger,
+    outcome: Outcome,
+    hindsight: Hindsight,
+    details: Details,
+    profiles: profiling.Profiles,
 ) -> list[Decision]:
     decisions: list[Decision] = []
     for ranked in queue:
@@ -187,6 +215,8 @@ def _decide_queue(
         elif (error := outcome.invalid.get(job_id)) is not None:
             result = Result.INVALID
             reason, figures = Reason.INVALID, {"detail": error.detail}
+        elif (measured := profiles.waiting.get(job_id)) is not None:
+            reason, figures, eligible = Reason.PROFILING, measured, True
         else:
             why = hindsight.why_waiting(ranked)
             reason, figures = why.reason, why.figures
@@ -249,7 +279,9 @@ def _measure(
 ) -> Metrics:
     waiting = [decision for decision in decisions if decision.result is Result.WAITING]
     eligible = {decision.job: decision for decision in waiting if decision.eligible}
-    fragments = metrics.fragments((job for job in state.jobs if job.id in eligible), final)
+    # A job that is being profiled leaves nothing idle for want of a place.
+    wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
+    fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), final)
     gpus, cores = metrics.allocated(nodes, final)
     gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])

@@ -57,7 +57,7 @@ def generate_on(
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
-            counts = menus.of(gpu_type, size, job.cores, most_cores)
+            counts = menus.of(gpu_type, size, job, most_cores)
             found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
                 found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)
@@ -82,7 +82,7 @@ def _distributed(
 ) -> list[Configuration]:
     """Every part gets the same whole number of cores a GPU: the job waits for its slowest part."""
     found: list[Configuration] = []
-    for rate in spread_rates(job.cores):
+    for rate in spread_rates(job):
         if most_cores is not None and rate * size > most_cores:
             continue
         fills = [fill for t in range(len(offers)) if (fill := _filled_from(job, offers[t:], size, rate))]
@@ -109,5 +109,5 @@ def _filled_from(job: Job, offers: Sequence[Offer], size: int, rate: int) -> lis
 def _spread(job: Job, fill: Sequence[tuple[Offer, int]], size: int, rate: int, estimator: Estimator) -> Configuration:
     speed, source = min(per_gpu(estimator, job, offer.node, size, len(fill)) for offer, _ in fill)
     shares = tuple(Share(offer.node.id, gpus, rate * gpus, -(-job.memory_mib * gpus // size)) for offer, gpus in fill)
-    throughput = speed * size * share_of_speed(rate, spread_rates(job.cores)[0], 1)
+    throughput = speed * size * share_of_speed(rate, spread_rates(job)[0], 1)
     return Configuration(job.id, shares, throughput, source)
