@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.simulator.traces import sia
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,7 +15,7 @@ _ALL: tuple[Format, ...] = (
     # ours
     # Philly
     # Slurm
-    # Sia
+    sia.FORMAT,
     # Gavel, Shockwave
     # openb
 )
