@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces import sia
-
-from scheduler.simulator.traces import shockwave
+from scheduler.simulator.traces import shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
