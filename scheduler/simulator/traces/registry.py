@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces import sia
+from scheduler.simulator.traces import shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ _ALL: tuple[Format, ...] = (
     # Philly
     # Slurm
     sia.FORMAT,
-    # Gavel, Shockwave
+    shockwave.FORMAT,
     # openb
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
