@@ -115,6 +115,16 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Time that a job has had on GPUs of a type: an attempt that is over."""
+
+    gpu_type: str | None
+    gpus: int
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
 
@@ -149,6 +159,8 @@ class Job:
     instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
+    most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
+    spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
 
     @property
     def is_cpu(self) -> bool:
@@ -206,8 +218,8 @@ class Running:
     """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
 
     A profile is one too; its `job` is an id that no job has (below 0), for the job that it measures waits.
-    Of an elastic movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is
-    being stopped has its next resources promised to it before it waits.
+    Of a movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is being
+    stopped has its next resources promised to it before it waits. The service sets it for elastic ones alone.
     """
 
     job: int
@@ -218,7 +230,7 @@ class Running:
     elastic: bool = False
     movable: bool = False  # may be stopped to give back what it borrowed
     expected_end_s: float | None = None  # on the snapshot's clock; None = not known
-    description: Job | None = None  # set for elastic movable jobs alone
+    description: Job | None = None  # None unless it is movable
     restarts: int = 0  # N: how often the job was started anew after a planner's stop
     first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
     restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`

@@ -29,8 +29,7 @@ from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
 from portal.rounds.snapshot import snapshot_load
-from scheduler.model import Reason
-from scheduler.planning import plan
+from scheduler.planning import plan, window_ran_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,16 +116,6 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Pla
         raise
     _save(record)
     return record, record.placed > 0 and window_ran_out(made)
-
-
-def window_ran_out(made: Plan) -> bool:
-    """Say whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
-
-    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
-    """
-    waiting = [decision for decision in made.decisions if decision.placement is None]
-    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
-    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
 
 
 def _undone(record: Planning) -> None:

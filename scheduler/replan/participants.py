@@ -104,6 +104,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         live
         for live in running
         if live.description is not None
+        and live.elastic
         and live.gpus
         and not live.stopping
         and live.description.promise is None
