@@ -210,8 +210,8 @@ class JobDetailSerializer(JobSerializer):
         fields = [
             *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
             "pipelined", "parameters", "heavy_between_iterations", "instrumented", "batch_per_gpu", "samples",
-            "learning_rate", "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures", "requeues",
-            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
+            "learning_rate", "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures",
+            "requeues", "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
             "profiles",
         ]  # fmt: skip
         read_only_fields = fields
