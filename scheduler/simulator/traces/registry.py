@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.simulator.traces.own import CSV, JSON_LINES
+from scheduler.simulator.traces.philly import FORMAT as PHILLY
+from scheduler.simulator.traces.sacct import FORMAT as SACCT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,8 +15,12 @@ if TYPE_CHECKING:
 
 _ALL: tuple[Format, ...] = (
     # ours
+    JSON_LINES,
+    CSV,
     # Philly
+    PHILLY,
     # Slurm
+    SACCT,
     # Sia
     # Gavel, Shockwave
     # openb
