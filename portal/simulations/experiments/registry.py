@@ -12,6 +12,11 @@ _HERE = "portal.simulations.experiments"
 MODULES: dict[str, str] = {
     # CODA
     # Hops
+    "hops-64": f"{_HERE}.hops_64",
+    "hops-512": f"{_HERE}.hops_512",
+    "priorities": f"{_HERE}.priorities",
+    "intensity": f"{_HERE}.intensity",
+    "scalability": f"{_HERE}.scalability",
     # Sia
     # Gavel, Shockwave
     # openb

@@ -4,7 +4,8 @@
     jobs, arrivals      500, Poisson, 100 an hour; 25 in 2.5 h  the same; `jobs`, `per_hour`
     models              Table 2                                 its rows, then their data sets, then models, equally likely
     size classes        S 0-1, M 1-10, L 10-50, XL > 50 GPU h   log-uniform within; shares that follow: 5, 8, 8 and 1 of 22
-    requirement sets    up to 8 sizes of 1 to 16 GPUs           1 to 8 of them, equally likely, drawn from 1 to 16
+    requirement sets    up to 8 sizes of 1 to 16 GPUs           1 to 8 of them, equally likely, drawn from those of 1 to 16 with
+                                                                which the class hours are over within `PATIENCE_H`
     512 GPUs            64 servers of 8, five kinds             the same; three GPU types, RTX3090 in three kinds of server
     64 GPUs             10 servers, four kinds                  the same
     iteration           eq. 1-5, two normals of data times      the same is the truth, up to `MODEL_ERROR` a cell
@@ -18,6 +19,7 @@ label, what is measured of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,12 +84,12 @@ def generate(
     for number, at_s in enumerate(arrivals_s, start=1):
         task = _draw_task(rng)
         low, high = free.CLASS_HOURS[task.size]
-        hours = low * (high / low) ** rng.random() * class_hour
-        samples = hours * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
+        hours = low * (high / low) ** float(rng.random())
+        samples = hours * class_hour * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
         job = Job(
             number,
             TENANT,
-            _draw_requirement(rng),
+            _draw_requirement(hours, rng),
             submitted_s=float(at_s),
             category=task.model.category,
             model_label=task.name,
@@ -145,9 +147,11 @@ def _draw_task(rng: Generator) -> Task:
     return tasks[int(rng.integers(len(tasks)))]
 
 
-def _draw_requirement(rng: Generator) -> tuple[int, ...]:
-    count = int(rng.integers(1, MOST_SIZES + 1))
-    return tuple(sorted(int(size) for size in rng.choice(LARGEST, count, replace=False) + 1))
+def _draw_requirement(hours: float, rng: Generator) -> tuple[int, ...]:
+    """Sizes up to the largest, none so small that the job would take longer than its user's patience."""
+    least = min(LARGEST, math.ceil(hours / free.PATIENCE_H))
+    count = min(int(rng.integers(1, MOST_SIZES + 1)), LARGEST + 1 - least)
+    return tuple(sorted(int(size) for size in rng.choice(LARGEST + 1 - least, count, replace=False) + least))
 
 
 def _truth(task: Task, rng: Generator) -> Training:

@@ -17,6 +17,10 @@ CLASS_HOUR_64 = 1.0
 CLASS_HOURS = {"S": (0.1, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, 100.0)}
 """GPU hours of a job, log-uniform. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50; free: 0.1, 100, log-uniform."""
 
+PATIENCE_H = 8.0
+"""A user asks for no size at which the job would take longer: overnight. Without it one GPU would run for days, beyond any
+of the published makespans."""
+
 TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},
     "transformer": {"gtx1080ti": 6.5, "titanxp": 7.2, "rtx3090": 17.0},
