@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scheduler.simulator.traces.own import CSV, JSON_LINES
 from scheduler.simulator.traces.philly import FORMAT as PHILLY
 from scheduler.simulator.traces.sacct import FORMAT as SACCT
+from scheduler.simulator.traces.shockwave import FORMAT as SHOCKWAVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ _ALL: tuple[Format, ...] = (
     SACCT,
     # Sia
     # Gavel, Shockwave
+    SHOCKWAVE,
     # openb
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
