@@ -13,11 +13,13 @@ HEAD = """# Traces
 
 <!-- Made by `./berth manage trace_reference` from the code; do not edit. -->
 
-`./berth simulate --trace FILE --format NAME` replays a trace; a file whose name ends with `.gz` is unpacked on the way. `--option name=value` says what
-the trace does not. Jobs may stand in any order. A line that cannot be read stops everything, with the file's name, the line and the column.
+`./berth simulate --trace FILE --format NAME` replays a trace; a file whose name ends with `.gz` is unpacked on the way.
+`--option name=value` says what the trace does not. Jobs may stand in any order. A line that cannot be read stops
+everything, with the file's name, the line and the column.
 
-What a format reads beside the trace (profiles, tables) is looked for in the folder given with `--profiles`, or in the trace's own. Nothing of third parties
-comes with Berth: fetch public traces from where they are published, under their licences.
+What a format reads beside the trace (profiles, tables) is looked for in the folder given with `--profiles`, or in the
+trace's own. Nothing of third parties comes with Berth: fetch public traces from where they are published, under their
+licences.
 """
 
 
