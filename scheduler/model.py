@@ -149,6 +149,7 @@ class Job:
     instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
+    most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
 
     @property
     def is_cpu(self) -> bool:

@@ -8,6 +8,7 @@ from scheduler.simulator.traces.own import CSV, JSON_LINES
 from scheduler.simulator.traces.philly import FORMAT as PHILLY
 from scheduler.simulator.traces.sacct import FORMAT as SACCT
 from scheduler.simulator.traces.shockwave import FORMAT as SHOCKWAVE
+from scheduler.simulator.traces.sia import FORMAT as SIA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ _ALL: tuple[Format, ...] = (
     # Slurm
     SACCT,
     # Sia
+    SIA,
     # Gavel, Shockwave
     SHOCKWAVE,
     # openb
