@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces.own import CSV, JSON_LINES
-from scheduler.simulator.traces.philly import FORMAT as PHILLY
-from scheduler.simulator.traces.sacct import FORMAT as SACCT
-from scheduler.simulator.traces.shockwave import FORMAT as SHOCKWAVE
-from scheduler.simulator.traces.sia import FORMAT as SIA
+from scheduler.simulator.traces import own, philly, sacct, shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,16 +13,16 @@ if TYPE_CHECKING:
 
 _ALL: tuple[Format, ...] = (
     # ours
-    JSON_LINES,
-    CSV,
+    own.JSON_LINES,
+    own.CSV,
     # Philly
-    PHILLY,
+    philly.FORMAT,
     # Slurm
-    SACCT,
+    sacct.FORMAT,
     # Sia
-    SIA,
+    sia.FORMAT,
     # Gavel, Shockwave
-    SHOCKWAVE,
+    shockwave.FORMAT,
     # openb
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
