@@ -1,4 +1,4 @@
-"""A simulation's answer as JSON, CSV and tables."""
+"""A simulation's answer as JSON, CSV, tables and a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from portal.simulations.experiments.base import Table
+from portal.simulations.experiments.base import Table, cell
+from portal.simulations.page import page_html
+from portal.simulations.plots import plots_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +54,25 @@ def as_csv(answer: Mapping[str, Any]) -> str:
         for tenant, own in figures["tenants"].items():
             writer.writerow({"policy": policy, "tenant": tenant, **own})
     return out.getvalue()
+
+
+def as_html(answer: Mapping[str, Any]) -> str:
+    """One self-contained page."""
+    until_h, knobs = answer["until_h"], answer["knobs"]
+    facts = [
+        ("Trace", f"{answer['trace']} ({answer['format']})"),
+        ("Cluster", f"{answer['gpus']} GPUs"),
+        ("Seed", str(answer["seed"])),
+        ("Knobs", ", ".join(f"{name} = {cell(value)}" for name, value in knobs.items()) or "as they come"),
+        ("Time", "to the end" if until_h is None else f"the first {until_h:g} hours"),
+    ]
+    return page_html(
+        title=f"Simulation of {answer['trace']}",
+        facts=facts,
+        tables=as_tables(answer),
+        plots=plots_of(answer),
+        policies=list(answer["policies"]),
+    )
 
 
 def as_tables(answer: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from portal.simulations import told
 from portal.simulations.bars import progress_bars
 from portal.simulations.clusters import cluster_read
+from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
 from portal.simulations.services import Request, knobs_parse, simulation_run
 from portal.simulations.traces import TraceFile
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=int, default=1, help="policies beside each other (default 1)")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--csv", type=Path, metavar="OUT", help="write the figures as CSV, too")
+        parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with plots, too")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -47,7 +49,9 @@ class Command(BaseCommand):
         except (SimulationError, TraceError) as error:
             raise CommandError(str(error)) from error
         if options["csv"]:
-            self.write(options["csv"], told.as_csv(answer))
+            file_write(options["csv"], told.as_csv(answer))
+        if options["html"]:
+            file_write(options["html"], told.as_html(answer))
         if options["json"]:
             self.stdout.write(told.as_json(answer))
         else:
@@ -72,10 +76,3 @@ class Command(BaseCommand):
         if not equals or not key:
             raise SimulationError(name, f"{text!r} is not name=value")
         return key, value
-
-    def write(self, path: Path, text: str) -> None:
-        try:
-            path.write_text(text)
-        except OSError as error:
-            raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
-        self.stderr.write(f"wrote {path}")
