@@ -28,10 +28,24 @@ class Scenario:
     seed: int
     digest: Callable[[Run], Any]
     until_s: float | None = None
+    clock: Callable[[], float] = time.perf_counter  # behind `solve_*`; `time.process_time` where others use the machine
 
     def __call__(self, tell: Tell) -> Any:
         jobs, world = self.prepare(self.seed)
+<<<<<<< HEAD
         return self.digest(simulated(jobs, world, self.parameters, seed=self.seed, tell=tell, until_s=self.until_s))
+=======
+        run = simulate(
+            jobs,
+            world,
+            self.parameters,
+            seed=self.seed,
+            clock=self.clock,
+            progress=lambda _, ended: tell(ended / max(1, len(jobs))),
+            until_s=self.until_s,
+        )
+        return self.digest(run)
+>>>>>>> main
 
     def task(self) -> Task:
         return Task(f"{self.parameters.policy} seed {self.seed}", self)
