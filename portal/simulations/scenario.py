@@ -32,20 +32,16 @@ class Scenario:
 
     def __call__(self, tell: Tell) -> Any:
         jobs, world = self.prepare(self.seed)
-<<<<<<< HEAD
-        return self.digest(simulated(jobs, world, self.parameters, seed=self.seed, tell=tell, until_s=self.until_s))
-=======
-        run = simulate(
+        run = simulated(
             jobs,
             world,
             self.parameters,
             seed=self.seed,
-            clock=self.clock,
-            progress=lambda _, ended: tell(ended / max(1, len(jobs))),
+            tell=tell,
             until_s=self.until_s,
+            clock=self.clock,
         )
         return self.digest(run)
->>>>>>> main
 
     def task(self) -> Task:
         return Task(f"{self.parameters.policy} seed {self.seed}", self)
@@ -59,6 +55,7 @@ def simulated(
     seed: int,
     tell: Tell,
     until_s: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
     """The engine's run, telling what fraction is done: of the jobs, or of the time until it is cut off."""
     from scheduler.simulator.engine import simulate  # numpy and the solver are the process's own to load
@@ -67,4 +64,4 @@ def simulated(
         done = ended / max(1, len(jobs))
         tell(min(1.0, done if until_s is None else max(done, now_s / until_s)))
 
-    return simulate(jobs, world, parameters, seed=seed, clock=time.perf_counter, progress=progress, until_s=until_s)
+    return simulate(jobs, world, parameters, seed=seed, clock=clock, progress=progress, until_s=until_s)
