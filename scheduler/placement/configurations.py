@@ -85,25 +85,30 @@ def _distributed(
     for rate in spread_rates(job):
         if most_cores is not None and rate * size > most_cores:
             continue
-        fills = [fill for t in range(len(offers)) if (fill := _filled_from(job, offers[t:], size, rate))]
-        fewest = min((len(fill) for fill in fills), default=0)
-        distinct = {tuple(offer.node.id for offer, _ in fill): fill for fill in fills if len(fill) == fewest}
-        found += [_spread(job, fill, size, rate, estimator) for fill in distinct.values()]
+        found += [_spread(job, fill, size, rate, estimator) for fill in _fills(job, offers, size, rate)]
     return found
 
 
-def _filled_from(job: Job, offers: Sequence[Offer], size: int, rate: int) -> list[tuple[Offer, int]]:
-    """Nodes filled in order until `size` GPUs are reached over two or more of them; [] when they are not."""
-    fill: list[tuple[Offer, int]] = []
-    missing = size
-    for offer in offers:
-        gpus = min(missing, distributed_gpus(job, offer, size), offer.cores // rate)
-        if gpus:
-            fill.append((offer, gpus))
-            missing -= gpus
-        if not missing:
-            return fill if len(fill) > 1 else []
-    return []
+def _fills(job: Job, offers: Sequence[Offer], size: int, rate: int) -> Iterator[list[tuple[Offer, int]]]:
+    """From each node on, nodes filled in order until `size` GPUs are reached over two or more: those with fewest nodes."""
+    most = [(offer, min(distributed_gpus(job, offer, size), offer.cores // rate)) for offer in offers]
+    most = [part for part in most if part[1]]
+    spans: list[tuple[int, int]] = []
+    end = reached = 0
+    for begin in range(len(most)):
+        while reached < size and end < len(most):
+            reached += most[end][1]
+            end += 1
+        if reached < size:
+            break
+        if end - begin > 1:
+            spans.append((begin, end))
+        reached -= most[begin][1]
+    fewest = min((end - begin for begin, end in spans), default=0)
+    for begin, end in spans:
+        if end - begin == fewest:
+            full = most[begin : end - 1]
+            yield [*full, (most[end - 1][0], size - sum(gpus for _, gpus in full))]
 
 
 def _spread(job: Job, fill: Sequence[tuple[Offer, int]], size: int, rate: int, estimator: Estimator) -> Configuration:

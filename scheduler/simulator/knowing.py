@@ -5,6 +5,7 @@ measured rate. A job that does not report (`TracedJob.reports`) and has no profi
 
 - profiles: with `profiling_s` 0 known at the job's arrival; else at each planning, for as long as the job has not
   started, a type of which a GPU is idle is profiled, and known `profiling_s` later. No GPU is taken for it.
+- what the trace knows (`TracedJob.known`): at the job's arrival, as one measurement each, where there is none yet.
 - measurements: at plannings, at most one a minute of running, and one at an attempt's end: work a second and GPU.
 """
 
@@ -37,7 +38,8 @@ class Knowing:
         self.knowledge = Knowledge(self._cells, self._profiles, world.links)
 
     def arrived(self, load: Load) -> None:
-        """A job came: what profiling would find is known at once, or wanted."""
+        """A job came: what its trace knows is known, and what profiling would find is known at once, or wanted."""
+        self._be_told(load)
         self._tell(load)
         missing = {name for name in load.traced.profiles if (signature(load.traced.job), name) not in self._profiles}
         if self._world.profiling_s <= 0:
@@ -57,6 +59,17 @@ class Knowing:
         self._cells.update(cells)
         if not load.traced.job.model_label:
             self._cells_of.setdefault(signature(load.traced.job), set()).update(cells)
+
+    def _be_told(self, load: Load) -> None:
+        job = load.traced.job
+        told = {
+            cell_key(signature(job), gpu_type, gpus, nodes): Cell().add(per_gpu)
+            for (gpu_type, gpus, nodes), per_gpu in load.traced.known.items()
+        }
+        new = {key: cell for key, cell in told.items() if key not in self._cells}
+        self._cells.update(new)
+        if not job.model_label:
+            self._cells_of.setdefault(signature(job), set()).update(new)
 
     def started(self, load: Load) -> None:
         """A job that runs is profiled no more; what a profile that is under way finds comes all the same."""
