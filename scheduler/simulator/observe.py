@@ -64,6 +64,8 @@ def job_of(load: Load, floor: Floor, now_s: float) -> Job:
         checkpoint_domain=_domain(load, floor),
         instrumented=traced.job.instrumented or (bool(traced.profiles) and floor.world.profiling_s > 0),
         profiled_since_s=load.profiled_since_s,
+        most_gpus=max(load.sizes, default=0),
+        spans=load.spans,
     )
 
 

@@ -192,10 +192,16 @@ class Goodput:
     batch: float | None = None
 
     def rate(self, spots: Sequence[Spot]) -> float:
-        """Samples a second. Nodes of several types go at the pace of the slowest, as does a slow node of a type."""
+        """Samples a second. Nodes of several types go at the pace of the slowest, as does a slow node of a type.
+
+        ValueError for a GPU type on which the application was not measured.
+        """
         used = [spot for spot in spots if spot.gpus]
         shape = tuple(spot.gpus for spot in used)
         types = sorted({spot.gpu_type or "" for spot in used})
+        if missing := [each for each in types if each not in self.application.speeds]:
+            profiled = ", ".join(sorted(self.application.speeds))
+            raise ValueError(f"{self.application.name} was not measured on GPU type {missing[0]}, only on {profiled}")
         return min(self.application.goodput(each, shape, self.batch) for each in types) * min(
             spot.speed for spot in used
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.simulator.traces import shockwave, sia
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,8 +15,8 @@ _ALL: tuple[Format, ...] = (
     # ours
     # Philly
     # Slurm
-    # Sia
-    # Gavel, Shockwave
+    sia.FORMAT,
+    shockwave.FORMAT,
     # openb
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}

@@ -34,6 +34,7 @@ OPTIONS = {
     "jobs": "adaptive (default): any of Sia's sizes, the batch size adapted to it; rigid: num_replicas and batch_size",
     "most_gpus": "the largest size of an adaptive job; default 24",
     "tenants": "how many tenants the jobs are dealt out to, in turn; default 4",
+    "gpu_types": "which of the profiled GPU types the jobs may use, with commas, where a cluster has others too; default any",
     "cores": "CPU cores that each job wants per GPU; default 1",
     "speeds": "known (default): the estimator has the profiles' goodput from the start; learned: only what jobs measure",
 }
@@ -63,6 +64,10 @@ class _Settings:
         self._known = self._word("speeds", "known", "learned") == "known"
         self._most, self._tenants = self._whole("most_gpus", 24), self._whole("tenants", 4)
         self._cores = self._whole("cores", 1)
+        self._types = frozenset(filter(None, options.get("gpu_types", "").split(",")))
+        if unknown := sorted(self._types - set(GPU_TYPES.values())):
+            detail = f"option gpu_types: {unknown[0]!r} is not one of {', '.join(GPU_TYPES.values())}"
+            raise TraceError(source.name, None, None, detail)
 
     def _word(self, name: str, *words: str) -> str:
         word = self._options.get(name, words[0])
@@ -92,7 +97,7 @@ class _Settings:
             tenant=(number - 1) % self._tenants + 1,
             requirement=sizes,
             submitted_s=row.number("time"),
-            gpu_types=frozenset(application.speeds),
+            gpu_types=self._types,
             cores=self._cores,
             category=facts.category,
             model_label=application.name if law.batch is None else f"{application.name} batch {law.batch:g}",

@@ -80,6 +80,10 @@ class TestLaw:
         law = Goodput(application(n2=flat(0.5)), 40.0)
         assert law.rate(spots(2, 0)) == law.rate(spots(2))
 
+    def test_says_where_it_was_not_measured(self):
+        with pytest.raises(ValueError, match="toy was not measured on GPU type h100, only on t4"):
+            Goodput(application(n2=flat(0.5)), 40.0).rate(spots(2, gpu_type="h100"))
+
     def test_tells_goodput_per_gpu_on_nodes_filled_in_turn(self):
         law = Goodput(application(n1=flat(0.5), n2=flat(0.5), n12=flat(0.5), n22=flat(0.5)), 40.0)
         speed = law.rate(spots(2))

@@ -38,8 +38,11 @@ class TestJobs:
         """Sia 3.3: powers of two within a node of 4 or 8, whole nodes beyond."""
         (job,) = read(JOB)
         assert job.job.requirement == (1, 2, 4, 8, 12, 16, 20, 24)
-        assert job.job.gpu_types == {"t4", "rtx-2080ti"}
         assert (job.job.submitted_s, job.name, job.restart_s, job.job.movable) == (90.0, "ncf-0", 120.0, True)
+
+    def test_may_use_any_gpu_type_of_the_cluster_or_those_asked_for(self):
+        assert read(JOB)[0].job.gpu_types == frozenset()
+        assert read(JOB, gpu_types="t4,a100")[0].job.gpu_types == {"t4", "a100"}
 
     def test_go_no_further_than_asked(self):
         assert read(JOB, most_gpus="8")[0].job.requirement == (1, 2, 4, 8)
@@ -120,6 +123,7 @@ class TestErrorsNameFileLineAndColumn:
     def test_in_the_options(self):
         assert "no option 'size'; there are jobs, most_gpus" in error(JOB, size="1")
         assert "option jobs: 'elastic' is not one of adaptive, rigid" in error(JOB, jobs="elastic")
+        assert "option gpu_types: 'T4' is not one of t4, v100" in error(JOB, gpu_types="T4")
         assert "option tenants: '0' is not a whole number" in error(JOB, tenants="0")
 
 
@@ -134,7 +138,7 @@ def test_the_public_workload_is_read_whole():
     with (folder / "workloads/scale/rate_50/workload-1.csv").open() as lines:
         jobs = list(FORMAT.read(Source("rate_50", lines, companion), {}))
     assert len(jobs) == 400
-    assert {len(job.job.gpu_types) for job in jobs} == {6}
+    assert {len(job.law.application.speeds) for job in jobs} == {6}
     hours = {job.job.model_label: job.work / job.law.rate([Spot(1, "t4", 1, 1)]) / 3600 for job in jobs}
     assert {name: round(value, 1) for name, value in hours.items()} == {
         "bert": 4.5, "cifar10": 2.0, "yolov3": 10.4, "deepspeech2": 5.9, "imagenet": 177.5,
