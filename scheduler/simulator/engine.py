@@ -20,6 +20,7 @@ import numpy as np
 from scheduler.deciding import decide
 from scheduler.metrics import wanted_types
 from scheduler.model import ArrayHistory, Promise
+from scheduler.planning import plan
 from scheduler.simulator.books import KeptBooks
 from scheduler.simulator.floor import Event, Floor
 from scheduler.simulator.load import Load, count_work
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from scheduler.deciding import Decided
-    from scheduler.model import Clock, ClusterState, StopOrder
+    from scheduler.model import Clock, ClusterState, Plan, StopOrder
     from scheduler.policy import Parameters
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 
-    Watch = Callable[[ClusterState, Decided, np.random.Generator], None]
+    Watch = Callable[[ClusterState, Plan, Decided], None]
 
 REPEATS = 20
 """Plannings at one instant at most, as in the service."""
@@ -87,7 +88,9 @@ class Engine:
         progress: Callable[[float, int], None] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`watch` is shown every planning before it is applied: a snapshot, what was decided, a generator as it was given."""
+        """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
+        and what was decided from the kept books.
+        """
         self.policy = policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
@@ -210,7 +213,9 @@ class Engine:
         )
         solve_s = self._clock() - began_s
         if self._watch is not None:
-            self._watch(state_of(floor, self._arrays, now_s), decided, self._rng())
+            state = state_of(floor, self._arrays, now_s)
+            made = plan(state, now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
+            self._watch(state, made, decided)
         again = self._apply(decided, round_begins=replan)
         self._plannings.append(self._record(decided, solve_s))
         if len(self._plannings) % PROGRESS_EVERY == 0:
