@@ -48,6 +48,8 @@ def job_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Job:
         attained_gpu_s=load.gpu_s,
         done_fraction=done_fraction(load),
         most_gpus=max(load.sizes, default=0),
+        restarts=load.restarts,
+        restart_s=_measured_restart_s(load, world),
         spans=load.spans,
         checkpoint_domain=_domain(load, world, cluster),
     )
@@ -77,9 +79,13 @@ def running_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Runn
         description=job_of(load, world, cluster, now_s) if job.movable else None,
         restarts=load.restarts,
         first_started_s=load.first_started_s,
-        restart_s=restart_s(load, world) if load.restarts else None,  # it has been measured
+        restart_s=_measured_restart_s(load, world),
         stopping=attempt.stopping,
     )
+
+
+def _measured_restart_s(load: Load, world: World) -> float | None:
+    return restart_s(load, world) if load.restarts else None
 
 
 def restart_s(load: Load, world: World) -> float:
