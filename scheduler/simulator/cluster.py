@@ -64,6 +64,17 @@ class Cluster:
             self.gpus_held -= len(piece.gpus)
             self.cores_held -= len(piece.cores)
 
+    def exchange(self, piece: Piece, cores: int, tenant: int) -> Piece:
+        """The piece with so many cores, taken from what is idle there or given back. SimulationError when there are not."""
+        idle = self.nodes[piece.node].idle_cores
+        held = piece.cores[:cores] + idle[: max(0, cores - len(piece.cores))]
+        if len(held) < cores:
+            raise SimulationError(f"node {piece.node} has not {cores} cores for {piece}")
+        changed = replace(piece, cores=held)
+        self.give([piece], tenant)
+        self.take([changed], tenant)
+        return changed
+
     def _become(
         self, node: Node, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
     ) -> None:

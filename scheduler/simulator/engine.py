@@ -1,11 +1,11 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, profiles are known, jobs
-arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal applies them: what is placed
-starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with their jobs. A planning is due at
-the first multiple of `tick_s` after something happened; a re-plan at each multiple of `replan_s` while jobs are live, if
-the policy re-plans; and one more at once when the window ran out before the idle GPUs did, or when stops that take no
-time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
+profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
+applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
+their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
+`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
+GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Engine:
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
-        self.floor = Floor(world, seed, parameters.raqlr_hours, self._announce)
+        self.floor = Floor(world, seed, parameters, self._announce)
         self._planning_at_s = math.inf
         self._round_s = parameters.replan_s  # the next round begins, with its re-plan
         self._arrays = ArrayHistory()
@@ -162,6 +162,9 @@ class Engine:
             if attempt is None or load.attempt is not attempt or (event is Event.END and attempt.end_s > self.now_s):
                 return False  # it ended otherwise, or its speed has changed
             (self.floor.end if event is Event.END else self.floor.stopped)(load, attempt, self.now_s)
+        elif event is Event.TUNED:
+            load = self.floor.loads[number]
+            return attempt is not None and load.attempt is attempt and self.floor.tune(load, attempt, self.now_s)
         return event is not Event.PLANNING
 
     def _plan_by(self, at_s: float) -> None:
@@ -266,6 +269,7 @@ class Engine:
             rate=floor.rate,
             solve_s=solve_s,
             gap=made.solver.gap,
+            fragments_cores=made.metrics.fragments_cores,
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Span
+from scheduler.simulator import tuning
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.ideal import Ideal
 from scheduler.simulator.knowing import Knowing
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduler.model import Placement
+    from scheduler.policy import Parameters
     from scheduler.simulator.truth import World
 
 
@@ -28,9 +30,10 @@ class Event(IntEnum):
 
     END = 0
     STOPPED = 1
-    PROFILED = 2
-    ARRIVAL = 3
-    PLANNING = 4
+    TUNED = 2
+    PROFILED = 3
+    ARRIVAL = 4
+    PLANNING = 5
 
 
 class Floor:
@@ -40,11 +43,12 @@ class Floor:
         self,
         world: World,
         seed: int,
-        raqlr_hours: float,
+        parameters: Parameters,
         announce: Callable[[float, Event, int, Attempt], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
-        self.cluster, self.past, self.knowing = Cluster(world), Past(raqlr_hours), Knowing(world)
+        self._large_model_parameters = parameters.large_model_parameters
+        self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
         self.loads: dict[int, Load] = {}
         self.waiting: dict[int, Load] = {}
@@ -62,6 +66,8 @@ class Floor:
         load.unit_rate = _unit_rate(load, self.ideal)
         self.waiting[load.id] = load
         self.past.arrived(load)
+        if self.world.tunes_cores:
+            load.cores = tuning.wish(load, self.past, self._large_model_parameters)
         self.knowing.arrived(load)
 
     def start(self, load: Load, placement: Placement, age_s: float | None, now_s: float) -> None:
@@ -82,6 +88,20 @@ class Floor:
             self.reporting[load.id] = load
         self._find_rate(load, now_s)
         self._press(attempt, load.traced.bandwidth_gbs, now_s)
+        if tuning.is_tuned(load):
+            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+
+    def tune(self, load: Load, attempt: Attempt, now_s: float) -> bool:
+        """A step of the search for the attempt's cores is over; whether that gave cores back."""
+        held = len(attempt.pieces[0].cores)
+        if tuning.step(load, self.cluster, attempt.rate / attempt.noise):
+            self.past.tuned(load, now_s)
+        else:
+            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+        holds = len(attempt.pieces[0].cores)
+        if holds != held:
+            self._find_rate(load, now_s)
+        return holds < held
 
     def _noise(self, load: Load) -> float:
         """The factor on the attempt's speed: lognormal with mean 1, the same for a job's k-th attempt in every run."""

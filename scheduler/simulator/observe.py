@@ -39,8 +39,11 @@ def done_fraction(load: Load) -> float:
 
 def job_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Job:
     """The job as it waits, or of a running one as if it waited."""
+    asked = load.traced.job
     return replace(
-        load.traced.job,
+        asked,
+        cores=asked.cores if load.cores is None else load.cores,
+        least_cores=asked.least_cores if load.cores is None else 1,
         wait_s=load.wait_s(now_s),
         age_s=load.age_s,
         promise=load.promise,
