@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,26 @@ import numpy as np
 from scheduler.model import Span
 from scheduler.simulator import tuning
 from scheduler.simulator.cluster import Cluster
+from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.ideal import Ideal
 from scheduler.simulator.knowing import Knowing
+from scheduler.simulator.lineup import Lineup
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
+from scheduler.simulator.profiles import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.model import Placement
+    from scheduler.model import Placement, Promise, StopOrder
     from scheduler.policy import Parameters
+    from scheduler.simulator.cluster import Idle
     from scheduler.simulator.truth import World
+
+
+Ask = tuple[tuple[int, ...], frozenset[str], int, int]
+"""Sizes, GPU types, hard cores a GPU, memory."""
 
 
 class Event(IntEnum):
@@ -49,11 +58,18 @@ class Floor:
         self.world, self._seed, self._announce = world, seed, announce
         self._large_model_parameters = parameters.large_model_parameters
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
+        self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
         self.loads: dict[int, Load] = {}
         self.waiting: dict[int, Load] = {}
         self.running: dict[int, Load] = {}
         self.reporting: dict[int, Load] = {}  # of those running
+        self.stopping: dict[int, Load] = {}  # of those running
+        self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
+        self.line = Lineup()
+        self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
+        self.asking: Counter[Ask] = Counter()  # what they ask of a node
+        self.cpu_waiting = 0
         self.ended = 0
         self.rate = 0.0  # of all that run, in GPUs' worth of work: see `Load.unit_rate`
         self.live_s = 0.0  # the integral of the number of live jobs over time, up to `_counted_s`
@@ -64,26 +80,26 @@ class Floor:
         load.joined = self.live_s
         load.since_s = now_s
         load.unit_rate = _unit_rate(load, self.ideal)
-        self.waiting[load.id] = load
         self.past.arrived(load)
         if self.world.tunes_cores:
             load.cores = tuning.wish(load, self.past, self._large_model_parameters)
         self.knowing.arrived(load)
+        self._join(load)
 
     def start(self, load: Load, placement: Placement, age_s: float | None, now_s: float) -> None:
         """A new attempt on these resources. `age_s`: as the planning had it, fixed at the first start."""
         load.waits_from(now_s, eligible=False)
-        del self.waiting[load.id]
+        self._leave_queue(load)
         self.running[load.id] = load
         self.cluster.take(placement.pieces, load.traced.job.tenant)
         lost_s = restart_s(load, self.world) if load.starts else 0.0
         attempt = Attempt(placement, now_s, now_s + lost_s, self._noise(load), counted_s=now_s, measured_s=now_s)
         if load.first_started_s is None:
             load.first_started_s, load.age_s, load.gpus_first = now_s, age_s, attempt.gpus
-        load.attempt, load.promise, load.gave_back = attempt, None, False
+        self.promise(load, None)
+        load.attempt, load.gave_back = attempt, False
         load.starts += 1
         load.sizes.append(attempt.gpus)
-        self.knowing.started(load)
         if load.traced.reports:
             self.reporting[load.id] = load
         self._find_rate(load, now_s)
@@ -100,6 +116,7 @@ class Floor:
             self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
         holds = len(attempt.pieces[0].cores)
         if holds != held:
+            attempt.shown = None
             self._find_rate(load, now_s)
         return holds < held
 
@@ -153,6 +170,7 @@ class Floor:
         load.attempt = None
         del self.running[load.id]
         self.reporting.pop(load.id, None)
+        self.stopping.pop(load.id, None)
         if not self.running:
             self.rate = 0.0  # what rounding left
         self.cluster.give(attempt.pieces, load.traced.job.tenant)
@@ -162,7 +180,8 @@ class Floor:
         """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
         target = self.target(load)
         self._leave(load, attempt, now_s)
-        load.done, load.promise = target, None
+        load.done = target
+        self.promise(load, None)
         if target >= load.traced.work:
             self._finish(load, "COMPLETED", now_s)
             return
@@ -185,14 +204,67 @@ class Floor:
         """The scheduler cannot plan with the job: it leaves the queue."""
         load.waits_from(now_s, eligible=False)
         self._count_live(now_s)
-        del self.waiting[load.id]
+        self._leave_queue(load)
+        self.promise(load, None)
         load.state = "INVALID"
         self.ended += 1
         self.knowing.ended(load)
 
+    def order_stop(self, load: Load, order: StopOrder) -> Attempt:
+        """Ask the job's attempt to stop. SimulationError when it may not be asked."""
+        attempt = load.attempt
+        if attempt is None or attempt.stopping or not load.traced.job.movable:
+            raise SimulationError(f"a plan stops job {load.id}, which does not run, is stopping or may not be stopped")
+        attempt.order, attempt.shown = order, None
+        self.stopping[load.id] = load
+        load.causes.append(order.cause)
+        return attempt
+
+    def promise(self, load: Load, promise: Promise | None) -> None:
+        """Keep a promise with the job, or forget it."""
+        load.promise = promise
+        if promise is None:
+            self.promised.pop(load.id, None)
+        else:
+            self.promised[load.id] = load
+        if load.attempt is not None:
+            load.attempt.shown = None
+
     def _wait_again(self, load: Load, now_s: float) -> None:
         load.since_s = now_s
+        self._join(load)
+
+    def _join(self, load: Load) -> None:
         self.waiting[load.id] = load
+        self.line.join(load)
+        self._count_waiting(load, 1)
+
+    def _leave_queue(self, load: Load) -> None:
+        del self.waiting[load.id]
+        self.line.leave(load)
+        self._count_waiting(load, -1)
+
+    def _count_waiting(self, load: Load, sign: int) -> None:
+        job = load.traced.job
+        if job.is_cpu:
+            self.cpu_waiting += sign
+            return
+        self.wanting[job.min_gpus, job.gpu_types] += sign
+        if not self.wanting[job.min_gpus, job.gpu_types]:
+            del self.wanting[job.min_gpus, job.gpu_types]
+        ask = (job.requirement, job.gpu_types, load.least_cores, job.memory_mib)
+        self.asking[ask] += sign
+        if not self.asking[ask]:
+            del self.asking[ask]
+
+    def gpus_short_of_cores(self) -> int:
+        """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""
+        short = 0
+        for number, idle in self.cluster.idle.items() if self.asking else ():
+            node, gpus = self.cluster.nodes[number], len(idle.gpus)
+            if gpus and node.schedulable and any(_lacks_cores(ask, node.gpu_type, idle) for ask in self.asking):
+                short += gpus
+        return short
 
     def _finish(self, load: Load, state: str, now_s: float) -> None:
         load.state, load.ended_s = state, now_s
@@ -206,6 +278,13 @@ class Floor:
     def _count_live(self, now_s: float) -> None:
         self.live_s += (len(self.waiting) + len(self.running)) * (now_s - self._counted_s)
         self._counted_s = now_s
+
+
+def _lacks_cores(ask: Ask, gpu_type: str | None, idle: Idle) -> bool:
+    sizes, types, least, memory_mib = ask
+    if (types and gpu_type not in types) or memory_mib > idle.memory_mib:
+        return False
+    return any(size <= len(idle.gpus) and len(idle.cores) < size * least for size in sizes)
 
 
 def _unit_rate(load: Load, ideal: Ideal) -> float:

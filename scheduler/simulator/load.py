@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.estimator.tuner import Tuning
-    from scheduler.model import Piece, Placement, Promise, Span, StopOrder
+    from scheduler.model import Piece, Placement, Promise, Running, Span, StopOrder
     from scheduler.simulator.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
@@ -34,6 +34,7 @@ class Attempt:
     order: StopOrder | None = None  # that ended it, or will
     measured_s: float = 0.0  # its speed was told up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
+    shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -68,6 +69,7 @@ class Load:
     checkpoint_node: int | None = None
     promise: Promise | None = None
     gave_back: bool = False
+    profiled_since_s: float | None = None  # start of its first profile
     ended_s: float | None = None
     state: str = "UNFINISHED"
     unit_rate: float = 1.0  # work a second that counts as one GPU's worth
@@ -82,6 +84,11 @@ class Load:
     @property
     def id(self) -> int:
         return self.traced.job.id
+
+    @property
+    def least_cores(self) -> int:
+        """Its hard cores a GPU: what its tenant asked; one where the service chooses."""
+        return self.traced.job.least_cores if self.cores is None else 1
 
     def wait_s(self, now_s: float) -> float:
         return self.waited_s if self.since_s is None else self.waited_s + (now_s - self.since_s)

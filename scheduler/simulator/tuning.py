@@ -52,7 +52,7 @@ def step(load: Load, cluster: Cluster, utilisation: float) -> bool:
     assert attempt is not None
     assert load.cores is not None
     piece, gpus = attempt.pieces[0], attempt.gpus
-    within = len(piece.cores) + len(cluster.nodes[piece.node].idle_cores)
+    within = len(piece.cores) + len(cluster.idle[piece.node].cores)
     if attempt.tuning is None:
         if len(piece.cores) < load.cores * gpus:
             _hold(load, attempt, cluster, min(within, load.cores * gpus))

@@ -19,6 +19,7 @@ MODULES: dict[str, str] = {
     "intensity": f"{_HERE}.intensity",
     "scalability": f"{_HERE}.scalability",
     # Sia
+    "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
     # openb
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces import shockwave, sia
+from scheduler.simulator.traces import own, philly, sacct, shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 _ALL: tuple[Format, ...] = (
     # ours
+    own.JSON_LINES,
+    own.CSV,
     # Philly
+    philly.FORMAT,
     # Slurm
+    sacct.FORMAT,
+    # Sia
     sia.FORMAT,
+    # Gavel, Shockwave
     shockwave.FORMAT,
     # openb
 )

@@ -42,7 +42,7 @@ def watched(jobs, nodes, until_s, *, policy="sia", **world):
     """[(seconds, job, GPUs by node)] of what was started."""
     log = []
 
-    def watch(state, made):
+    def watch(state, made, decided):
         check_feasible(made, state)
         log.extend((made.now_s, each.job, {p.node: len(p.gpus) for p in each.pieces}) for each in made.placements)
 

@@ -68,3 +68,10 @@ def test_cores_given_back_start_who_waits_for_them_at_once():
     jobs = [training(1, 1, optimum=1), traced(2, cores=3, at_s=1)]
     made = by_job(run(jobs, [node(1, 4, cores=4)], tunes_cores=True))
     assert made[2].started_s == pytest.approx(180.0)
+
+
+def test_idle_gpus_that_lack_cores_alone_are_counted_apart():
+    """Section 10, kind 1: the second job would have its GPU but for one of its two hard cores."""
+    jobs = [traced(1, 1, cores=3, least_cores=3), traced(2, 1, cores=2, least_cores=2)]
+    made = run(jobs, [node(1, 4, cores=4)])
+    assert [(each.fragments, each.fragments_cores) for each in made.plannings[:2]] == [(3, 3), (0, 0)]
