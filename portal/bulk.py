@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
+from django.db.models import FloatField, Func
 from django.db.models.expressions import RawSQL
 
 if TYPE_CHECKING:
@@ -25,6 +26,19 @@ def among(ids: Iterable[int]) -> RawSQL:
     if connection.vendor == "postgresql":
         return RawSQL("SELECT unnest(%s::bigint[])", [every])
     return RawSQL("SELECT value FROM json_each(%s)", [json.dumps(every)])
+
+
+class Epoch(Func):
+    """A moment as Unix seconds, made by the database; NULL stays NULL. SQLite keeps milliseconds of it."""
+
+    arity = 1
+    output_field = FloatField()
+    template = "((julianday(%(expressions)s) - 2440587.5) * 86400.0)"
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(
+            compiler, connection, template="EXTRACT(EPOCH FROM %(expressions)s)::double precision", **context
+        )
 
 
 def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

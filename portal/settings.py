@@ -53,6 +53,7 @@ INSTALLED_APPS = [
     "portal.estimation",
     "portal.rounds",
     "portal.dashboard",
+    "portal.simulations",
     "portal.launch",
 ]
 

@@ -92,7 +92,7 @@ class Candidates:
         return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
-        own = self._outcome.candidates.get(job.id, ()) or self._kept(job)
+        own = self._outcome.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
         weight = self._outcome.weights.get(job.id, 1.0)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
         for each in own:
@@ -104,6 +104,18 @@ class Candidates:
             alike.setdefault(key, []).append(each)
         for key, configurations in alike.items():
             yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
+
+    def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
+        """Of one that took the best of what was left: all that it could have had when the planning began."""
+        if job.id not in self._outcome.had_turns:
+            return ()
+        chosen = self._outcome.chosen.get(job.id)
+        if job.is_cpu:
+            return () if chosen is None else (chosen.configuration,)
+        try:
+            return generate(job, self._start, self._estimator)
+        except InvalidJob:
+            return ()
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
         """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from scheduler.detail import Details
     from scheduler.model import Job
+    from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Outcome, Ranked
 
@@ -36,9 +38,15 @@ class Foresight:
     def __init__(self, start: Ledger) -> None:
         self._start = start
         self._largest = start.largest
-        self._up = whole_offers(room.node for room in start.rooms.values())
-        self._all = whole_offers(start.nodes)
         self._never: dict[tuple[object, ...], Why | None] = {}
+
+    @cached_property
+    def _up(self) -> list[Offer]:
+        return whole_offers(room.node for room in self._start.rooms.values())
+
+    @cached_property
+    def _all(self) -> list[Offer]:
+        return whole_offers(self._start.nodes)
 
     def why_aside(self, job: Job) -> Why | None:
         """Why the job takes no part in this planning whatever is idle; None = it queues."""
@@ -46,6 +54,10 @@ class Foresight:
             return Why(job.ineligible_reason or Reason.HELD, dict(job.ineligible_figures))
         if job.promise is None and (short := self._start.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
+        return self.why_never(job)
+
+    def why_never(self, job: Job) -> Why | None:
+        """Why even empty nodes would not hold the job; None = they would."""
         shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain)
         if shape not in self._never:
             self._never[shape] = self._why_never(job)
@@ -177,7 +189,7 @@ class Hindsight:
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
-        shape = (job.requirement[0], job.gpu_types, job.cores, job.memory_mib, job.checkpoint_domain, job.tenant)
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, job.tenant)
         if shape not in self._levels:
             self._levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._levels[shape]
@@ -263,4 +275,4 @@ class _Rivals:
 
 def _shape(job: Job) -> tuple[object, ...]:
     """What a job asks for."""
-    return (job.requirement, job.gpu_types, job.cores, job.memory_mib)
+    return (job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib)

@@ -273,6 +273,7 @@ class _Run:
         for room in self._exclusive:
             here = (live for live in self._running.values() if any(p.node == room.node.id for p in live.pieces))
             room.tenants = frozenset(live.tenant for live in here)
+            self._ledger.note(room.node.id)
 
     def _placed(self, now_s: float) -> list[int]:
         """Who starts now, by the policy; their resources are taken and their ends drawn."""

@@ -94,7 +94,7 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
 def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     """Both kinds, for the eligible jobs that the plan leaves waiting and the ledger it leaves."""
     shapes = {
-        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant): job
+        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
         for job in waiting
         if not job.is_cpu
     }
@@ -104,7 +104,8 @@ def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     for offer in offers:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
     wanting = {name for name, gpus in idle.items() if any(_wants(job, name, gpus) for job in jobs)}
-    short = [offer for offer in offers if offer.cores < offer.gpus and offer.node.gpu_type in wanting]
+    most = max((job.least_cores for job in jobs), default=1)
+    short = [offer for offer in offers if offer.cores < offer.gpus * most and offer.node.gpu_type in wanting]
     short_of_cores = sum(
         offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
     )
@@ -116,15 +117,15 @@ def _wants(job: Job, gpu_type: str | None, idle: int) -> bool:
 
 
 def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger: Ledger) -> bool:
-    """Whether one of the job's configurations with a part on the node fails only for the node's cores, one per GPU."""
+    """Whether one of the job's configurations with a part on the node fails only for the node's cores, `least_cores` per GPU."""
     if not usable(job, offer, Level.TRUST):
         return False
     if job.min_gpus > ledger.largest.get(offer.node.gpu_type or "", 0):
         alike = [each for each in offers if each.node.gpu_type == offer.node.gpu_type]
         part = distributed_gpus(job, offer, job.min_gpus, Level.MEMORY)
-        return offer.cores < part and possible(job, alike, Level.MEMORY, ledger.largest)
+        return offer.cores < part * job.least_cores and possible(job, alike, Level.MEMORY, ledger.largest)
     fitting = aggregated_gpus(job, offer, Level.MEMORY)
-    return any(offer.cores < size <= fitting for size in job.requirement)
+    return any(size <= fitting and offer.cores < size * job.least_cores for size in job.requirement)
 
 
 def time_weighted(

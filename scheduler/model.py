@@ -116,7 +116,11 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all."""
+    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
+
+    `least_cores` per GPU are a hard need. Section 5 asks for one; a scheduler that takes what tenants ask as it stands, as
+    CODA's FIFO and DRF do, has them all hard.
+    """
 
     id: int
     tenant: int
@@ -142,6 +146,10 @@ class Job:
     gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
+    instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
+    profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
+    least_cores: int = 1  # per GPU; at most `cores`
+    most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
 
     @property
     def is_cpu(self) -> bool:
@@ -154,8 +162,8 @@ class Job:
 
     @property
     def min_cores(self) -> int:
-        """The hard need: one core per GPU of R_1; all of them for a CPU job."""
-        return self.cores if self.is_cpu else self.min_gpus
+        """The hard need: `least_cores` per GPU of R_1; all of them for a CPU job."""
+        return self.cores if self.is_cpu else self.min_gpus * self.least_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +193,22 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Profiled:
+    """What a profile measures: a waiting job's signature on a GPU type, and until when it may run, however it fares."""
+
+    job: int
+    signature: str
+    gpu_type: str
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
 
-    Of an elastic movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is
-    being stopped has its next resources promised to it before it waits.
+    A profile is one too; its `job` is an id that no job has (below 0), for the job that it measures waits.
+    Of a movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is being
+    stopped has its next resources promised to it before it waits. The service sets it for elastic ones alone.
     """
 
     job: int
@@ -200,11 +219,12 @@ class Running:
     elastic: bool = False
     movable: bool = False  # may be stopped to give back what it borrowed
     expected_end_s: float | None = None  # on the snapshot's clock; None = not known
-    description: Job | None = None  # set for elastic movable jobs alone
+    description: Job | None = None  # None unless it is movable
     restarts: int = 0  # N: how often the job was started anew after a planner's stop
     first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
     restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
     stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
+    profiled: Profiled | None = None  # set for profiles alone
 
     @property
     def is_cpu(self) -> bool:
@@ -291,6 +311,7 @@ class ClusterState:
     gpu_weights: Mapping[str, float] = field(default_factory=dict)
     array_history: ArrayHistory = field(default_factory=ArrayHistory)
     knowledge: Knowledge = field(default_factory=Knowledge)
+    profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
 
 
 class Side(StrEnum):
@@ -451,6 +472,17 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """A waiting job's few iterations on one GPU of a type, in scratch, for `limit_s` at most (section 2)."""
+
+    job: int
+    signature: str
+    gpu_type: str
+    piece: Piece
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
 
@@ -475,6 +507,7 @@ class Plan:
     replan: bool = False
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
+    profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
 
     @property
     def placements(self) -> tuple[Placement, ...]:

@@ -309,7 +309,7 @@ def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> 
             continue
         if work.remaining_s <= 0:
             return
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant)
+        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
         if shape not in known:
             known[shape] = first_failing(job, left, work.ledger.largest) is None
         if known[shape]:

@@ -246,6 +246,31 @@ PARAMETERS: tuple[Parameter, ...] = (
         "on",
         choices=("on", "off"),
     ),
+    Parameter(
+        "profile_share",
+        "Under hops and berth: the part of the idle GPUs on which instrumented elastic jobs may be profiled before they are "
+        "placed, rounded down, but one where two are idle; 0 = no job is profiled.",
+        "",
+        0.1,
+        0,
+        1,
+    ),
+    Parameter(
+        "profile_limit_s",
+        "Longest time for which a job is profiled, and waits for it, over all GPU types together.",
+        "s",
+        60.0,
+        5,
+        60,
+    ),
+    Parameter(
+        "profile_again_s",
+        "How long a GPU type on which a job's profile was tried and told nothing is left alone before another try.",
+        "s",
+        3600.0,
+        60,
+        604_800,
+    ),
     Parameter("raqlr_hours", "The h of RAQLR: how far back ended jobs count.", "h", 6.0, 0.1, 720),
     Parameter(
         "large_model_parameters",
@@ -283,6 +308,9 @@ class Parameters:
     replan_s: float = 360.0
     preemption: str = "on"
     sensitivity_adjustment: str = "on"
+    profile_share: float = 0.1
+    profile_limit_s: float = 60.0
+    profile_again_s: float = 3600.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
 

@@ -193,6 +193,13 @@ def _solver_limit(figures: Figures) -> str:
     return f"{limit} before this job's turn was settled; the next one tries again."
 
 
+def _profiling(figures: Figures) -> str:
+    on = _listed([f"{each['gpu_type']} ({each['node']})" for each in figures.get("on", [])])
+    where = f" on one GPU of {on}" if on else ""
+    limit = f", for at most {figures['limit_s']:g} s" if "limit_s" in figures else ""
+    return f"Its speed is being measured{where}{limit}; then it is placed."
+
+
 def _nodes_unavailable(figures: Figures) -> str:
     away = [f"{each['node']} ({each['why']})" if each["why"] else each["node"] for each in figures["unavailable"]]
     if not away:
@@ -236,7 +243,7 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.LOST_TO_HIGHER_PRIORITY: _lost,
     Reason.DEPENDENCY: _dependency,
     Reason.HELD: lambda _: "It is held; release it to let it queue.",
-    Reason.PROFILING: lambda _: "Its speed is being measured before it is placed.",
+    Reason.PROFILING: _profiling,
     Reason.SOLVER_LIMIT: _solver_limit,
     Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
     Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet; the next one will.",

@@ -18,7 +18,7 @@ COUNT_MOST, NUMBER_MOST = 10**12, 1e15
 """No count, time or speed is larger: 30 million years, a thousand peta-iterations a second. Sums stay exact below."""
 
 RATE_LEAST = 1e-9
-OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples"})
+OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples", "profiled_since_s"})
 
 
 def is_count(value: object) -> bool:
@@ -85,6 +85,8 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a whole number, 0 or more")
     if job.cores < 1:
         raise InvalidJob(job.id, "cores is 0; at least 1 is needed")
+    if not is_count(job.least_cores) or not 1 <= job.least_cores <= job.cores:
+        raise InvalidJob(job.id, f"least_cores is {job.least_cores!r}; it must be a whole number from 1 to cores")
     _check_numbers(job)
     _check_promise(job)
     if not isinstance(job.gpu_types, (set, frozenset)):
@@ -99,8 +101,8 @@ def _check_numbers(job: Job) -> None:
         value = getattr(job, name)
         if not is_amount(value) and not (value is None and name in OPTIONAL):
             raise InvalidJob(job.id, f"{name} is {value!r}; it must be a finite number, 0 or more")
-    for name in ("submitted_s", "priority"):
-        if not is_number(getattr(job, name)):
+    for name in ("submitted_s", "priority", "profiled_since_s"):
+        if not is_number(getattr(job, name)) and not (getattr(job, name) is None and name in OPTIONAL):
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number")
 
 
@@ -125,7 +127,8 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and job.gpu_types.__class__ is frozenset
             and job.promise is None
             and job.cores.__class__ is job.memory_mib.__class__ is int
-            and 1 <= job.cores <= COUNT_MOST
+            and 1 <= job.least_cores <= job.cores <= COUNT_MOST
+            and job.least_cores.__class__ is int
             and 0 <= job.memory_mib <= COUNT_MOST
             and _plain(job.wait_s)
             and (job.age_s is None or _plain(job.age_s))
@@ -134,6 +137,7 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and _plain(job.attained_gpu_s)
             and _plain(job.done_fraction)
             and _plain(job.submitted_s, least=-NUMBER_MOST)
+            and (job.profiled_since_s is None or _plain(job.profiled_since_s, least=-NUMBER_MOST))
             and _plain(job.priority, least=-NUMBER_MOST)
         )
     except TypeError:

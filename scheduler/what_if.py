@@ -229,9 +229,9 @@ def _sizes(job: Job, offers: list[Offer]) -> list[int]:
 
 
 def _cores(job: Job, offers: list[Offer]) -> list[int]:
-    """One core a GPU; of a CPU job what one node with the memory has idle at most."""
+    """The fewest a GPU; of a CPU job what one node with the memory has idle at most."""
     if not job.is_cpu:
-        return [1] if job.cores > 1 else []
+        return [job.least_cores] if job.cores > job.least_cores else []
     idle = [o.cores for o in offers if usable(job, o, Level.TRUST) and o.memory_mib >= job.memory_mib]
     most = max(idle, default=0)
     return [most] if 0 < most < job.cores else []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.random import Generator
 
@@ -34,6 +34,23 @@ class Ranked:
     latency_ratio: float
     age_s: float
     age_source: str
+
+
+@runtime_checkable
+class Lines(Protocol):
+    """A queue that its driver keeps current between plannings, with each tenant's own line at hand."""
+
+    def by_tenant(self) -> dict[int, Iterator[Ranked]]: ...
+
+
+def by_tenant(queue: Sequence[Ranked]) -> dict[int, Iterator[Ranked]]:
+    """Each tenant's jobs, in queue order; tenants in the order of their first job."""
+    if isinstance(queue, Lines):
+        return queue.by_tenant()
+    lines: dict[int, list[Ranked]] = {}
+    for ranked in queue:
+        lines.setdefault(ranked.job.tenant, []).append(ranked)
+    return {tenant: iter(own) for tenant, own in lines.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +110,7 @@ class Outcome:
     window_s: float = 0.0  # spent on filling the windows
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
+    had_turns: set[int] = field(default_factory=set)  # who took the best of what was left, with no candidates listed
     least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
     weights: Mapping[int, float] = field(default_factory=dict)
     out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn

@@ -53,7 +53,10 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def manage(arguments: list[str]) -> NoReturn:
-    """Become manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one)."""
+    """Become manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one).
+
+    The directory stays the caller's, so that paths in the arguments keep their meaning.
+    """
     from portal.launch.programs import portal_environment
 
     layout = Layout.at(default_data())
@@ -62,8 +65,8 @@ def manage(arguments: list[str]) -> NoReturn:
         layout, redis_url=os.environ.get("REDIS_URL") or mode.get("redis_url", ""), demo=bool(mode.get("demo"))
     )
     environment.setdefault("BERTH_BASE_URL", mode.get("base_url", ""))
-    os.chdir(SOURCE)
-    os.execve(sys.executable, [sys.executable, "manage.py", *arguments], environment)  # noqa: S606 - no shell is wanted
+    program = str(SOURCE / "manage.py")
+    os.execve(sys.executable, [sys.executable, program, *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
 def main(argv: list[str]) -> int:

@@ -17,24 +17,37 @@ from portal.rounds.models import Planning
 from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from portal.rounds.explanations import Details
+    from portal.rounds.queued import QueuedJob
     from scheduler.model import Decision, Plan
 
 log = logging.getLogger(__name__)
 
 
 @transaction.atomic
-def plan_apply(*, made: Plan, record: Planning, holder: str, now: datetime, details: Details | None = None) -> None:
-    """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction."""
+def plan_apply(
+    *,
+    made: Plan,
+    record: Planning,
+    holder: str,
+    now: datetime,
+    queued: Sequence[QueuedJob],
+    details: Details | None = None,
+) -> None:
+    """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
+
+    `queued`: the queue as the snapshot read it. Only what the plan says otherwise of a job is locked and looked at again.
+    """
     applied_before = Planning.objects.filter(number=record.number).exists()
     if applied_before or not lease_confirm(holder=holder, number=record.number):
         record.status = Planning.Status.SUPERSEDED
         return
     placed = [decision for decision in made.decisions if decision.placement is not None]
-    notes = [_note(decision) for decision in made.decisions if decision.placement is None]
-    notes = notes_changed(notes=notes, now=now)
+    waiting = (_note(decision) for decision in made.decisions if decision.placement is None)
+    notes = notes_changed(notes=waiting, queued=queued, now=now)
     stopped = [stop.job for stop in made.stops]
     promised = [each.job for each in made.promises]
     nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
@@ -75,7 +88,7 @@ def _note(decision: Decision) -> WaitingNote:
     return WaitingNote(
         job_id=decision.job,
         reason=str(decision.reason or ""),
-        figures=dict(decision.figures),
+        figures=decision.figures,
         inside_window=decision.inside_window,
         counts=decision.eligible,
         age_s=decision.age_s,

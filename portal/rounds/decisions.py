@@ -11,7 +11,7 @@ import json
 import zlib
 from dataclasses import asdict
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,17 @@ def _pack_text(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     return np.array(codes, dtype=np.uint8), list(known)
 
 
-def columns_of(
-    decisions: Sequence[Decision], details: Mapping[int, int] | None = None
-) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-    """Return a plan's decisions as columns, with the words behind `array` and `source`.
+class Columns(NamedTuple):
+    """A plan's decisions as columns (`detail` not among them), with the words behind `array` and `source`."""
 
-    `details`: of the jobs whose detail in force is stored, the mark of its figures.
-    """
-    count, stored = len(decisions), details or {}
+    values: dict[str, np.ndarray]
+    arrays: list[str]
+    sources: list[str]
+
+
+def columns_of(decisions: Sequence[Decision]) -> Columns:
+    """Return a plan's decisions as columns."""
+    count = len(decisions)
     results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
     standings = [each.standing for each in decisions]
     arrays, array_words = _pack_text([each.array if each else "" for each in standings])
@@ -69,7 +72,7 @@ def columns_of(
     def column(name: str, values: Any) -> np.ndarray:
         return np.fromiter(values, dtype=COLUMNS[name], count=count)
 
-    return (
+    return Columns(
         {
             "job": column("job", (each.job for each in decisions)),
             "rank": column("rank", (each.rank or 0 for each in decisions)),
@@ -85,7 +88,6 @@ def columns_of(
             "side": column("side", (sides[each.side] if each else 0 for each in standings)),
             "eligible": column("eligible", (each.eligible for each in decisions)),
             "source": sources,
-            "detail": column("detail", (stored.get(each.job, 0) for each in decisions)),
         },
         array_words,
         source_words,
@@ -96,9 +98,15 @@ def _mark(name: str) -> int:
     return zlib.crc32(name.encode()) if name else 0
 
 
-def decisions_pack(made: Plan, details: Mapping[int, int] | None = None) -> bytes:
-    """Return all decisions of a plan in one value, with its windows, shares and reservations."""
-    columns, arrays, sources = columns_of(made.decisions, details)
+def decisions_pack(made: Plan, details: Mapping[int, int] | None = None, columns: Columns | None = None) -> bytes:
+    """Return all decisions of a plan in one value, with its windows, shares and reservations.
+
+    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already.
+    """
+    known, arrays, sources = columns or columns_of(made.decisions)
+    stored = details or {}
+    marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
+    values_of = known | {"detail": marks}
     head = {
         "version": 2,
         "count": len(made.decisions),
@@ -111,7 +119,7 @@ def decisions_pack(made: Plan, details: Mapping[int, int] | None = None) -> byte
     }
     parts = [json.dumps(head, separators=(",", ":")).encode(), b"\n"]
     for name in COLUMNS:
-        values = columns[name]
+        values = values_of[name]
         if name in DELTAS:
             values = np.diff(values, prepend=values.dtype.type(0))
         elif values.dtype == np.float32:

@@ -19,16 +19,16 @@ from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
 from portal.jobs.states import QUEUED
-from portal.rounds.decisions import SIDES, columns_of, decisions_read
+from portal.rounds.decisions import SIDES, decisions_read
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Explanation, Planning
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping
 
     from django.db.models import QuerySet
 
-    from portal.rounds.decisions import Decisions
+    from portal.rounds.decisions import Columns, Decisions
     from scheduler.model import Decision, Plan
 
 COMPARED = ("reason", "side", "binding")
@@ -52,13 +52,15 @@ class Details:
     marks: dict[int, int]
 
 
-def explanations_make(*, made: Plan, record: Planning, budget_s: float) -> Details:
+def explanations_make(*, made: Plan, columns: Columns, record: Planning, budget_s: float) -> Details:
     """Return the details that changed since the last applied planning, first those at the head of the queue. One query.
+
+    `columns`: the plan's, as `columns_of` makes them.
 
     Outside the transaction that applies the plan: candidates are looked at again for each job.
     """
     last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=record.number).only("decisions")
-    changed, kept = _changed(made.decisions, decisions_read(last.order_by("-number").first()))
+    changed, kept = _changed(columns.values, decisions_read(last.order_by("-number").first()))
     until = time.monotonic() + budget_s
     details = Details([], {}, {made.decisions[place].job: mark for place, mark in kept.items()})
     for place in changed:
@@ -92,9 +94,8 @@ def _latest(rows: QuerySet[Explanation]) -> QuerySet[Any]:
     return rows.order_by().values("job").annotate(last=Max("pk")).values("last")
 
 
-def _changed(decisions: Sequence[Decision], before: Decisions) -> tuple[list[int], dict[int, int]]:
+def _changed(columns: Mapping[str, np.ndarray], before: Decisions) -> tuple[list[int], dict[int, int]]:
     """Return the places of the decisions whose detail is to be made, and those whose stored one holds, with its mark."""
-    columns, _, _ = columns_of(decisions)
     jobs = columns["job"]
     if not len(jobs):
         return [], {}

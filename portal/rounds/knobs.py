@@ -38,6 +38,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "preemption", "restart_cost_s")),
+    ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
     ("Job descriptions", ("r_num", "large_model_parameters")),
     ("Figures and what is kept", ("raqlr_hours", "planning_keep_days", "round_keep_days")),
 )  # fmt: skip

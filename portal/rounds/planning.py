@@ -21,22 +21,20 @@ from django.utils import timezone
 
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
-from portal.rounds.decisions import decisions_pack
+from portal.rounds.decisions import columns_of, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_release, lease_take, planned_since
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
-from portal.rounds.snapshot import state_load
-from scheduler.model import Reason
-from scheduler.planning import plan
+from portal.rounds.snapshot import snapshot_load
+from scheduler.planning import plan, window_ran_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from portal.rounds.explanations import Details
     from scheduler.model import Plan
 
 log = logging.getLogger(__name__)
@@ -98,14 +96,17 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Pla
         parameters=values,
     )
     try:
-        state = state_load(now=now, parameters=parameters)
+        snapshot = snapshot_load(now=now, parameters=parameters)
         record.load_s = time.monotonic() - began
         rng = np.random.default_rng(number)
-        made = plan(state, now.timestamp(), parameters, rng, time.monotonic, replan=record.replan)
+        made = plan(snapshot.state, now.timestamp(), parameters, rng, time.monotonic, replan=record.replan)
         record.plan_s = time.monotonic() - began - record.load_s
-        details = explanations_make(made=made, record=record, budget_s=BUDGET_SHARE * parameters.tick_s)
-        _fill(record=record, made=made, now=now, details=details)
-        plan_apply(made=made, record=record, holder=holder, now=now, details=details)
+        columns = columns_of(made.decisions)
+        budget_s = BUDGET_SHARE * parameters.tick_s
+        details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
+        record.decisions = decisions_pack(made, details.marks, columns)
+        _fill(record=record, made=made, now=now)
+        plan_apply(made=made, record=record, holder=holder, now=now, queued=snapshot.queued, details=details)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -115,16 +116,6 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Pla
         raise
     _save(record)
     return record, record.placed > 0 and window_ran_out(made)
-
-
-def window_ran_out(made: Plan) -> bool:
-    """Say whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
-
-    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
-    """
-    waiting = [decision for decision in made.decisions if decision.placement is None]
-    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
-    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
 
 
 def _undone(record: Planning) -> None:
@@ -152,12 +143,11 @@ def _round(*, now: datetime, values: dict[str, Any]) -> Round:
     return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults=fresh)[0]
 
 
-def _fill(*, record: Planning, made: Plan, now: datetime, details: Details) -> None:
+def _fill(*, record: Planning, made: Plan, now: datetime) -> None:
     record.queue_length = made.queue_length
     record.window_jobs = made.window_jobs
     record.solver = asdict(made.solver)
     record.metrics = planning_metrics(made=made, now=now)
-    record.decisions = decisions_pack(made, details.marks)
 
 
 def _save(record: Planning) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from scheduler import model
 from scheduler.estimator.cores import start_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from portal.rounds.queued import QueuedJob
     from scheduler.policy import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
@@ -34,8 +36,21 @@ HISTORY_JOBS = 2000
 """Finished jobs behind the medians of `age`: the latest so many."""
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a planning is made from, and the rows of the queue as they were read for it."""
+
+    state: model.ClusterState
+    queued: Sequence[QueuedJob]
+
+
 def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     """Read the snapshot. Times in it are Unix seconds."""
+    return snapshot_load(now=now, parameters=parameters).state
+
+
+def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
+    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them."""
     parts = list(
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "node")
@@ -44,10 +59,11 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
         .order_by("attempt_id", "rank")
     )
     kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
-    jobs = _jobs(now=now, parameters=parameters, promises=promises, tuned=tuned)
+    queued = queue_load()
+    jobs = _jobs(queued, now=now, parameters=parameters, promises=promises, tuned=tuned)
     running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
     resizable = [live.description for live in running if live.description is not None]
-    return model.ClusterState(
+    state = model.ClusterState(
         nodes=_nodes(parts),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
@@ -62,6 +78,7 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
         history=_history(),
         array_history=array_history_now(),
     )
+    return Snapshot(state, queued)
 
 
 def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
@@ -102,49 +119,62 @@ def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int
 
 
 def _jobs(
-    *, now: datetime, parameters: Parameters, promises: Mapping[int, model.Promise], tuned: Tuned
+    queued: Sequence[QueuedJob],
+    *,
+    now: datetime,
+    parameters: Parameters,
+    promises: Mapping[int, model.Promise],
+    tuned: Tuned,
 ) -> list[model.Job]:
-    """Read the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked = jobs_blocked()
+    """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
+    blocked, now_s = jobs_blocked(), now.timestamp()
     return [
         _job(
             job=row,
-            now=now,
+            times=(row.submitted_s, row.waiting_since_s, row.started),
+            now_s=now_s,
             parameters=parameters,
             tuned=tuned,
             promise=promises.get(row.pk),
             blocked=row.pk in blocked or row.array_id in blocked,
         )
-        for row in queue_load()
+        for row in queued
     ]
+
+
+def _times(job: Any) -> tuple[float, float | None, bool]:
+    """Return submission, since when it waits (Unix seconds), and whether it ever started, of a whole row."""
+    since = job.waiting_since
+    return job.submitted_at.timestamp(), since.timestamp() if since else None, job.started_at is not None
 
 
 def _job(
     *,
     job: Any,
-    now: datetime,
+    times: tuple[float, float | None, bool],
+    now_s: float,
     parameters: Parameters,
     tuned: Tuned,
     promise: model.Promise | None = None,
     blocked: bool = False,
 ) -> model.Job:
+    submitted_s, since_s, started = times
     reason = None
     if job.state == JobState.HELD:
         reason = model.Reason.HELD
     elif blocked:
         reason = model.Reason.DEPENDENCY
-    waiting_s = (now - job.waiting_since).total_seconds() if job.waiting_since else 0.0
     return model.Job(
         id=job.pk,
         tenant=job.tenant_id,
         requirement=tuple(job.gpus),
-        submitted_s=job.submitted_at.timestamp(),
+        submitted_s=submitted_s,
         gpu_types=frozenset(job.gpu_types),
         cores=cores_wanted(job=job, parameters=parameters, tuned=tuned),
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
-        wait_s=job.waited_s + max(0.0, waiting_s),
-        age_s=job.age_s if job.started_at else None,
+        wait_s=job.waited_s if since_s is None else job.waited_s + max(0.0, now_s - since_s),
+        age_s=job.age_s if started else None,
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,
@@ -165,7 +195,7 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
-    return _job(job=job, now=now, parameters=parameters, tuned=tuned, blocked=blocked)
+    return _job(job=job, times=_times(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, blocked=blocked)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
@@ -196,10 +226,13 @@ def _running(
     for part in parts:
         by_attempt[part.attempt_id].append(part)
 
-    def describe(job: Any) -> model.Job:
-        return _job(job=job, now=now, parameters=parameters, tuned=tuned, promise=promises.get(job.pk))
+    now_s = now.timestamp()
 
-    return [running_one(held, describe=describe, now_s=now.timestamp()) for held in by_attempt.values()]
+    def describe(job: Any) -> model.Job:
+        promise = promises.get(job.pk)
+        return _job(job=job, times=_times(job), now_s=now_s, parameters=parameters, tuned=tuned, promise=promise)
+
+    return [running_one(held, describe=describe, now_s=now_s) for held in by_attempt.values()]
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:

@@ -14,7 +14,7 @@ from scheduler.fairness.drf import Shares
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.work import Outcome
+from scheduler.work import Outcome, by_tenant
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
@@ -34,40 +34,36 @@ class Drf:
     def place(self, work: Work) -> Outcome:
         outcome = Outcome(window_gpus=work.ledger.gpus_up)
         gpus, cores = _shares(work)
-        waiting: dict[int, list[Ranked]] = {}
-        for ranked in reversed(work.queue):
-            waiting.setdefault(ranked.job.tenant, []).append(ranked)
-        while waiting:
+        lines = by_tenant(work.queue)
+        heads = {tenant: next(line) for tenant, line in lines.items()}
+        while heads:
             if work.remaining_s <= 0:
-                outcome.out_of_time.update(late.job.id for jobs in waiting.values() for late in jobs)
+                outcome.out_of_time.update(late.job.id for late in heads.values())
+                outcome.out_of_time.update(late.job.id for tenant in heads for late in lines[tenant])
                 break
-            tenant = min(waiting, key=lambda each: (max(gpus.of(each), cores.of(each)), waiting[each][-1].rank))
-            ranked = waiting[tenant][-1]
+            tenant = min(heads, key=lambda each: (max(gpus.of(each), cores.of(each)), heads[each].rank))
+            ranked = heads.pop(tenant)
             if not _start(ranked, work, outcome):
                 outcome.blocked_tenants[tenant] = ranked
-                del waiting[tenant]
                 continue
-            waiting[tenant].pop()
             if ranked.job.id in outcome.chosen:
                 placement = outcome.chosen[ranked.job.id].placement
                 gpus.add(tenant, placement.gpus)
                 cores.add(tenant, placement.cores)
-            if not waiting[tenant]:
-                del waiting[tenant]
+            if (following := next(lines[tenant], None)) is not None:
+                heads[tenant] = following
         if outcome.chosen:
             outcome.solver = SolverFigures(incumbent="greedy")
         return outcome
 
 
 def _shares(work: Work) -> tuple[Shares, Shares]:
-    nodes = [room.node for room in work.ledger.rooms.values()]
-    weights = {tenant.id: tenant.weight for tenant in work.state.tenants}
-    gpus = Shares(sum(node.gpus_total for node in nodes), weights)
-    cores = Shares(sum(node.cores_total for node in nodes), weights)
-    for live in work.state.running:
-        gpus.add(live.tenant, live.gpus)
-        cores.add(live.tenant, live.cores)
-    return gpus, cores
+    ledger, weights = work.ledger, {tenant.id: tenant.weight for tenant in work.state.tenants}
+    held = ledger.held.items()
+    return (
+        Shares(ledger.gpus_up, weights, {tenant: gpus for tenant, (gpus, _) in held}),
+        Shares(ledger.cores_up, weights, {tenant: cores for tenant, (_, cores) in held}),
+    )
 
 
 def _start(ranked: Ranked, work: Work, outcome: Outcome) -> bool:

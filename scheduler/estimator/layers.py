@@ -157,6 +157,10 @@ class Estimator:
         answers = (each.per_gpu(job, node, gpus, 1) for each in self.layers if not isinstance(each, EntityLayer))
         return next((each for each in answers if each is not None and each.in_samples), None)
 
+    def is_known(self, job: Job) -> bool:
+        """Whether anything is known of the job's speed beside its GPU type's: else alike nodes are alike to it."""
+        return len(self._layers_for(job)) > 1
+
     def _layers_for(self, job: Job) -> Sequence[Layer]:
         """The layers worth asking: a planning asks for every job, node and size, mostly of jobs never seen before."""
         if job.id not in self._asked:

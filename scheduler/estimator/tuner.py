@@ -5,7 +5,8 @@ that is no worse than the best so far, within the noise band, on that way; if it
 while utilisation improves beyond the band; neither: done. No worse with fewer counts as better.
 *Faster search* (operator's, for far starts): the same first question, then the distance doubles until a step fails, then
 the interval is halved; on the way up, which may have jumped over the optimum and still improved, first the interval that
-the last jump skipped (fewer without loss), then the one to the failed step. At most 8 steps.
+the last jump skipped (fewer without loss), then the one to the failed step - unless that step was level with the best:
+utilisation rises up to the optimum (CODA V-B), so nothing in between is better. At most 8 steps.
 A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored.
 """
 
@@ -76,7 +77,7 @@ def advance(tuning: Tuning, utilisation: float, *, band: float = DEFAULT_BAND) -
         # With fewer the reference stays the best seen: else ever smaller losses would add up beyond the band.
         reference = max(utilisation, tuning.best_utilisation)
         return _onward(replace(measured, best=tuning.cores, best_utilisation=reference), tuning.best)
-    return _back(measured)
+    return _back(measured, utilisation, band)
 
 
 def _serves(tuning: Tuning, utilisation: float, band: float) -> bool:
@@ -108,13 +109,15 @@ def _go(tuning: Tuning, way: Way) -> Tuning:
     return _halve(onward) if cores == tuning.best else _limited(onward)
 
 
-def _back(tuning: Tuning) -> Tuning:
+def _back(tuning: Tuning, utilisation: float, band: float) -> Tuning:
     """The step failed: turn round if it was the first one down, halve if the fast search overshot, else done."""
     if tuning.way is Way.FEWER and tuning.steps == 2:
         return _go(tuning, Way.MORE)
     if tuning.way is Way.TRIM:
         return _halve(replace(tuning, below=tuning.cores))
-    return _halve(replace(tuning, failed=tuning.cores))
+    # Visibly worse means past the optimum, which may lie between; level means that the best was at the top already.
+    level = tuning.way is Way.MORE and utilisation >= tuning.best_utilisation - band
+    return _halve(replace(tuning, failed=tuning.best + 1 if level else tuning.cores))
 
 
 def _halve(tuning: Tuning) -> Tuning:

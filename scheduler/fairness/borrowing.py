@@ -47,7 +47,7 @@ class Homes:
         self._known: dict[tuple[object, ...], Array] = {}
 
     def of(self, job: Job) -> Array:
-        shape = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain)
+        shape = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores)
         home = self._known.get(shape)
         if home is None:
             home = self._known[shape] = self._find(job)

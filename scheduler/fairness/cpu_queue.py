@@ -53,6 +53,7 @@ class _Cores:
             room, own = self.every.rooms[share.node], self.own.rooms[share.node]
             own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
             own.memory_mib, own.tenants = room.memory_mib, room.tenants
+            self.own.note(share.node)
         return True
 
 

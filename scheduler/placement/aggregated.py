@@ -201,7 +201,7 @@ class _Maker:
         ]
         speed, source = min(speeds)
         rate = configuration.cores // configuration.gpus
-        pace = share_of_speed(rate, spread_rates(job.cores)[0], 1)
+        pace = share_of_speed(rate, spread_rates(job)[0], 1)
         return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
 
     def improved(self, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:

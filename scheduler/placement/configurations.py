@@ -57,7 +57,7 @@ def generate_on(
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
-            counts = menus.of(gpu_type, size, job.cores, most_cores)
+            counts = menus.of(gpu_type, size, job, most_cores)
             found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
                 found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)
@@ -82,32 +82,37 @@ def _distributed(
 ) -> list[Configuration]:
     """Every part gets the same whole number of cores a GPU: the job waits for its slowest part."""
     found: list[Configuration] = []
-    for rate in spread_rates(job.cores):
+    for rate in spread_rates(job):
         if most_cores is not None and rate * size > most_cores:
             continue
-        fills = [fill for t in range(len(offers)) if (fill := _filled_from(job, offers[t:], size, rate))]
-        fewest = min((len(fill) for fill in fills), default=0)
-        distinct = {tuple(offer.node.id for offer, _ in fill): fill for fill in fills if len(fill) == fewest}
-        found += [_spread(job, fill, size, rate, estimator) for fill in distinct.values()]
+        found += [_spread(job, fill, size, rate, estimator) for fill in _fills(job, offers, size, rate)]
     return found
 
 
-def _filled_from(job: Job, offers: Sequence[Offer], size: int, rate: int) -> list[tuple[Offer, int]]:
-    """Nodes filled in order until `size` GPUs are reached over two or more of them; [] when they are not."""
-    fill: list[tuple[Offer, int]] = []
-    missing = size
-    for offer in offers:
-        gpus = min(missing, distributed_gpus(job, offer, size), offer.cores // rate)
-        if gpus:
-            fill.append((offer, gpus))
-            missing -= gpus
-        if not missing:
-            return fill if len(fill) > 1 else []
-    return []
+def _fills(job: Job, offers: Sequence[Offer], size: int, rate: int) -> Iterator[list[tuple[Offer, int]]]:
+    """From each node on, nodes filled in order until `size` GPUs are reached over two or more: those with fewest nodes."""
+    most = [(offer, min(distributed_gpus(job, offer, size), offer.cores // rate)) for offer in offers]
+    most = [part for part in most if part[1]]
+    spans: list[tuple[int, int]] = []
+    end = reached = 0
+    for begin in range(len(most)):
+        while reached < size and end < len(most):
+            reached += most[end][1]
+            end += 1
+        if reached < size:
+            break
+        if end - begin > 1:
+            spans.append((begin, end))
+        reached -= most[begin][1]
+    fewest = min((end - begin for begin, end in spans), default=0)
+    for begin, end in spans:
+        if end - begin == fewest:
+            full = most[begin : end - 1]
+            yield [*full, (most[end - 1][0], size - sum(gpus for _, gpus in full))]
 
 
 def _spread(job: Job, fill: Sequence[tuple[Offer, int]], size: int, rate: int, estimator: Estimator) -> Configuration:
     speed, source = min(per_gpu(estimator, job, offer.node, size, len(fill)) for offer, _ in fill)
     shares = tuple(Share(offer.node.id, gpus, rate * gpus, -(-job.memory_mib * gpus // size)) for offer, gpus in fill)
-    throughput = speed * size * share_of_speed(rate, spread_rates(job.cores)[0], 1)
+    throughput = speed * size * share_of_speed(rate, spread_rates(job)[0], 1)
     return Configuration(job.id, shares, throughput, source)

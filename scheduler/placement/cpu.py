@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DEFAULT_CORES
 from scheduler.model import Configuration, Share
-from scheduler.placement.feasibility import domain_allowed
+from scheduler.placement.feasibility import domain_allowed, idle_offers
 
 if TYPE_CHECKING:
     from scheduler.model import Job
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
 
 
 def choose(job: Job, ledger: Ledger) -> Configuration | None:
     """The configuration of a CPU job by best fit; None when no node holds it or a quota forbids it."""
     if ledger.quota_shortfall(job.tenant, 0, job.cores) is not None:
         return None
-    fitting = (room for room in ledger.rooms.values() if _fits(job, room))
-    best = min(fitting, key=lambda room: _cost(job, room), default=None)
+    offers = ledger.shelves.offers() if job.checkpoint_domain is None else idle_offers(ledger)
+    best = min((offer for offer in offers if _fits(job, offer)), key=lambda offer: _cost(job, offer), default=None)
     if best is None:
         return None
     return Configuration(job.id, (Share(best.node.id, 0, job.cores, job.memory_mib),), 1.0, "cpu")
@@ -34,17 +35,17 @@ def shape(job: Job) -> tuple[object, ...]:
     return (job.tenant, job.cores, job.memory_mib, job.checkpoint_domain)
 
 
-def _fits(job: Job, room: Room) -> bool:
+def _fits(job: Job, offer: Offer) -> bool:
     return (
-        job.cores <= len(room.cores)
-        and job.memory_mib <= room.memory_mib
-        and domain_allowed(job, room.node)
-        and room.admits(job.tenant)
+        job.cores <= offer.cores
+        and job.memory_mib <= offer.memory_mib
+        and domain_allowed(job, offer.node)
+        and offer.admits(job.tenant)
     )
 
 
-def _cost(job: Job, room: Room) -> tuple[int, int, int, int]:
-    left = len(room.cores) - job.cores
-    wanted = len(room.gpus) * DEFAULT_CORES
-    missing_more = max(0, wanted - left) - max(0, wanted - len(room.cores))
-    return (missing_more, left, room.memory_mib - job.memory_mib, room.node.id)
+def _cost(job: Job, offer: Offer) -> tuple[int, int, int, int]:
+    left = offer.cores - job.cores
+    wanted = offer.gpus * DEFAULT_CORES
+    missing_more = max(0, wanted - left) - max(0, wanted - offer.cores)
+    return (missing_more, left, offer.memory_mib - job.memory_mib, offer.node.id)

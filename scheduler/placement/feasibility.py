@@ -99,10 +99,10 @@ def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) ->
 
 
 def aggregated_gpus(job: Job, offer: Offer, level: Level = Level.CORES) -> int:
-    """GPUs a one-node placement could have there: all or, for want of memory, none; one core each at least."""
+    """GPUs a one-node placement could have there: all or, for want of memory, none; `least_cores` each."""
     if level >= Level.MEMORY and job.memory_mib > offer.memory_mib:
         return 0
-    return min(offer.gpus, offer.cores) if level >= Level.CORES else offer.gpus
+    return min(offer.gpus, offer.cores // job.least_cores) if level >= Level.CORES else offer.gpus
 
 
 def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.CORES) -> int:
@@ -110,7 +110,7 @@ def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.COR
     gpus = min(offer.gpus, size)
     if level >= Level.MEMORY and job.memory_mib:
         gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
-    return min(gpus, offer.cores) if level >= Level.CORES else gpus
+    return min(gpus, offer.cores // job.least_cores) if level >= Level.CORES else gpus
 
 
 def _cpu_fits(job: Job, offer: Offer, level: Level) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
+from scheduler.placement.shelves import Shelves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -93,7 +94,10 @@ class Allowance:
 
 
 class Ledger:
-    """Rooms of the schedulable nodes and allowances of the tenants. A planning makes one; `take` is the only change."""
+    """Rooms of the schedulable nodes and allowances of the tenants. A planning takes from one.
+
+    `changed`: nodes whose rooms are other than when it was made, or than when its owner last cleared the set.
+    """
 
     def __init__(self, nodes: Iterable[Node], tenants: Iterable[Tenant], running: Iterable[Running]) -> None:
         self.nodes: tuple[Node, ...] = tuple(sorted(nodes, key=lambda node: node.id))
@@ -107,7 +111,12 @@ class Ledger:
         self.largest = largest_nodes(self.nodes)
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
         self.core_limits: dict[int, int] = {}  # what is left of those on each node
+        self.changed: set[int] = set()
+        self._unshelved: set[int] = set()  # changed since the shelves were last looked at
+        self._shelves: Shelves | None = None  # made when somebody asks
+        self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
+        self.held = {tenant: list(units) for tenant, units in held.items()}  # GPUs and cores, with what was taken
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
             tenant.id: Allowance(
@@ -117,14 +126,37 @@ class Ledger:
             for tenant in self.quotas.values()
         }
 
-    def copy(self) -> Ledger:
-        """The state as it is now, to compare with later."""
+    def copy(self, nodes: Collection[int] | None = None) -> Ledger:
+        """The state as it is now, to compare with later. `nodes`: these alone."""
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
-        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in self.rooms.items()}
+        rooms = self.rooms.items() if nodes is None else ((k, r) for k, r in self.rooms.items() if k in nodes)
+        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in rooms}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
         twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
+        twin.held = {tenant: list(units) for tenant, units in self.held.items()}
+        twin._totals = self._totals if nodes is None else None
         return twin
+
+    def note(self, node: int) -> None:
+        """The node's room has changed."""
+        self.changed.add(node)
+        self._unshelved.add(node)
+
+    @property
+    def shelves(self) -> Shelves:
+        """The rooms as they are now, alike ones together."""
+        if self._shelves is None:
+            self._shelves = Shelves(self.rooms)
+        elif self._unshelved:
+            self._shelves.moved(self._unshelved)
+        self._unshelved.clear()
+        return self._shelves
+
+    def _hold(self, tenant: int, gpus: int, cores: int) -> None:
+        held = self.held.setdefault(tenant, [0, 0])
+        held[0] += gpus
+        held[1] += cores
 
     def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
         """From now on these jobs together may take so many cores of each node (no limit on nodes not named)."""
@@ -137,9 +169,7 @@ class Ledger:
 
     def only(self, nodes: Collection[int]) -> Ledger:
         """A copy in which nothing can be had on other nodes."""
-        twin = self.copy()
-        twin.rooms = {number: room for number, room in twin.rooms.items() if number in nodes}
-        return twin
+        return self.copy(nodes)
 
     def with_kept(self) -> Ledger:
         """A copy in which what is withheld is idle, as it is on the nodes."""
@@ -154,7 +184,17 @@ class Ledger:
     @property
     def gpus_up(self) -> int:
         """GPUs on nodes that are up: Hops' "total system resources"."""
-        return sum(room.node.gpus_total for room in self.rooms.values())
+        return self._up()[0]
+
+    @property
+    def cores_up(self) -> int:
+        return self._up()[1]
+
+    def _up(self) -> tuple[int, int]:
+        if self._totals is None:
+            nodes = [room.node for room in self.rooms.values()]
+            self._totals = (sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes))
+        return self._totals
 
     @property
     def idle_gpus(self) -> int:
@@ -189,7 +229,10 @@ class Ledger:
 
     def withhold(self, shares: Iterable[Share]) -> list[Share]:
         """Keep what is idle of the shares from everybody in this planning; what that was."""
-        return [self.rooms[share.node].withhold(share) for share in shares]
+        kept = [self.rooms[share.node].withhold(share) for share in shares]
+        for share in kept:
+            self.note(share.node)
+        return kept
 
     def set_aside_quota(self, tenant: int, gpus: int, cores: int) -> None:
         """Count against the tenant's quotas what a promise will use."""
@@ -200,7 +243,7 @@ class Ledger:
         """Make a tenant's pieces idle again; its quotas get them back."""
         for piece in pieces:
             self.rooms[piece.node].give(piece)
-            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+            self._back(tenant, piece)
 
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
@@ -212,6 +255,9 @@ class Ledger:
                 if share.node in self.core_limits:
                     self.core_limits[share.node] -= share.cores
         pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
+        for piece in pieces:
+            self.note(piece.node)
+            self._hold(tenant, len(piece.gpus), len(piece.cores))
         return Placement(configuration.job, pieces)
 
     def give_back(self, tenant: int, pieces: Iterable[Piece]) -> None:
@@ -220,7 +266,12 @@ class Ledger:
             if (room := self.rooms.get(piece.node)) is not None:
                 room.gpus, room.cores = (*room.gpus, *piece.gpus), (*room.cores, *piece.cores)
                 room.memory_mib += piece.memory_mib
-            self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+            self._back(tenant, piece)
+
+    def _back(self, tenant: int, piece: Piece) -> None:
+        self.note(piece.node)
+        self._hold(tenant, -len(piece.gpus), -len(piece.cores))
+        self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
 
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:

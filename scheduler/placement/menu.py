@@ -47,9 +47,9 @@ def share_of_speed(cores: int, per_gpu: int, gpus: int) -> float:
     return min(1.0, cores / (per_gpu * gpus))
 
 
-def spread_rates(per_gpu: int) -> range:
+def spread_rates(job: Job) -> range:
     """Cores a GPU for a job spread over nodes, largest first."""
-    return range(min(per_gpu, DISTRIBUTED_CORES), 0, -1)
+    return range(max(job.least_cores, min(job.cores, DISTRIBUTED_CORES)), job.least_cores - 1, -1)
 
 
 def menus_of(ledger: Ledger) -> dict[bool, CoreMenus]:
@@ -72,21 +72,21 @@ class CoreMenus:
         for gpu_type, gpus, cores in idle:
             if gpus:
                 self._idle.setdefault(gpu_type, set()).add((gpus, cores))
-        self._known: dict[tuple[str, int, int, float], tuple[int, ...]] = {}
+        self._known: dict[tuple[str, int, int, int, float], tuple[int, ...]] = {}
 
-    def of(self, gpu_type: str, size: int, per_gpu: int, most: int | None = None) -> tuple[int, ...]:
-        """Core counts for `size` GPUs at `per_gpu` wanted cores each and at most `most` in all, largest first."""
-        key = (gpu_type, size, per_gpu, math.inf if most is None else most)
+    def of(self, gpu_type: str, size: int, job: Job, most: int | None = None) -> tuple[int, ...]:
+        """Core counts for `size` GPUs of the job, those that it wants for each, and at most `most` in all, largest first."""
+        key = (gpu_type, size, job.cores, job.least_cores, math.inf if most is None else most)
         if key not in self._known:
-            self._known[key] = self._counts(gpu_type, size, min(per_gpu * size, key[3]))
+            self._known[key] = self._counts(gpu_type, size, min(job.cores * size, key[4]), job.least_cores * size)
         return self._known[key]
 
-    def _counts(self, gpu_type: str, size: int, wanted: float) -> tuple[int, ...]:
+    def _counts(self, gpu_type: str, size: int, wanted: float, least: int) -> tuple[int, ...]:
         counts: set[int] = set()
         for gpus, cores in self._idle.get(gpu_type, ()):
             given = int(min(wanted, cores))
-            if gpus >= size and given >= size:
-                counts |= {given, min(given, max(size, cores * size // gpus))}
+            if gpus >= size and given >= least:
+                counts |= {given, min(given, max(least, cores * size // gpus))}
         found = sorted(counts, reverse=True)
         if len(found) <= MENU_LEVELS:
             return tuple(found)

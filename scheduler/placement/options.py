@@ -233,7 +233,7 @@ class _Maker:
                 source=source,
                 factor=self.classes.access[job.id].factor((pool.zone.array,)),
             )
-            for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job.cores, most_cores)
+            for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job, most_cores)
             if cores <= room.cores[size]
         ]
 
@@ -255,7 +255,7 @@ class _Maker:
     ) -> Iterator[Option]:
         stand_in = self.classes.stand_in(next(pool for pool in usable if pool.speed == slowest))
         nodes = max(2, -(-size // max(len(self.classes.pools[pool].cores) - 1 for pool in usable)))
-        rates = spread_rates(self.job.cores)
+        rates = spread_rates(self.job)
         for rate in rates:
             if self.classes.unit_gpus(usable, rate) < size or not (most_cores is None or rate * size <= most_cores):
                 continue

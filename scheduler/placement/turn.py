@@ -25,7 +25,7 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
         outcome.invalid[job.id] = error
         return True  # it does not block anyone
     best = best_fit(offers, work.ledger, job.tenant)
-    outcome.candidates.setdefault(job.id, offers)
+    outcome.had_turns.add(job.id)
     if best is None:
         return False
     gain = outcome.gain_of(best, offers)
@@ -48,7 +48,25 @@ def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> Non
 
 
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
-    return configurations.generate(job, work.ledger, work.estimator, sigma=work.parameters.sigma)
+    """What the best is among: of alike nodes the first, where that is all that tells configurations apart."""
+    ledger, sigma = work.ledger, work.parameters.sigma
+    if not any(job.min_gpus <= idle and _may_use(job, name) for name, idle in ledger.shelves.idle_gpus.items()):
+        return ()
+    if job.checkpoint_domain is not None or work.estimator.is_known(job) or _may_spread(job, work):
+        return configurations.generate(job, ledger, work.estimator, sigma=sigma)
+    offers = [offer for offer in ledger.shelves.offers() if offer.gpus >= job.min_gpus]
+    return configurations.generate_on(job, offers, ledger, work.estimator, sigma=sigma)
+
+
+def _may_use(job: Job, gpu_type: str | None) -> bool:
+    return not job.gpu_types or gpu_type in job.gpu_types
+
+
+def _may_spread(job: Job, work: Work) -> bool:
+    """Whether configurations over several nodes may be among them: those are told apart by nodes."""
+    if any(job.min_gpus > most for name, most in work.ledger.largest.items() if _may_use(job, name)):
+        return True
+    return work.estimator.sensitivity(job) <= work.parameters.sigma
 
 
 def _cpu_offers(ranked: Ranked, work: Work) -> tuple[Configuration, ...]:

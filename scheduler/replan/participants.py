@@ -104,6 +104,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         live
         for live in running
         if live.description is not None
+        and live.elastic
         and live.gpus
         and not live.stopping
         and live.description.promise is None
@@ -187,7 +188,7 @@ def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Es
         share = share_of_speed(live.cores, job.cores, live.gpus)
     else:
         rate = min(len(piece.cores) // len(piece.gpus) for piece in live.pieces)
-        share = share_of_speed(rate, spread_rates(job.cores)[0], 1)
+        share = share_of_speed(rate, spread_rates(job)[0], 1)
     shares = tuple(Share(each.node, len(each.gpus), len(each.cores), each.memory_mib) for each in live.pieces)
     return Configuration(job.id, shares, speed * live.gpus * share, source)
 

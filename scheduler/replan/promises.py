@@ -54,13 +54,15 @@ def settle(
 ) -> Settled:
     """Take and withhold from `ledger` what is promised. `waiting`: the jobs that may start now."""
     settled = Settled()
-    coming = Coming(live for live in running if live.stopping)
     own = [_Holder(job, job.promise, None) for job in waiting if job.promise is not None]
     own += [
         _Holder(live.description, live.description.promise, live)
         for live in running
         if live.description is not None and live.description.promise is not None
     ]
+    if not own:
+        return settled
+    coming = Coming(live for live in running if live.stopping)
     for holder in sorted(own, key=lambda each: (each.promise.given_s, each.job.id)):
         too_old = now_s - holder.promise.given_s > BOUND_RESTARTS * restart_cost_s
         if too_old or not _stands(holder, ledger, coming):

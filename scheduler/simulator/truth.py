@@ -55,8 +55,12 @@ class TracedJob:
     bandwidth_gbs: float = 0.0  # memory bandwidth that it draws on each of its nodes, GB/s
     reports: bool = False  # instrumented: its per-GPU speed (work units a second) reaches the estimator as it runs
     profiles: Mapping[str, Profile] = field(default_factory=dict)  # GPU type -> time modules that profiling would find
-    fails: tuple[float, ...] = ()  # fraction of the work at which its first, second ... attempt fails
+    fails: tuple[float, ...] = ()  # fraction of the work at which it fails the first, the second ... time
+    retries: int = 0  # failures after which it waits again; the next one is final. It goes on where it was if movable
     restart_s: float | None = None  # what a restart costs it; None = the world's
+    # (GPU type, GPUs, nodes) -> per-GPU speed, work units a second, that the estimator has as one measurement of the
+    # job's signature when the job comes, where it has none yet: what a trace's own table of speeds tells every policy.
+    known: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +86,6 @@ class World:
     )
     noise: float = 0.0  # coefficient of variation of an attempt's speed (lognormal, mean 1)
     failures: bool = False  # whether `TracedJob.fails` are played
+    shared_storage: bool = (
+        True  # every node reads every checkpoint; False: those of its `storage_domain`, as in service
+    )

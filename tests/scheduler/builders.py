@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from scheduler.model import ClusterState, Job, Node, Piece, Plan, Running
+from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
 from scheduler.planning import plan
 from scheduler.policy import Parameters
 
@@ -70,7 +70,7 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     parameters = {"policy": "hops", **parameters}
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
-    given = {name: parameters.pop(name) for name in ("history", "knowledge") if name in parameters}
+    given = {name: parameters.pop(name) for name in ("history", "knowledge", "profiles_tried") if name in parameters}
     state = replace(state, **given)
     knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
     made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan)
@@ -90,6 +90,9 @@ def check_feasible(made: Plan, state: ClusterState) -> None:
     jobs, nodes = {job.id: job for job in state.jobs}, {node.id: node for node in state.nodes}
     gpus, cores, memory = Counter(), Counter(), Counter()
     assert len({placement.job for placement in made.placements}) == len(made.placements)
+    for order in made.profiles:
+        assert (len(order.piece.gpus), decisions_of(made)[order.job].reason) == (1, Reason.PROFILING)
+        _count(order.piece, nodes[order.piece.node], gpus, cores, memory)
     for placement in made.placements:
         asked = jobs[placement.job]
         assert placement.gpus in asked.requirement
@@ -100,17 +103,22 @@ def check_feasible(made: Plan, state: ClusterState) -> None:
             assert host.schedulable
             assert not asked.gpu_types or asked.is_cpu or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
-            gpus.update((piece.node, index) for index in piece.gpus)
-            cores.update((piece.node, core) for core in piece.cores)
-            memory[piece.node] += piece.memory_mib
-            assert set(piece.gpus) <= set(host.idle_gpus)
-            assert set(piece.cores) <= set(host.idle_cores)
+            _count(piece, host, gpus, cores, memory)
     assert all(times == 1 for times in (gpus | cores).values())
     assert all(used <= nodes[number].idle_memory_mib for number, used in memory.items())
     _check_tenants(made, state, jobs)
     _check_promises(made, state)
     for decision in made.decisions:
         assert (decision.placement is None) == (decision.reason is not None)
+
+
+def _count(piece, host, gpus, cores, memory):
+    assert host.schedulable
+    gpus.update((piece.node, index) for index in piece.gpus)
+    cores.update((piece.node, core) for core in piece.cores)
+    memory[piece.node] += piece.memory_mib
+    assert set(piece.gpus) <= set(host.idle_gpus)
+    assert set(piece.cores) <= set(host.idle_cores)
 
 
 def _check_promises(made, state):
@@ -128,6 +136,8 @@ def _check_promises(made, state):
     for placement in made.placements:
         for piece in placement.pieces:
             room.subtract({(piece.node, "gpus"): len(piece.gpus), (piece.node, "cores"): len(piece.cores)})
+    for order in made.profiles:
+        room.subtract({(order.piece.node, "gpus"): 1, (order.piece.node, "cores"): len(order.piece.cores)})
     for share in (share for given in made.promises for share in given.shares):
         room.subtract({(share.node, "gpus"): share.gpus, (share.node, "cores"): share.cores})
     assert all(left >= 0 for left in room.values())
@@ -145,6 +155,10 @@ def _check_tenants(made, state, jobs):
         held[tenant, "cores"] += placement.cores
         for piece in placement.pieces:
             there[piece.node].add(tenant)
+    for order in made.profiles:
+        tenant = jobs[order.job].tenant
+        held.update({(tenant, "gpus"): 1, (tenant, "cores"): len(order.piece.cores)})
+        there[order.piece.node].add(tenant)
     for tenant in state.tenants:
         for what, quota in (("gpus", tenant.gpu_quota), ("cores", tenant.core_quota)):
             assert quota is None or held[tenant.id, what] <= max(quota, before[tenant.id, what])

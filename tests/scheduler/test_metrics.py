@@ -34,6 +34,11 @@ def counted(jobs, nodes):
     return found.short_of_cores, found.scattered
 
 
+def test_idle_gpus_that_lack_only_the_cores_asked_as_a_hard_need_are_of_the_first_kind():
+    assert counted([job(1, 2, cores=4, least_cores=4)], [node(1, 4, cores=7)]) == (4, 0)
+    assert counted([job(1, 2, cores=4)], [node(1, 4, cores=7)]) == (0, 4)
+
+
 def test_no_demand_is_no_fragment():
     assert counted([], [node(1, 4)]) == (0, 0)
     assert counted([job(1)], [node(1, 4)]) == (0, 0)

@@ -143,8 +143,8 @@ def checkpoint_on_a_node_that_is_away():
 
 
 def being_profiled():
-    """The portal says so in the snapshot, as it does of `held` and `dependency`: it alone knows what it measures."""
-    return make_plan([node(1)], [job(1, 1, eligible=False, ineligible_reason=Reason.PROFILING)]), 1, "being measured"
+    made = make_plan([node(1)], [job(1, 1, 2, age_s=None, instrumented=True)])
+    return made, 1, "being measured on one GPU of a100 (n1), for at most 60 s; then it is placed."
 
 
 def outside_by_share():

@@ -54,6 +54,8 @@ def test_bad_nodes(bad, words):
         (job(1, 0, 2), "mixes 0 with GPU counts"),
         (job(1, 1, cores=0), "cores is 0; at least 1 is needed"),
         (job(1, 1, cores=-1), "cores is -1"),
+        (job(1, 1, least_cores=0), "least_cores is 0; it must be a whole number from 1 to cores"),
+        (job(1, 1, cores=2, least_cores=3), "least_cores is 3"),
         (job(1, 1, memory_mib=-1), "memory_mib is -1"),
         (job(1, 1, memory_mib=10**400), "memory_mib is 1000"),
         (job(1, requirement=[1, 2]), "it must be a tuple of GPU counts"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from portal.bulk import among, rows_update
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
 AGE_STEP = 0.05
@@ -27,11 +27,24 @@ class WaitingNote:
 
     job_id: int
     reason: str
-    figures: dict[str, Any]
+    figures: Mapping[str, Any]
     inside_window: bool
     counts: bool
     age_s: float | None
     age_source: str
+
+
+class Queued(Protocol):
+    """What a snapshot read of a waiting job, as far as a note may change it."""
+
+    pk: int
+    state: str
+    started: bool
+    reason: str
+    in_window: bool | None
+    waiting_since_s: float | None
+    waited_s: float
+    age_s: float | None
 
 
 @dataclass(slots=True)
@@ -48,11 +61,16 @@ class _Waiting:
     age_s: float | None
 
 
-def notes_changed(*, notes: Sequence[WaitingNote], now: datetime) -> list[WaitingNote]:
-    """Return the notes that would change what is stored: one query, no lock. `waiting_note` looks again under one."""
-    rows = Job.objects.runnable().filter(state__in=QUEUED).order_by().values_list(*_READ)
-    known = {row[0]: row for row in rows}
-    return [note for note in notes if (row := known.get(note.job_id)) and _set(job=_Waiting(*row), note=note, now=now)]
+def notes_changed(*, notes: Iterable[WaitingNote], queued: Iterable[Queued], now: datetime) -> list[WaitingNote]:
+    """Return the notes that would change what the snapshot read of the queue. `waiting_note` looks again under locks."""
+    known = {row.pk: row for row in queued}
+    return [note for note in notes if (row := known.get(note.job_id)) and _changes(row, note, now)]
+
+
+def _changes(row: Queued, note: WaitingNote, now: datetime) -> bool:
+    since, started = (None if row.waiting_since_s is None else now), (now if row.started else None)
+    stored = _Waiting(row.pk, row.state, started, row.reason, row.in_window, since, row.waited_s, row.age_s)
+    return _set(job=stored, note=note, now=now)
 
 
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
@@ -70,7 +88,7 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
         note, told, aged = by_job[job.pk], (job.reason, job.in_window), job.age_s
         if _set(job=job, note=note, now=now):
             same = (job.reason, job.in_window) == told
-            why = (job.reason, *((figures, reason_at) if same else (note.figures, now)), job.in_window)
+            why = (job.reason, *((figures, reason_at) if same else (dict(note.figures), now)), job.in_window)
             source = age_source if job.age_s == aged else note.age_source
             rows.append((job.pk, *why, job.waiting_since, job.waited_s, job.age_s, source))
     rows_update(model=Job, fields=FIELDS, rows=rows)

@@ -19,6 +19,9 @@ class TraceError(ValueError):
         where = "".join((f", line {line}" if line else "", f", column {column}" if column else ""))
         super().__init__(f"{file}{where}: {detail}")
 
+    def __reduce__(self) -> tuple[type[TraceError], tuple[str, int | None, str | None, str]]:
+        return TraceError, (self.file, self.line, self.column, self.detail)  # it crosses from one process to another
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

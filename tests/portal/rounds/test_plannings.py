@@ -20,6 +20,7 @@ from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_confirm, lease_release, lease_take, planned_since
 from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning import planning_run
+from portal.rounds.queued import queue_load
 from portal.rounds.snapshot import state_load
 from scheduler.planning import plan
 from tests.portal import given
@@ -45,7 +46,7 @@ def test_a_planning_places_and_records(cluster):
 
 def test_the_cycle_collector_rests_during_a_planning_and_goes_on_after_it(cluster, monkeypatch):
     seen = []
-    monkeypatch.setattr(planning, "state_load", lambda **_: seen.append(gc.isenabled()) or 1 / 0)
+    monkeypatch.setattr(planning, "snapshot_load", lambda **_: seen.append(gc.isenabled()) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         planning_run()
     assert seen == [False]
@@ -138,10 +139,10 @@ def test_applying_again_changes_nothing(cluster):
     made, now = made_plan()
     number = take()
     record = given.planning_record(number, now)
-    apply.plan_apply(made=made, record=record, holder="me", now=now)
+    apply.plan_apply(made=made, record=record, holder="me", now=now, queued=queue_load())
     before = [list(model.objects.order_by("pk").values()) for model in (Job, Attempt, placing.Allocation)]
     again = given.planning_record(number, now)
-    apply.plan_apply(made=made, record=again, holder="me", now=now)
+    apply.plan_apply(made=made, record=again, holder="me", now=now, queued=queue_load())
     assert [list(model.objects.order_by("pk").values()) for model in (Job, Attempt, placing.Allocation)] == before
     assert (record.status, record.placed) == ("applied", 1)
     assert (again.status, again.placed) == ("superseded", 0)
@@ -152,7 +153,7 @@ def test_a_stale_plan_drops_what_no_longer_fits_and_places_the_rest(cluster):
     made, now = made_plan()
     Job.objects.filter(pk=gone.pk).update(state="HELD", waiting_since=None)
     record = given.planning_record(take(), now)
-    apply.plan_apply(made=made, record=record, holder="me", now=now)
+    apply.plan_apply(made=made, record=record, holder="me", now=now, queued=queue_load())
     assert (record.placed, record.dropped) == (1, 1)
     stays.refresh_from_db()
     assert stays.state == "STARTING"
@@ -188,7 +189,7 @@ def kill_at(monkeypatch, module, name, *, after=False, call=1):
 
 
 PLANNING_POINTS = [
-    (planning, "state_load", False),
+    (planning, "snapshot_load", False),
     (planning, "plan", True),
     (apply, "attempts_start", False),
     (apply, "attempts_start", True),

@@ -10,6 +10,7 @@ from portal.jobs.selectors import parts_wanted
 from portal.rounds.apply import plan_apply
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_take
+from portal.rounds.queued import queue_load
 from portal.rounds.snapshot import state_load
 from scheduler import model
 from tests.portal import given
@@ -76,7 +77,9 @@ def test_applying_costs_the_same_however_many_jobs_it_places(wide, few, many):
         number = lease_take(holder="me", limit_s=1)
         record = given.planning_record(number, timezone.now())
         costs[count] = cost(
-            lambda d=decisions, r=record: plan_apply(made=Made(d), record=r, holder="me", now=timezone.now())
+            lambda d=decisions, r=record: plan_apply(
+                made=Made(d), record=r, holder="me", now=timezone.now(), queued=queue_load()
+            )
         )
         assert record.placed == count, record.dropped
         given_back(number)
@@ -93,7 +96,14 @@ def test_noting_four_hundred_waiting_jobs_is_a_handful_of_queries(wide):
     queue(wide, 400)
     decisions = [decision(job) for job in Job.objects.all()]
     record = given.planning_record(lease_take(holder="me", limit_s=1), timezone.now())
-    assert cost(lambda: plan_apply(made=Made(decisions), record=record, holder="me", now=timezone.now())) <= 20
+    assert (
+        cost(
+            lambda: plan_apply(
+                made=Made(decisions), record=record, holder="me", now=timezone.now(), queued=queue_load()
+            )
+        )
+        <= 20
+    )
     assert set(Job.objects.values_list("reason", flat=True)) == {"not-enough-idle-gpus"}
 
 

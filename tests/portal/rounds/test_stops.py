@@ -11,6 +11,7 @@ from portal.jobs.services import job_cancel, job_hold
 from portal.rounds import apply
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_release, lease_take
+from portal.rounds.queued import queue_load
 from portal.rounds.snapshot import state_load
 from scheduler import model
 from tests.portal import given
@@ -29,7 +30,7 @@ class Made:
 def applied(**parts):
     number = lease_take(holder="me", limit_s=1)
     record = given.planning_record(number, timezone.now())
-    apply.plan_apply(made=Made(**parts), record=record, holder="me", now=timezone.now())
+    apply.plan_apply(made=Made(**parts), record=record, holder="me", now=timezone.now(), queued=queue_load())
     lease_release(holder="me", number=number)
     return record
 
@@ -145,7 +146,7 @@ class TestOvertaken:
         assert lease_take(holder="the next one", limit_s=1) == number + 1
         record = given.planning_record(number, timezone.now())
         made = Made(stops=[stop(attempt)], promises=[promise(attempt.job_id, cluster.node)])
-        apply.plan_apply(made=made, record=record, holder="me", now=timezone.now())
+        apply.plan_apply(made=made, record=record, holder="me", now=timezone.now(), queued=queue_load())
         return record
 
     def test_it_stops_nobody_and_keeps_nothing(self, cluster):
@@ -270,7 +271,7 @@ class TestAtOnce:
         number = lease_take(holder="me", limit_s=30)
         record = given.planning_record(number, timezone.now())
         made = Made(stops=[stop(attempt)], promises=[promise(attempt.job_id, cluster.node)])
-        order = lambda: apply.plan_apply(made=made, record=record, holder="me", now=timezone.now())  # noqa: E731
+        order = lambda: apply.plan_apply(made=made, record=record, holder="me", now=timezone.now(), queued=queue_load())  # noqa: E731
         results = given.race(order, lambda: other(attempt))
         assert not [each for each in results if isinstance(each, BaseException)], results
         assert not given.violations()

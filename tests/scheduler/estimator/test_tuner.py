@@ -81,6 +81,14 @@ def test_the_faster_search_is_faster_from_far():
     assert run(16, peaked(2, slope=0.05), fast=True).steps < run(16, peaked(2, slope=0.05)).steps
 
 
+def test_the_faster_search_asks_nothing_between_the_best_and_a_step_level_with_it():
+    """Section 8, faster search: 3, 2, 4, 6 serve or fail as told; 5 could not be better than 4 when 6 is not."""
+    flat = run(3, lambda cores: min(cores, 4) / 4, fast=True)
+    assert (flat.best, flat.steps) == (4, 4)
+    past = run(3, lambda cores: {2: 0.4, 3: 0.6, 4: 0.8, 5: 0.95, 6: 0.7}[cores], fast=True)
+    assert (past.best, past.steps) == (5, 5)
+
+
 def test_fewer_cores_win_a_tie_and_small_losses_do_not_add_up():
     assert run(5, lambda _: 0.9).best == 1
     assert run(10, lambda cores: 0.9 - 0.006 * (10 - cores)).best == 9

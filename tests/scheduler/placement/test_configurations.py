@@ -46,6 +46,23 @@ def test_aggregated_for_each_size_and_node_full_nodes_included():
     assert shapes(job(1, 2, 4), [node(1, 4), node(2, 4, idle=3)]) == [{1: (2, 2)}, {2: (2, 2)}, {1: (4, 4)}]
 
 
+def test_hard_cores_are_had_in_full_or_not_at_all():
+    """As CODA's FIFO and DRF take what tenants ask: `least_cores` of each GPU, on one node and spread."""
+    nodes = [node(1, 4, cores=8), node(2, 4, cores=7)]
+    assert shapes(job(1, 2, cores=4, least_cores=4), nodes) == [{1: (2, 8)}]
+    assert shapes(job(1, 2, cores=4), nodes) == [
+        {1: (2, 8)},
+        {1: (2, 7)},
+        {1: (2, 4)},
+        {1: (2, 3)},
+        *({2: (2, cores)} for cores in (7, 4, 3)),
+    ]
+    assert shapes(job(1, 8, cores=4, least_cores=2), [node(1, 4, cores=8), node(2, 4, cores=8)]) == [
+        {1: (4, 8), 2: (4, 8)}
+    ]
+    assert shapes(job(1, 8, cores=4, least_cores=2), nodes) == []
+
+
 def test_only_allowed_types_and_the_checkpoints_domain():
     nodes = [node(1, gpu_type="a"), node(2, gpu_type="b", storage_domain="nfs"), node(3, gpu_type="b")]
     assert shapes(job(1, 1, gpu_types=frozenset({"b"})), nodes) == [{2: (1, 1)}, {3: (1, 1)}]

@@ -1,0 +1,30 @@
+"""Every experiment by name: the module whose `EXPERIMENT` it is, loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from portal.simulations.experiments.base import Experiment
+
+_HERE = "portal.simulations.experiments"
+MODULES: dict[str, str] = {
+    # CODA
+    # Hops
+    "hops-64": f"{_HERE}.hops_64",
+    "hops-512": f"{_HERE}.hops_512",
+    "priorities": f"{_HERE}.priorities",
+    "intensity": f"{_HERE}.intensity",
+    "scalability": f"{_HERE}.scalability",
+    # Sia
+    # Gavel, Shockwave
+    # openb
+}
+"""`"name": f"{_HERE}.module",` below its paper's line."""
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment. KeyError when there is none of that name."""
+    experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
+    return experiment

@@ -1,0 +1,71 @@
+"""`./berth experiment NAME`: regenerate a paper's figures and set them beside the paper's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from portal.simulations.bars import progress_bars
+from portal.simulations.errors import SimulationError
+from portal.simulations.experiments.base import ExperimentError, Options
+from portal.simulations.experiments.registry import MODULES, experiment_named
+from scheduler.simulator.traces.source import TraceError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from portal.simulations.experiments.base import Result
+
+
+class Command(BaseCommand):
+    help = "Regenerate a paper's tables and figures with the simulator, beside the paper's figures."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", nargs="?", help=f"one of {', '.join(MODULES)}; none: list them")
+        parser.add_argument(
+            "--seeds", type=int, default=1, help="how many seeds, 1 upwards; medians are shown (default 1)"
+        )
+        parser.add_argument("--processes", type=int, default=1, help="simulations beside each other (default 1)")
+        parser.add_argument("--data", type=Path, metavar="DIR", help="the folder with public traces (sia/, openb/ ...)")
+        parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
+        parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["name"] is None:
+            self.list_all()
+            return
+        result = self.run_one(options)
+        if options["json"]:
+            self.stdout.write(json.dumps(result.json, sort_keys=True, indent=1, allow_nan=False))
+        else:
+            self.stdout.write("\n".join(table.text() for table in result.tables))
+
+    def list_all(self) -> None:
+        for name in MODULES:
+            self.stdout.write(f"{name:14} {experiment_named(name).meaning}")
+
+    def run_one(self, options: dict[str, Any]) -> Result:
+        name = options["name"]
+        if name not in MODULES:
+            raise CommandError(f"There is no experiment {name!r}; there are {', '.join(MODULES)}.")
+        if options["seeds"] < 1:
+            raise CommandError("--seeds must be at least 1.")
+        if options["data"] is not None and not options["data"].is_dir():
+            raise CommandError(f"--data: {options['data']} is no folder.")
+        experiment = experiment_named(name)
+        run = experiment.calibrate if options["calibrate"] else experiment.run
+        if run is None:
+            raise CommandError(f"{name} has no calibration: its workload is as published. Leave --calibrate out.")
+        chosen = Options(
+            **{each: options[each] for each in ("seeds", "processes", "data", "quick")}, say=self.stderr.write
+        )
+        try:
+            with progress_bars() as watch:
+                return run(replace(chosen, watch=watch))
+        except (ExperimentError, SimulationError, TraceError) as error:
+            raise CommandError(str(error)) from error

@@ -1,0 +1,214 @@
+"""One round of Sia (SOSP '23, 3): all jobs that may be moved and all that wait are given configurations anew, then nodes.
+
+A round begins with a re-plan; between rounds nothing is given out (3.1), but that CPU jobs, which Sia does not have, are
+placed as under Hops. A job that still saves and resumes is left alone, as in the public simulator. Speeds are the common
+estimator's, by GPU type: what it knows of one node is not asked, for Sia does not tell nodes of a type apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scheduler.baselines.typelevel import placer, program
+from scheduler.baselines.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
+from scheduler.errors import InvalidJob
+from scheduler.estimator.layers import EntityLayer, Estimator
+from scheduler.estimator.tables import signature
+from scheduler.model import Configuration, Placement, Share, SolverFigures
+from scheduler.placement import turn
+from scheduler.placement.feasibility import Level, Offer, usable
+from scheduler.replan.participants import Participant, present_configuration, released
+from scheduler.replan.realise import realise
+from scheduler.work import Chosen, Outcome, Ranked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model import Job, Node, Running
+    from scheduler.placement.ledger import Ledger
+    from scheduler.work import Work
+
+
+def play(work: Work, *, every_size: bool) -> Outcome:
+    """The round's outcome. `every_size`: configurations for each requirement, as Hops ran Sia, not Sia's own sizes."""
+    outcome = Outcome(window_gpus=work.ledger.gpus_up)
+    if work.replan:
+        began_s = work.clock()
+        round_ = _Round(work, outcome, every_size=every_size)
+        built_s = work.clock()
+        round_.give()
+        outcome.solver = replace(outcome.solver, build_s=built_s - began_s, solve_s=work.clock() - built_s)
+    turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
+    return outcome
+
+
+@dataclass(slots=True)
+class _Round:
+    work: Work
+    outcome: Outcome
+    every_size: bool
+    estimator: Estimator = field(init=False)
+    buckets: dict[Bucket, list[Node]] = field(init=False)
+    running: dict[int, Participant] = field(init=False)
+    idle: Ledger = field(init=False)
+    """What the round gives out: idle resources, and those of the jobs that take part."""
+    jobs: dict[int, Ranked] = field(init=False)
+    rows: list[program.Row] = field(init=False)
+    _speeds: dict[tuple[str, tuple[int, ...]], dict[Kind, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = self.work.estimator
+        by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
+        self.estimator = Estimator(by_type, known.nodes, known.signatures)
+        self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
+        self.running = {live.job: found for live in self.work.state.running if (found := self._taking_part(live))}
+        self.idle = released(self.work.ledger, (each.live for each in self.running.values()))
+        waiting = [ranked for ranked in self.work.queue if not ranked.job.is_cpu]
+        everybody = [*(each.ranked for each in self.running.values()), *waiting]
+        self.jobs = {ranked.job.id: ranked for ranked in everybody}
+        self.outcome.window |= {ranked.job.id for ranked in waiting}
+        self.rows = [row for ranked in everybody if (row := self._row(ranked.job)) is not None]
+
+    def _taking_part(self, live: Running) -> Participant | None:
+        job, ledger = live.description, self.work.ledger
+        if job is None or not live.gpus or live.stopping or job.promise is not None:
+            return None
+        if not all(piece.node in ledger.rooms for piece in live.pieces):
+            return None
+        restart_s = self._restart_s(live)
+        if live.restarts and self.work.now_s - live.started_s < restart_s:
+            return None
+        try:
+            present = present_configuration(live, job, ledger, self.estimator)
+        except InvalidJob:
+            return None
+        factor = program.restart_factor(self.work.now_s - job.submitted_s, live.restarts, restart_s)
+        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
+
+    def _restart_s(self, live: Running) -> float:
+        return self.work.parameters.restart_cost_s if live.restart_s is None else live.restart_s
+
+    def _row(self, job: Job) -> program.Row | None:
+        try:
+            speeds = self._goodput(job)
+        except InvalidJob as error:
+            if job.id not in self.running:
+                self.outcome.invalid[job.id] = error
+            return None
+        running = self.running.get(job.id)
+        present = None if running is None else self._kind(running.present)
+        allowed = set(within_growth(list(speeds), job.most_gpus))
+        goodput = {kind: speed for kind, speed in speeds.items() if kind in allowed}
+        if running is not None and present is not None:
+            goodput.setdefault(present, running.present.throughput)
+        if not goodput:
+            return None
+        return program.Row(job.id, job.min_gpus, goodput, present, running.factor if running else 1.0)
+
+    def _goodput(self, job: Job) -> dict[Kind, float]:
+        """By configuration; worked out once for all jobs of a signature with the same requirement set."""
+        key = (signature(job), job.requirement)
+        if key not in self._speeds:
+            self._speeds[key] = {
+                kind: self.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
+                * kind.gpus
+                for kind in kinds_of(job, self.buckets, every_size=self.every_size)
+            }
+        return self._speeds[key]
+
+    def _kind(self, present: Configuration) -> Kind:
+        node = self.work.ledger.rooms[present.shares[0].node].node
+        return Kind(Bucket(node.gpu_type or "", node.gpus_total), present.gpus)
+
+    def give(self) -> None:
+        """Solve, place, and turn the difference to what runs into stops, promises and starts."""
+        rooms = self.idle.rooms
+        free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
+        seed = int(self.work.rng.integers(2**31))
+        taken = program.solve(
+            self.rows,
+            {each: sum(gpus.values()) for each, gpus in free.items()},
+            time_limit_s=max(0.0, self.work.remaining_s),
+            seed=seed,
+        )
+        kinds = self._as_they_are() if taken is None else taken.kinds
+        self._report(taken)
+        for bucket, gpus in free.items():
+            chosen = {job: kind for job, kind in kinds.items() if kind.bucket == bucket}
+            for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
+                self._take(job, spots)
+        realise(replace(self.work, participants=self.running), self.outcome)
+
+    def _as_they_are(self) -> dict[int, Kind]:
+        """No answer in time: who runs goes on."""
+        self.outcome.out_of_time |= self.jobs.keys() - self.running.keys()
+        return {number: self._kind(each.present) for number, each in self.running.items()}
+
+    def _report(self, taken: program.Chosen | None) -> None:
+        self.outcome.solver = SolverFigures(
+            formulation="type-level",
+            status="time-limit" if taken is None else "gap" if taken.gap else "optimal",
+            incumbent="none" if taken is None else "ilp",
+            candidates=0 if taken is None else taken.columns,
+            variables=0 if taken is None else taken.columns,
+            constraints=0 if taken is None else taken.rows,
+            objective=None if taken is None else taken.objective,
+            gap=None if taken is None else taken.gap,
+            gap_allowed=program.GAP,
+            participants=len(self.running),
+        )
+
+    def _wants(self, kinds: Mapping[int, Kind]) -> list[placer.Want]:
+        """In the queue's order, those who run first."""
+        return [self._want(number, kinds[number]) for number in self.jobs if number in kinds]
+
+    def _want(self, number: int, kind: Kind) -> placer.Want:
+        running, job = self.running.get(number), self.jobs[number].job
+        keeps = running is not None and self._kind(running.present) == kind
+        held = {share.node: share.gpus for share in running.present.shares} if running and keeps else None
+        return placer.Want(number, kind.gpus, held, self._usable(job, self.buckets[kind.bucket]))
+
+    def _usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
+        """None = all of them, the common case."""
+        rooms = [self.idle.rooms[node.id] for node in nodes]
+        found = {
+            room.node.id
+            for room in rooms
+            if usable(
+                job, Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants), Level.TRUST
+            )
+        }
+        return None if len(found) == len(nodes) else found
+
+    def _take(self, number: int, spots: dict[int, int]) -> None:
+        job, running = self.jobs[number].job, self.running.get(number)
+        configuration = self._configuration(job, spots)
+        if running is not None and spots == {share.node: share.gpus for share in running.present.shares}:
+            configuration = running.present
+        if self.idle.shortfall(configuration, job.tenant) is not None:
+            return  # cores, memory or the tenant's quota: Sia looks at none of them
+        self.idle.take(configuration, job.tenant)
+        least = min(self._goodput(job).values(), default=configuration.throughput)
+        gain = configuration.throughput / least
+        self.outcome.candidates[number] = (configuration,)
+        self.outcome.least[number] = least
+        self.outcome.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
+
+    def _configuration(self, job: Job, spots: dict[int, int]) -> Configuration:
+        """Each part gets the cores that the job wants, at most its share of the node's."""
+        rooms = [self.idle.rooms[node] for node in spots]
+        total = sum(spots.values())
+        shares = tuple(
+            Share(
+                room.node.id,
+                gpus,
+                max(
+                    job.least_cores * gpus, min(job.cores * gpus, room.node.cores_total * gpus // room.node.gpus_total)
+                ),
+                -(-job.memory_mib * gpus // total),
+            )
+            for room, gpus in zip(rooms, spots.values(), strict=True)
+        )
+        estimate = self.estimator.per_gpu(job, rooms[0].node, total, len(spots))
+        return Configuration(job.id, shares, estimate.per_gpu * total, estimate.source)

@@ -1,0 +1,79 @@
+"""Nodes that are alike for whoever is placed on one of them: same type, speed class, idle GPUs, cores and memory.
+
+A job that takes one node and of whose speed nothing is known but by GPU type has the same configurations on each of them,
+and ties go to the lowest id; so it is enough to offer it the first node of each *shelf*. There are few shelves however
+many nodes there are, and one change of a node moves that node alone: a planning that starts a job costs no walk over
+the cluster.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+from scheduler.placement.feasibility import Offer
+from scheduler.placement.menu import speed_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from scheduler.placement.ledger import Room
+
+    Key = tuple[str | None, int, int, int, int, frozenset[int] | None]
+
+
+class Shelves:
+    """The rooms by shelf. `moved` names those that have changed since; whoever changes a room says so."""
+
+    def __init__(self, rooms: Mapping[int, Room]) -> None:
+        self._rooms = rooms
+        self._key: dict[int, Key] = {}
+        self._nodes: dict[Key, list[int]] = {}
+        self._first: dict[Key, Offer] = {}
+        self._sorted: list[Offer] | None = None
+        self.idle_gpus: dict[str | None, int] = {}  # by type
+        for number in sorted(rooms):
+            self._put(number)
+
+    def moved(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number in self._rooms:
+                self._put(number)
+
+    def offers(self) -> list[Offer]:
+        """The first node of each shelf, by id."""
+        if self._sorted is None:
+            for key, nodes in self._nodes.items():
+                first = self._first.get(key)
+                if first is None or first.node.id != nodes[0]:
+                    room = self._rooms[nodes[0]]
+                    self._first[key] = Offer(room.node, key[2], key[3], key[4], room.tenants)
+            self._sorted = sorted(self._first.values(), key=_by_id)
+        return self._sorted
+
+    def _put(self, number: int) -> None:
+        room = self._rooms[number]
+        node = room.node
+        exclusive = room.tenants if node.exclusive_tenant else None
+        key = (node.gpu_type, speed_class(node), len(room.gpus), len(room.cores), room.memory_mib, exclusive)
+        before = self._key.get(number)
+        if before == key:
+            return
+        if before is not None:
+            self._take_off(number, before)
+        self._key[number] = key
+        insort(self._nodes.setdefault(key, []), number)
+        self.idle_gpus[key[0]] = self.idle_gpus.get(key[0], 0) + key[2]
+        self._sorted = None
+
+    def _take_off(self, number: int, key: Key) -> None:
+        nodes = self._nodes[key]
+        del nodes[bisect_left(nodes, number)]
+        if not nodes:
+            del self._nodes[key]
+            self._first.pop(key, None)
+        self.idle_gpus[key[0]] -= key[2]
+
+
+def _by_id(offer: Offer) -> int:
+    return offer.node.id

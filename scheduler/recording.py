@@ -1,0 +1,186 @@
+"""What a planning records of what it decided (algorithms.md section 7, step 9): decisions with reasons, figures, metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler import explain, metrics
+from scheduler.deciding import INELIGIBLE
+from scheduler.detail import Details
+from scheduler.explain import Hindsight
+from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler import profiling
+    from scheduler.books import ReadBooks
+    from scheduler.deciding import Decided
+    from scheduler.errors import InvalidJob
+    from scheduler.fairness.lrf import Age
+    from scheduler.figures import Why
+    from scheduler.model import Clock, ClusterState, Job, Node
+    from scheduler.placement.ledger import Ledger
+    from scheduler.policy import Parameters
+    from scheduler.work import Outcome, Ranked
+
+
+def record(
+    decided: Decided,
+    books: ReadBooks,
+    start: Ledger,
+    now_s: float,
+    parameters: Parameters,
+    clock: Clock,
+    *,
+    began_s: float,
+) -> Plan:
+    """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
+    ledger, outcome, queue = books.ledger, decided.outcome, decided.queue
+    details = Details(start, ledger, outcome, queue, books.estimator)
+    hindsight = Hindsight(
+        start, ledger, outcome, queue, details, parameters.limit_s, now_s,
+        late=lambda: clock() >= decided.unexplained_s,
+    )  # fmt: skip
+    decisions = [
+        *_decide_queue(queue, ledger, outcome, hindsight, details, decided.profiles),
+        *_decide_aside(books.jobs, decided.aside, decided.age),
+        *(_invalid(error, job) for job, error in books.faulty_jobs),
+    ]
+    faulty = [job.id for job, _ in books.faulty_jobs if job.promise is not None]
+    return Plan(
+        policy=decided.policy.name,
+        now_s=now_s,
+        decisions=tuple(decisions),
+        solver=replace(outcome.solver, window_s=outcome.window_s),
+        metrics=_measure(
+            replace(books.state, jobs=books.jobs), books.nodes, ledger.with_kept(), decisions, parameters, now_s
+        ),
+        queue_length=len(queue),
+        window_jobs=len(outcome.window),
+        window_gpus=outcome.window_gpus,
+        windows=tuple(outcome.windows),
+        shares=tuple(outcome.shares),
+        total_s=clock() - began_s,
+        reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
+        stops=tuple(outcome.stops),
+        promises=tuple(outcome.promises),
+        lapsed=tuple(sorted([*decided.lapsed, *faulty])),
+        replan=decided.replan,
+        faults=tuple(
+            Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
+        ),
+        profiles=tuple(decided.profiles.orders),
+    )
+
+
+def _decide_queue(
+    queue: Sequence[Ranked],
+    final: Ledger,
+    outcome: Outcome,
+    hindsight: Hindsight,
+    details: Details,
+    profiles: profiling.Profiles,
+) -> list[Decision]:
+    decisions: list[Decision] = []
+    for ranked in queue:
+        job_id = ranked.job.id
+        result, placement, eligible = Result.WAITING, None, False
+        if (chosen := outcome.chosen.get(job_id)) is not None:
+            result, placement = Result.PLACED, chosen.placement
+            reason, figures = None, explain.placed(chosen, final)
+        elif (error := outcome.invalid.get(job_id)) is not None:
+            result = Result.INVALID
+            reason, figures = Reason.INVALID, {"detail": error.detail}
+        elif (measured := profiles.waiting.get(job_id)) is not None:
+            reason, figures, eligible = Reason.PROFILING, measured, True
+        else:
+            why = hindsight.why_waiting(ranked)
+            reason, figures = why.reason, why.figures
+            eligible = reason not in INELIGIBLE
+        decisions.append(
+            Decision(
+                job=job_id,
+                result=result,
+                reason=reason,
+                figures=figures,
+                rank=ranked.rank,
+                latency_ratio=ranked.latency_ratio,
+                wait_s=ranked.job.wait_s,
+                age_s=ranked.age_s,
+                age_source=ranked.age_source,
+                inside_window=job_id in outcome.window,
+                eligible=eligible,
+                placement=placement,
+                standing=outcome.standing(ranked),
+                explain=details,
+            )
+        )
+    return decisions
+
+
+def _decide_aside(jobs: Sequence[Job], aside: Mapping[int, Why], age_for: Callable[[Job], Age]) -> list[Decision]:
+    decisions: list[Decision] = []
+    for job in jobs:
+        if (why := aside.get(job.id)) is None:
+            continue
+        age = age_for(job)
+        decisions.append(
+            Decision(
+                job=job.id,
+                result=Result.WAITING,
+                reason=why.reason,
+                figures=why.figures,
+                latency_ratio=job.wait_s / age.age_s,
+                wait_s=job.wait_s,
+                age_s=age.age_s,
+                age_source=age.source,
+                eligible=why.reason not in INELIGIBLE,
+            )
+        )
+    return decisions
+
+
+def _invalid(error: InvalidJob, job: Job) -> Decision:
+    # Nothing of the job's own numbers is repeated: they may be what is wrong with it (a NaN is not JSON).
+    return Decision(job.id, Result.INVALID, Reason.INVALID, {"detail": error.detail})
+
+
+def _measure(
+    state: ClusterState,
+    nodes: Sequence[Node],
+    final: Ledger,
+    decisions: Sequence[Decision],
+    parameters: Parameters,
+    now_s: float,
+) -> Metrics:
+    waiting = [decision for decision in decisions if decision.result is Result.WAITING]
+    eligible = {decision.job: decision for decision in waiting if decision.eligible}
+    # A job that is being profiled leaves nothing idle for want of a place.
+    wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
+    fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), final)
+    gpus, cores = metrics.allocated(nodes, final)
+    gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
+    mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
+    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
+    return Metrics(
+        gpus_total=gpus_total,
+        gpus_allocated=gpus,
+        gpus_idle=final.idle_gpus,
+        cores_total=cores_total,
+        cores_allocated=cores,
+        gpu_active_rate=metrics.rate(gpus, gpus_total),
+        cpu_active_rate=metrics.rate(cores, cores_total),
+        fragments_cores=fragments.short_of_cores,
+        fragments_scattered=fragments.scattered,
+        fragment_rate=metrics.rate(fragments.total, gpus_total),
+        queue_length=len(eligible),
+        waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
+        live_lr_mean=mean,
+        live_lr_max=largest,
+        raqlr=raqlr,
+        raqlr_jobs=ended,
+        raqlr_hours=parameters.raqlr_hours,
+    )

@@ -1,0 +1,192 @@
+"""The simulated shop floor: which jobs wait and run, how fast, and what becomes of them when attempts start and end."""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.simulator.cluster import Cluster
+from scheduler.simulator.ideal import Ideal
+from scheduler.simulator.knowing import Knowing
+from scheduler.simulator.load import Attempt, Load, count_work, rate_of
+from scheduler.simulator.observe import restart_s
+from scheduler.simulator.past import Past
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduler.model import Placement
+    from scheduler.simulator.truth import World
+
+
+class Event(IntEnum):
+    """What happens, in the order of one instant."""
+
+    END = 0
+    STOPPED = 1
+    PROFILED = 2
+    ARRIVAL = 3
+    PLANNING = 4
+
+
+class Floor:
+    """Jobs by state, and the transitions between them. `announce` is told what will happen to an attempt, and when."""
+
+    def __init__(
+        self,
+        world: World,
+        seed: int,
+        raqlr_hours: float,
+        announce: Callable[[float, Event, int, Attempt], None],
+    ) -> None:
+        self.world, self._seed, self._announce = world, seed, announce
+        self.cluster, self.past, self.knowing = Cluster(world), Past(raqlr_hours), Knowing(world)
+        self.ideal = Ideal(list(self.cluster.nodes.values()))
+        self.loads: dict[int, Load] = {}
+        self.waiting: dict[int, Load] = {}
+        self.running: dict[int, Load] = {}
+        self.reporting: dict[int, Load] = {}  # of those running
+        self.ended = 0
+        self.rate = 0.0  # of all that run, in GPUs' worth of work: see `Load.unit_rate`
+        self.live_s = 0.0  # the integral of the number of live jobs over time, up to `_counted_s`
+        self._counted_s = 0.0
+
+    def arrive(self, load: Load, now_s: float) -> None:
+        self._count_live(now_s)
+        load.joined = self.live_s
+        load.since_s = now_s
+        load.unit_rate = _unit_rate(load, self.ideal)
+        self.waiting[load.id] = load
+        self.past.arrived(load)
+        self.knowing.arrived(load)
+
+    def start(self, load: Load, placement: Placement, age_s: float | None, now_s: float) -> None:
+        """A new attempt on these resources. `age_s`: as the planning had it, fixed at the first start."""
+        load.waits_from(now_s, eligible=False)
+        del self.waiting[load.id]
+        self.running[load.id] = load
+        self.cluster.take(placement.pieces, load.traced.job.tenant)
+        lost_s = restart_s(load, self.world) if load.starts else 0.0
+        attempt = Attempt(placement, now_s, now_s + lost_s, self._noise(load), counted_s=now_s, measured_s=now_s)
+        if load.first_started_s is None:
+            load.first_started_s, load.age_s, load.gpus_first = now_s, age_s, attempt.gpus
+        load.attempt, load.promise, load.gave_back = attempt, None, False
+        load.starts += 1
+        load.sizes.append(attempt.gpus)
+        self.knowing.started(load)
+        if load.traced.reports:
+            self.reporting[load.id] = load
+        self._find_rate(load, now_s)
+        self._press(attempt, load.traced.bandwidth_gbs, now_s)
+
+    def _noise(self, load: Load) -> float:
+        """The factor on the attempt's speed: lognormal with mean 1, the same for a job's k-th attempt in every run."""
+        if self.world.noise <= 0:
+            return 1.0
+        sigma = math.sqrt(math.log(1.0 + self.world.noise**2))
+        rng = np.random.default_rng([self._seed, load.id, load.starts])
+        return float(math.exp(rng.normal(-sigma * sigma / 2, sigma)))
+
+    def _press(self, attempt: Attempt, bandwidth_gbs: float, now_s: float) -> None:
+        """The memory traffic on its nodes changes by so much, and with it the speed of all who run there."""
+        changed = set(self.cluster.draw(attempt.pieces, bandwidth_gbs))
+        for load in self.running.values() if changed else ():
+            if load.attempt is not None and any(piece.node in changed for piece in load.attempt.pieces):
+                self._find_rate(load, now_s)
+
+    def _find_rate(self, load: Load, now_s: float) -> None:
+        """The attempt's speed from now on, and its end."""
+        attempt = load.attempt
+        assert attempt is not None
+        self.knowing.measure(load, now_s)  # what it was until now
+        count_work(load, now_s)
+        self.rate -= attempt.rate / load.unit_rate
+        attempt.spots = self.cluster.spots(attempt.pieces)
+        attempt.rate = rate_of(load, attempt.spots) * attempt.noise
+        self.rate += attempt.rate / load.unit_rate
+        left = max(0.0, self.target(load) - load.done)
+        attempt.end_s = max(now_s, attempt.ready_s) + left / attempt.rate
+        self._announce(attempt.end_s, Event.END, load.id, attempt)
+
+    def target(self, load: Load) -> float:
+        """The work at which the attempt ends: all of it, or where it fails."""
+        fails = load.traced.fails if self.world.failures else ()
+        return load.traced.work * fails[load.failures] if load.failures < len(fails) else load.traced.work
+
+    def _leave(self, load: Load, attempt: Attempt, now_s: float) -> None:
+        """The attempt is over: its resources are free."""
+        self._count_live(now_s)
+        self.knowing.measure(load, now_s, last=True)
+        count_work(load, now_s)
+        ran_s = now_s - attempt.started_s
+        load.ran_s += ran_s
+        load.gpu_s += ran_s * attempt.gpus
+        load.checkpoint_node = attempt.pieces[0].node
+        self.rate -= attempt.rate / load.unit_rate
+        load.attempt = None
+        del self.running[load.id]
+        self.reporting.pop(load.id, None)
+        if not self.running:
+            self.rate = 0.0  # what rounding left
+        self.cluster.give(attempt.pieces, load.traced.job.tenant)
+        self._press(attempt, -load.traced.bandwidth_gbs, now_s)
+
+    def end(self, load: Load, attempt: Attempt, now_s: float) -> None:
+        """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
+        target = self.target(load)
+        self._leave(load, attempt, now_s)
+        load.done, load.promise = target, None
+        if target >= load.traced.work:
+            self._finish(load, "COMPLETED", now_s)
+            return
+        load.failures += 1
+        if load.failures > load.traced.retries:
+            self._finish(load, "FAILED", now_s)
+            return
+        if not load.traced.job.movable:
+            load.done, load.checkpoint_node = 0.0, None
+        self._wait_again(load, now_s)
+
+    def stopped(self, load: Load, attempt: Attempt, now_s: float) -> None:
+        """An ordered stop is through: the job's work is kept, and it waits again."""
+        self._leave(load, attempt, now_s)
+        load.restarts += 1
+        load.gave_back = attempt.order is not None and attempt.order.cause == "call-back"
+        self._wait_again(load, now_s)
+
+    def refuse(self, load: Load, now_s: float) -> None:
+        """The scheduler cannot plan with the job: it leaves the queue."""
+        load.waits_from(now_s, eligible=False)
+        self._count_live(now_s)
+        del self.waiting[load.id]
+        load.state = "INVALID"
+        self.ended += 1
+        self.knowing.ended(load)
+
+    def _wait_again(self, load: Load, now_s: float) -> None:
+        load.since_s = now_s
+        self.waiting[load.id] = load
+
+    def _finish(self, load: Load, state: str, now_s: float) -> None:
+        load.state, load.ended_s = state, now_s
+        self.ended += 1
+        self.past.ended(load, now_s)
+        self.knowing.ended(load)
+        lived_s = now_s - load.traced.job.submitted_s
+        jobs = (self.live_s - load.joined) / lived_s if lived_s > 0 else 1.0
+        load.ideal_s = self.ideal.time_s(load, jobs)
+
+    def _count_live(self, now_s: float) -> None:
+        self.live_s += (len(self.waiting) + len(self.running)) * (now_s - self._counted_s)
+        self._counted_s = now_s
+
+
+def _unit_rate(load: Load, ideal: Ideal) -> float:
+    """The work a second that counts as one GPU's worth (a CPU job: as one): by its smallest size, alone."""
+    if load.traced.job.is_cpu:
+        return 1.0
+    rate = ideal.mean_rate(load, load.traced.job.min_gpus)
+    return 1.0 if rate is None else rate / load.traced.job.min_gpus

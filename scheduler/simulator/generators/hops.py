@@ -1,0 +1,221 @@
+"""Hops' workload and clusters (SoCC '24, 4.2 and 4.3), drawn: statistics as published, the rest in `hops_constants`.
+
+                        the paper                               here
+    jobs, arrivals      500, Poisson, 100 an hour; 25 in 2.5 h  the same; `jobs`, `per_hour`
+    models              Table 2                                 its rows, then their data sets, then models, equally likely
+    size classes        S 0-1, M 1-10, L 10-50, XL > 50 GPU h   log-uniform within; shares that follow: 5, 8, 8 and 1 of 22
+    requirement sets    up to 8 sizes of 1 to 16 GPUs           1 to 8 of them, equally likely, drawn from those of 1 to 16 with
+                                                                which the class hours are over within `PATIENCE_H`
+    512 GPUs            64 servers of 8, five kinds             the same; three GPU types, RTX3090 in three kinds of server
+    64 GPUs             10 servers, four kinds                  the same
+    iteration           eq. 1-5, two normals of data times      the same is the truth, up to `MODEL_ERROR` a cell
+    profiling           10-50 iterations, under a minute        30, from which the scheduler fits; known after 60 s
+    entities            speeds differ by server and place       a factor of the kind of server, and one of the node
+    users               not told                                one tenant
+
+A job's work is its class hours on one GTX 1080 Ti times `class_hour`. Jobs of one model share their truth and, by their
+label, what is measured of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.iteration import Link, Profile
+from scheduler.estimator.mixture import Loading, Part, absorb
+from scheduler.model import Job, Node, Tenant
+from scheduler.simulator.generators import hops_constants as free
+from scheduler.simulator.generators.hops_models import ROWS, TASKS
+from scheduler.simulator.training import Training
+from scheduler.simulator.truth import TracedJob, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.random import Generator
+
+    from scheduler.simulator.generators.hops_models import Task
+
+TENANT = 1
+LARGEST, MOST_SIZES = 16, 8
+GPU_TYPES = ("gtx1080ti", "titanxp", "rtx3090")
+REFERENCE = "gtx1080ti"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A kind of server: GPU type and count, cores, memory, and which entity speed it has."""
+
+    gpu_type: str
+    gpus: int
+    cores: int
+    memory_gib: int
+    speed: str
+
+
+PHYSICAL = (
+    (2, Server("gtx1080ti", 8, 24, 192, "w780")),
+    (4, Server("titanxp", 8, 24, 192, "w780")),
+    (2, Server("rtx3090", 4, 24, 192, "w780-3090")),
+    (2, Server("rtx3090", 4, 32, 384, "yk8100-8g")),
+)
+"""4.2: 64 GPUs in 10 servers."""
+
+OF_EIGHT = (
+    (2, Server("gtx1080ti", 8, 24, 192, "w780")),
+    (2, Server("titanxp", 8, 24, 192, "w780")),
+    (2, Server("rtx3090", 8, 24, 192, "w780-3090")),
+    (1, Server("rtx3090", 8, 32, 384, "yk8100-8g")),
+    (1, Server("rtx3090", 8, 52, 384, "yk8100-10g")),
+)
+"""4.3: of each eight servers with 64 GPUs; the paper's 512 GPUs are eight of these."""
+
+
+def generate(
+    rng: Generator, *, jobs: int = 500, per_hour: float = 100.0, class_hour: float = free.CLASS_HOUR_512
+) -> list[TracedJob]:
+    """The workload, by arrival. `per_hour`: mean arrivals; `class_hour`: see `hops_constants`."""
+    laws = {task: _truth(task, rng) for task in TASKS}
+    found = {task: _profiled(law, rng) for task, law in laws.items()}
+    arrivals_s = rng.exponential(3600.0 / per_hour, jobs).cumsum()
+    drawn: list[TracedJob] = []
+    for number, at_s in enumerate(arrivals_s, start=1):
+        task = _draw_task(rng)
+        low, high = free.CLASS_HOURS[task.size]
+        hours = low * (high / low) ** float(rng.random())
+        samples = hours * class_hour * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
+        job = Job(
+            number,
+            TENANT,
+            _draw_requirement(hours, rng),
+            submitted_s=float(at_s),
+            category=task.model.category,
+            model_label=task.name,
+            total_samples=samples,
+            movable=True,
+        )
+        drawn.append(
+            TracedJob(job, samples, laws[task], name=f"{task.name}-{number}", reports=True, profiles=found[task])
+        )
+    return drawn
+
+
+def world(rng: Generator, *, gpus: int = 512, physical: bool = False) -> World:
+    """The simulated cluster at that size, a multiple of 64 GPUs, or the paper's physical one of 64."""
+    servers = PHYSICAL if physical else tuple((count * gpus // 64, kind) for count, kind in OF_EIGHT)
+    nodes: list[Node] = []
+    speeds: dict[int, float] = {}
+    for count, kind in servers:
+        for _ in range(count):
+            node = _node(len(nodes) + 1, kind)
+            nodes.append(node)
+            speeds[node.id] = free.ENTITY_SPEED[kind.speed] * float(rng.lognormal(0.0, free.ENTITY_SPREAD))
+    return World(
+        nodes,
+        (Tenant(TENANT),),
+        links=dict.fromkeys(GPU_TYPES, LINK),
+        speeds=speeds,
+        restart_s=free.RESTART_S,
+        profiling_s=free.PROFILING_S,
+        noise=free.SPEED_NOISE,
+    )
+
+
+def _node(number: int, kind: Server) -> Node:
+    memory_mib = kind.memory_gib * 1024
+    return Node(
+        number,
+        f"{kind.speed}-{number:03d}",
+        kind.gpu_type,
+        kind.gpus,
+        tuple(range(kind.gpus)),
+        kind.cores,
+        tuple(range(kind.cores)),
+        memory_mib,
+        memory_mib,
+    )
+
+
+LINK = Link(*(each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, free.BETWEEN_NODES_GBS)))
+
+
+def _draw_task(rng: Generator) -> Task:
+    row = ROWS[int(rng.integers(len(ROWS)))]
+    tasks = row[int(rng.integers(len(row)))]
+    return tasks[int(rng.integers(len(tasks)))]
+
+
+def _draw_requirement(hours: float, rng: Generator) -> tuple[int, ...]:
+    """Sizes up to the largest, none so small that the job would take longer than its user's patience."""
+    least = min(LARGEST, math.ceil(hours / free.PATIENCE_H))
+    count = min(int(rng.integers(1, MOST_SIZES + 1)), LARGEST + 1 - least)
+    return tuple(sorted(int(size) for size in rng.choice(LARGEST + 1 - least, count, replace=False) + least))
+
+
+def _truth(task: Task, rng: Generator) -> Training:
+    errors = rng.lognormal(0.0, free.MODEL_ERROR, (len(GPU_TYPES), 2, LARGEST + 1))
+    errors[:, 0, :2] = 1.0  # on one GPU the profile is what was measured
+    cells = {
+        name: (tuple(map(float, aggregated)), tuple(map(float, distributed)))
+        for name, (aggregated, distributed) in zip(GPU_TYPES, errors, strict=True)
+    }
+    return Training({name: _profile(task, name) for name in GPU_TYPES}, dict.fromkeys(GPU_TYPES, LINK), cells)
+
+
+def _profile(task: Task, gpu_type: str) -> Profile:
+    """The true time modules. A data time is as long on every type: loading is the server's work."""
+    flops = task.batch_size * task.model.forward_gflop * task.data.compute * 1e9
+    forward_s = flops / (free.TERAFLOPS[task.model.kind][gpu_type] * 1e12)
+    hit, miss = (each * task.batch_size for each in (task.data.hit_s, task.data.miss_s))
+    parts = [_part(1.0 - task.data.misses, hit), *([_part(task.data.misses, miss)] if task.data.misses else [])]
+    return Profile(
+        forward_s,
+        forward_s * free.BACKWARD_OVER_FORWARD,
+        task.model.parameters / free.UPDATE_PARAMETERS_PER_S[task.model.optimiser],
+        task.batch_size,
+        task.model.parameters,
+        task.model.pattern,
+        Loading(parts=tuple(parts)),
+    )
+
+
+def _part(probability: float, data_s: float) -> Part:
+    """A normal component of the data times, with its waiting times, in the sufficient statistics that `Loading` keeps."""
+    p, wait_s, squares = probability, data_s * free.WAIT_OF_DATA, 1.0 + free.DATA_SPREAD**2
+    return Part(p, p * data_s, p * squares * data_s**2, p * wait_s, p * squares * wait_s**2, p)
+
+
+def _profiled(law: Training, rng: Generator) -> dict[str, Profile]:
+    """What a profiling run on one GPU of each type finds: noisy modules, and data times as few iterations show them."""
+    return {name: _observed(profile, rng) for name, profile in law.profiles.items()}
+
+
+def _observed(true: Profile, rng: Generator) -> Profile:
+    forward, backward, update = 1.0 + free.PROFILE_NOISE * rng.standard_normal(3)
+    return Profile(
+        true.forward_s * float(forward),
+        true.backward_s * float(backward),
+        true.update_s * float(update),
+        true.batch_size,
+        true.parameters,
+        true.pattern,
+        absorb(Loading(), data_times(true.loading, free.PROFILED_ITERATIONS, rng)),
+    )
+
+
+def data_times(loading: Loading, count: int, rng: Generator) -> Sequence[float]:
+    """Seconds of so many loads: hits and misses as they come (eq. 3)."""
+    which = rng.choice(len(loading.parts), count, p=loading.probabilities)
+    return [max(0.0, float(rng.normal(loading.parts[k].data_s, loading.parts[k].data_sigma_s))) for k in which]
+
+
+def sensitivities(jobs: Sequence[TracedJob]) -> Mapping[str, float]:
+    """The true placement sensitivity of each model drawn (eq. 10), the largest over the GPU types."""
+    laws = {job.job.model_label or "": job.law for job in jobs}
+    return {
+        label: max(law.per_gpu(name, 1, 1) / law.per_gpu(name, 2, 2) for name in GPU_TYPES)
+        for label, law in laws.items()
+        if isinstance(law, Training)
+    }

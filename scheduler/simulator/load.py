@@ -1,0 +1,107 @@
+"""A job in the simulated cluster: its life so far, and its present attempt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.simulator.errors import SimulationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import Piece, Placement, Promise, StopOrder
+    from scheduler.simulator.truth import Spot, TracedJob
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One run of a job. Work goes on from `ready_s`, at `rate`; it is counted up to `counted_s`."""
+
+    placement: Placement
+    started_s: float
+    ready_s: float
+    noise: float
+    spots: tuple[Spot, ...] = ()
+    rate: float = 0.0
+    counted_s: float = 0.0
+    end_s: float = math.inf
+    order: StopOrder | None = None  # that ended it, or will
+    measured_s: float = 0.0  # its speed was told up to here
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self.placement.pieces
+
+    @property
+    def gpus(self) -> int:
+        return self.placement.gpus
+
+    @property
+    def stopping(self) -> bool:
+        return self.order is not None
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """A job of the trace and what became of it so far. `since_s`: waiting and eligible since; None = it is not."""
+
+    traced: TracedJob
+    done: float = 0.0
+    since_s: float | None = None
+    waited_s: float = 0.0
+    attempt: Attempt | None = None
+    age_s: float | None = None
+    first_started_s: float | None = None
+    gpus_first: int = 0
+    restarts: int = 0  # after a planner's stop
+    starts: int = 0
+    failures: int = 0
+    ran_s: float = 0.0
+    gpu_s: float = 0.0
+    checkpoint_node: int | None = None
+    promise: Promise | None = None
+    gave_back: bool = False
+    ended_s: float | None = None
+    state: str = "UNFINISHED"
+    unit_rate: float = 1.0  # work a second that counts as one GPU's worth
+    joined: float = 0.0  # the integral of live jobs over time, when it came: see `ideal`
+    ideal_s: float | None = None
+    sizes: list[int] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)  # of the stops that were ordered
+
+    @property
+    def id(self) -> int:
+        return self.traced.job.id
+
+    def wait_s(self, now_s: float) -> float:
+        return self.waited_s if self.since_s is None else self.waited_s + (now_s - self.since_s)
+
+    def waits_from(self, now_s: float, *, eligible: bool) -> None:
+        """From now on its waiting counts, or does not."""
+        if eligible and self.since_s is None:
+            self.since_s = now_s
+        elif not eligible and self.since_s is not None:
+            self.waited_s += now_s - self.since_s
+            self.since_s = None
+
+
+def count_work(load: Load, now_s: float) -> None:
+    """Add what the attempt has done since it was last counted."""
+    attempt = load.attempt
+    if attempt is None:
+        return
+    worked_s = now_s - max(attempt.counted_s, attempt.ready_s)
+    if worked_s > 0:
+        load.done = min(load.traced.work, load.done + worked_s * attempt.rate)
+    attempt.counted_s = now_s
+
+
+def rate_of(load: Load, spots: Sequence[Spot]) -> float:
+    """Units of work a second there, by the job's law. SimulationError unless it is a finite number above 0."""
+    rate = load.traced.law.rate(spots)
+    if not (rate > 0 and math.isfinite(rate)):
+        where = ", ".join(f"{spot.gpus} GPUs on node {spot.node} ({spot.gpu_type})" for spot in spots)
+        raise SimulationError(f"job {load.id}: its law gives the rate {rate} on {where}; it must be above 0")
+    return rate

@@ -1,0 +1,111 @@
+"""What the simulated service remembers of ended jobs, as the portal's snapshot does (algorithms.md sections 3 and 4).
+
+Medians of what the latest completed jobs ran, for the fallbacks of `age`; waits and ages of the jobs that ended in the
+last hours, for RAQLR; and the most GPUs that large jobs held plus queued at one time in the last week, for the arrays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
+from scheduler.model import ArrayHistory, Ended, RunHistory
+
+if TYPE_CHECKING:
+    from scheduler.simulator.load import Load
+
+HISTORY_JOBS = 2000
+"""Completed jobs behind the medians: the latest so many."""
+
+ARRAY_HISTORY_S = 7 * 86_400.0
+
+
+class _Medians:
+    """Medians by key of values that come and go."""
+
+    def __init__(self) -> None:
+        self._values: dict[object, list[float]] = {}
+        self.of: dict[object, float] = {}
+
+    def add(self, key: object, value: float) -> None:
+        values = self._values.setdefault(key, [])
+        insort(values, value)
+        self._settle(key, values)
+
+    def remove(self, key: object, value: float) -> None:
+        values = self._values[key]
+        del values[bisect_left(values, value)]
+        self._settle(key, values)
+
+    def _settle(self, key: object, values: list[float]) -> None:
+        if not values:
+            del self._values[key], self.of[key]
+            return
+        half = len(values) // 2
+        self.of[key] = values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+class Past:
+    """Grows by every ended job."""
+
+    def __init__(self, raqlr_hours: float) -> None:
+        self._horizon_s = raqlr_hours * 3600.0
+        self._medians = {name: _Medians() for name in ("ratio", "tenant", "category", "cluster")}
+        self._latest: deque[tuple[tuple[str, object, float], ...]] = deque()
+        self._ended: deque[Ended] = deque()
+        self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
+        # The mappings grow in place: whoever holds it sees what is known now.
+        self.history = RunHistory()
+
+    def arrived(self, load: Load) -> None:
+        if load.traced.job.requirement[0] >= LARGE_FROM_GPUS:
+            self._large[load.id] = load
+
+    def ended(self, load: Load, now_s: float) -> None:
+        """A job ended, its `ran_s` and waiting being final."""
+        if load.age_s is not None and load.age_s > 0:
+            self._ended.append(Ended(now_s, load.waited_s, load.age_s))
+        if load.state == "COMPLETED":
+            self._remember(load)
+
+    def _remember(self, load: Load) -> None:
+        job = load.traced.job
+        entries: list[tuple[str, object, float]] = [
+            ("tenant", (job.tenant, job.category), load.ran_s),
+            ("category", job.category, load.ran_s),
+            ("cluster", None, load.ran_s),
+        ]
+        if job.expected_duration_s:
+            owner = job.tenant if job.owner is None else job.owner
+            entries.append(("ratio", owner, load.ran_s / job.expected_duration_s))
+        for name, key, value in entries:
+            self._medians[name].add(key, value)
+        self._latest.append(tuple(entries))
+        if len(self._latest) > HISTORY_JOBS:
+            for name, key, value in self._latest.popleft():
+                self._medians[name].remove(key, value)
+        self.history = RunHistory(
+            declared_ratio=self._medians["ratio"].of,  # type: ignore[arg-type]
+            tenant_category_s=self._medians["tenant"].of,  # type: ignore[arg-type]
+            category_s=self._medians["category"].of,  # type: ignore[arg-type]
+            cluster_s=self._medians["cluster"].of[None],
+        )
+
+    def recent(self, now_s: float) -> tuple[Ended, ...]:
+        """Those of the last `raqlr_hours`."""
+        while self._ended and self._ended[0].ended_s <= now_s - self._horizon_s:
+            self._ended.popleft()
+        return tuple(self._ended)
+
+    def arrays(self, now_s: float) -> ArrayHistory:
+        """What the arrays are divided by from now on; asked once a round, so that no border moves in one."""
+        gone = [key for key, load in self._large.items() if (load.ended_s or now_s) < now_s - ARRAY_HISTORY_S]
+        for key in gone:
+            del self._large[key]
+        jobs = (
+            PastJob(load.traced.job.submitted_s, load.ended_s, load.traced.job.min_gpus)
+            for load in self._large.values()
+        )
+        return ArrayHistory(large_gpus_peak=peak_gpus(jobs))

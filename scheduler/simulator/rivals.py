@@ -1,0 +1,35 @@
+"""Policies that exist to be measured against, and the lookup by name of any policy, theirs and ours.
+
+Operators choose among `scheduler.policy.POLICIES`; a rival runs in simulations alone. Both have the same interface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scheduler.baselines import sia, sia_hops
+from scheduler.policy import POLICIES, Parameters
+from scheduler.simulator.errors import SimulationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.policy import Policy
+
+_ALL: tuple[Policy, ...] = (sia.POLICY, sia_hops.POLICY)
+
+RIVALS: Mapping[str, Policy] = {policy.name: policy for policy in _ALL}
+
+
+def policy_named(name: str) -> Policy:
+    """The policy of that name. SimulationError names all there are."""
+    policy = POLICIES.get(name) or RIVALS.get(name)
+    if policy is None:
+        raise SimulationError(f"there is no policy {name!r}; there are {', '.join([*POLICIES, *RIVALS])}")
+    return policy
+
+
+def parameters_for(name: str, knobs: Mapping[str, Any] | None = None) -> Parameters:
+    """The knobs (by their names, without `policy`), checked, for that policy. InvalidParameter names the one at fault."""
+    return replace(Parameters.from_mapping(dict(knobs or {})), policy=policy_named(name).name)

@@ -1,0 +1,29 @@
+"""Traced jobs checked as they are given to the engine: what cannot be run is refused, with the job and the remedy named."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scheduler.simulator.errors import SimulationError
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from scheduler.simulator.truth import TracedJob
+
+
+def check(traced: TracedJob, known: Container[int], now_s: float) -> None:
+    """SimulationError unless the job can be simulated. What its tenant declares the scheduler checks itself."""
+    number = traced.job.id
+    if number in known:
+        raise SimulationError(f"job {number} is listed twice; give each job an id of its own")
+    if not (math.isfinite(traced.job.submitted_s) and traced.job.submitted_s >= now_s):
+        detail = f"arrives at {traced.job.submitted_s} s; the clock stands at {now_s:g} s"
+        raise SimulationError(f"job {number} {detail}: arrivals must be finite and not in the past")
+    if not (math.isfinite(traced.work) and traced.work > 0):
+        raise SimulationError(f"job {number} has {traced.work} units of work; it must be a finite number above 0")
+    if not (math.isfinite(traced.bandwidth_gbs) and traced.bandwidth_gbs >= 0):
+        raise SimulationError(f"job {number} draws {traced.bandwidth_gbs} GB/s; it must be a finite number, 0 or more")
+    if not all(0 < fraction < 1 for fraction in traced.fails):
+        raise SimulationError(f"job {number} fails at {traced.fails} of its work; the fractions must be within 0 and 1")

@@ -1,0 +1,157 @@
+"""Traces of Gavel (OSDI '20) and Shockwave (NSDI '23): one job a line, tab separated, with a table of throughputs.
+
+Gavel's lines have ten columns, Shockwave's two more: the mode in which the batch size changes, and the run time. A job asks
+for exactly its scale factor in GPUs and can be stopped and resumed; how fast it goes where is the table's to say, by job
+type, scale factor and GPU type, so the table's job types are the labels under which the estimator learns speeds.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+from typing import TYPE_CHECKING
+
+from scheduler.model import Job
+from scheduler.simulator.traces.batch_sizes import MODES, run_time
+from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.traces.throughputs import Measured, Table, read_table
+from scheduler.simulator.truth import TracedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+COLUMNS = (
+    Column("job_type", "", "model and batch size, as the table of throughputs names it"),
+    Column("command", "", "what it ran; not used"),
+    Column("working_directory", "", "where it ran; not used"),
+    Column("num_steps_arg", "", "the command's flag for the number of steps; not used"),
+    Column("needs_data_dir", "0 or 1", "whether the command takes a data directory; not used"),
+    Column("total_steps", "steps", "its work, at the batch size of its type"),
+    Column("scale_factor", "GPUs", "what it asks for, no more and no fewer"),
+    Column("mode", "", "static, gns or accordion: how its batch size changes; Shockwave's lines alone"),
+    Column("priority_weight", "", "Gavel's weight of the job; above 0, not used: tenants carry the weights"),
+    Column("slo", "times the run time", "deadline, below 0 = none; not used"),
+    Column("duration", "s", "run time at its batch size, what the tenant declares; Shockwave's lines alone"),
+    Column("arrival_time", "s", "since the beginning of the trace"),
+)
+_SHOCKWAVE = tuple(column.name for column in COLUMNS)
+_GAVEL = tuple(name for name in _SHOCKWAVE if name not in ("mode", "duration"))
+
+TABLES = ("throughputs.json", "tacc_throughputs.json", "simulation_throughputs.json", "solo_throughputs.csv")
+
+OPTIONS = {
+    "throughputs": f"the table's file; without it the first there is of {', '.join(TABLES)}",
+    "tenants": "how many tenants the jobs are dealt out to, in turn; default 1",
+    "cores": "CPU cores that each job wants per GPU; default 1",
+    "batch_sizes": "fixed (default): every job keeps its batch size; dynamic: gns and accordion jobs change theirs",
+    "round_s": "with dynamic batch sizes, the length of the rounds at whose ends they change, s; default 120",
+}
+
+
+def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """The trace's jobs, numbered from 1 in the file's order."""
+    if unknown := sorted(set(options) - set(OPTIONS)):
+        raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
+    table = _table(source, options.get("throughputs"))
+    tenants, cores = (_whole_option(source, options, name, 1) for name in ("tenants", "cores"))
+    round_s = float(_whole_option(source, options, "round_s", 120))
+    dynamic = options.get("batch_sizes", "fixed")
+    if dynamic not in ("fixed", "dynamic"):
+        raise TraceError(source.name, None, None, f"option batch_sizes: {dynamic!r} is neither fixed nor dynamic")
+    numbers = count(1)
+    for number, text in enumerate(source.lines, start=1):
+        if text.strip():
+            line = _Line(source.name, number, text)
+            yield _job(line, next(numbers), table, tenants, cores, round_s if dynamic == "dynamic" else None)
+
+
+def _table(source: Source, name: str | None) -> Table:
+    for candidate in (name,) if name else TABLES:
+        lines = source.companion(candidate)
+        if lines is not None:
+            return read_table(candidate, lines)
+    wanted = name or " or ".join(TABLES)
+    raise TraceError(source.name, None, None, f"its table of throughputs ({wanted}) is not in the folder given with it")
+
+
+def _whole_option(source: Source, options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isdecimal() or int(text) < 1:
+        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+class _Line:
+    """A line's fields by name, each checked when it is asked for."""
+
+    def __init__(self, file: str, number: int, text: str) -> None:
+        self.file, self.number = file, number
+        values = text.rstrip("\r\n").split("\t")
+        names = {len(_SHOCKWAVE): _SHOCKWAVE, len(_GAVEL): _GAVEL}.get(len(values))
+        if names is None:
+            detail = f"{len(values)} columns; Shockwave's lines have {len(_SHOCKWAVE)}, Gavel's {len(_GAVEL)}"
+            raise TraceError(file, number, str(min(len(values), len(_SHOCKWAVE) + 1)), detail)
+        self._fields = dict(zip(names, values, strict=True))
+
+    def wrong(self, column: str, detail: str) -> TraceError:
+        return TraceError(self.file, self.number, column, detail)
+
+    def text(self, column: str, default: str = "") -> str:
+        return self._fields.get(column, default).strip()
+
+    def number_of(self, column: str, *, least: float, default: str = "") -> float:
+        text = self.text(column, default)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < least:
+            raise self.wrong(column, f"{text!r} is not a number from {least:g} on")
+        return value
+
+    def whole(self, column: str) -> int:
+        value = self.number_of(column, least=1)
+        if value != int(value):
+            raise self.wrong(column, f"{self.text(column)!r} is not a whole number")
+        return int(value)
+
+
+def _job(line: _Line, number: int, table: Table, tenants: int, cores: int, round_s: float | None) -> TracedJob:
+    job_type, scale, steps = line.text("job_type"), line.whole("scale_factor"), line.whole("total_steps")
+    mode = line.text("mode", "static")
+    if mode not in MODES:
+        raise line.wrong("mode", f"{mode!r} is not one of {', '.join(MODES)}")
+    if line.number_of("priority_weight", least=0) == 0:
+        raise line.wrong("priority_weight", "a weight of 0 would never run")
+    best = table.fastest(job_type, scale)
+    if best is None:
+        raise line.wrong("job_type", f"{job_type!r} on {scale} GPUs is not in the table of throughputs")
+    speed = table.solo(best, job_type, scale)
+    steps_s = steps / speed
+    if round_s is not None:
+        steps_s = run_time(job_type, mode, scale, steps, lambda kind: table.solo(best, kind, scale), round_s)
+    runs_on = table.runs_on(job_type, scale)
+    job = Job(
+        id=number,
+        tenant=(number - 1) % tenants + 1,
+        requirement=(scale,),
+        submitted_s=line.number_of("arrival_time", least=0),
+        gpu_types=frozenset() if runs_on == table.gpu_types else frozenset(runs_on),
+        cores=cores,
+        model_label=f"{job_type} x{scale}",
+        expected_duration_s=line.number_of("duration", least=1, default=str(max(1.0, steps / speed))),
+        total_samples=steps_s * speed,
+        movable=True,
+    )
+    return TracedJob(job, steps_s * speed, Measured(table, job_type), name=f"{number}: {job_type}", reports=True)
+
+
+FORMAT = Format(
+    "shockwave",
+    "Gavel's and Shockwave's traces: one job a line, tab separated, with a table of throughputs",
+    COLUMNS,
+    read,
+    companions="the table of throughputs: Shockwave's or Gavel's JSON, or CSV with the columns gpu_type, consolidated, "
+    "job_type, scale_factor and steps_per_s",
+    options=OPTIONS,
+)

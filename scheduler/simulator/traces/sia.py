@@ -1,0 +1,144 @@
+"""Sia's workloads (SOSP '23, public artifact): one job a line, with the profiles of the applications that they run.
+
+A job's work is a whole training of its application, in samples at the smallest batch size, and its speed the goodput of its
+GPUs (see `scheduler.simulator.profiled`). `jobs=adaptive`: as Sia and Pollux take them, the batch size adapted to the GPUs,
+and any of Sia's sizes accepted: powers of two within a node, whole nodes beyond (Sia 3.3), up to `most_gpus`.
+`jobs=rigid`: as tuned by hand for schedulers without that, on `num_replicas` GPUs with `batch_size` (4.2, "TunedJobs").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.model import Job
+from scheduler.simulator.profiled import Goodput
+from scheduler.simulator.traces.csvrows import Row, rows
+from scheduler.simulator.traces.sia_profiles import APPLICATIONS, GPU_TYPES, read_application
+from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.truth import TracedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from scheduler.simulator.profiled import Application
+
+COLUMNS = (
+    Column("name", "", "the job's name"),
+    Column("time", "s", "arrival since the beginning of the trace"),
+    Column("application", "", f"what it trains, a folder of the profiles: {', '.join(APPLICATIONS)}"),
+    Column("num_replicas", "GPUs", "what a job tuned by hand asks for"),
+    Column("batch_size", "samples", "of a job tuned by hand, over all its GPUs"),
+)
+
+OPTIONS = {
+    "jobs": "adaptive (default): any of Sia's sizes, the batch size adapted to it; rigid: num_replicas and batch_size",
+    "most_gpus": "the largest size of an adaptive job; default 24",
+    "tenants": "how many tenants the jobs are dealt out to, in turn; default 4",
+    "gpu_types": "which of the profiled GPU types the jobs may use, with commas, where a cluster has others too; default any",
+    "cores": "CPU cores that each job wants per GPU; default 1",
+    "speeds": "known (default): the estimator has the profiles' goodput from the start; learned: only what jobs measure",
+}
+
+
+def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """The trace's jobs, numbered from 1 in the file's order; profiles are read when the first job needs them."""
+    settings = _Settings(source, options)
+    applications: dict[str, Application] = {}
+    for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
+        name = row.text("application")
+        if name not in APPLICATIONS:
+            raise row.wrong("application", f"{name!r} is not one of {', '.join(APPLICATIONS)}")
+        if name not in applications:
+            applications[name] = read_application(name, source)
+        yield settings.job(row, number, applications[name])
+
+
+class _Settings:
+    """The options, checked, and what they make of a row."""
+
+    def __init__(self, source: Source, options: Mapping[str, str]) -> None:
+        self._file, self._options = source.name, options
+        if unknown := sorted(set(options) - set(OPTIONS)):
+            raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
+        self._adaptive = self._word("jobs", "adaptive", "rigid") == "adaptive"
+        self._known = self._word("speeds", "known", "learned") == "known"
+        self._most, self._tenants = self._whole("most_gpus", 24), self._whole("tenants", 4)
+        self._cores = self._whole("cores", 1)
+        self._types = frozenset(filter(None, options.get("gpu_types", "").split(",")))
+        if unknown := sorted(self._types - set(GPU_TYPES.values())):
+            detail = f"option gpu_types: {unknown[0]!r} is not one of {', '.join(GPU_TYPES.values())}"
+            raise TraceError(source.name, None, None, detail)
+
+    def _word(self, name: str, *words: str) -> str:
+        word = self._options.get(name, words[0])
+        if word not in words:
+            raise TraceError(self._file, None, None, f"option {name}: {word!r} is not one of {', '.join(words)}")
+        return word
+
+    def _whole(self, name: str, default: int) -> int:
+        text = self._options.get(name, str(default))
+        if not text.isdecimal() or int(text) < 1:
+            raise TraceError(self._file, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
+        return int(text)
+
+    def job(self, row: Row, number: int, application: Application) -> TracedJob:
+        facts = APPLICATIONS[application.name]
+        size, batch = row.whole("num_replicas"), row.number("batch_size", least=1)
+        _check_batch(row, application, size, batch)
+        sizes: tuple[int, ...]
+        if facts.rigid:
+            law, sizes = Goodput(application, application.training.largest), (1,)
+        elif self._adaptive:
+            law, sizes = Goodput(application), sia_sizes(application, self._most)
+        else:
+            law, sizes = Goodput(application, batch), (size,)
+        job = Job(
+            id=number,
+            tenant=(number - 1) % self._tenants + 1,
+            requirement=sizes,
+            submitted_s=row.number("time"),
+            gpu_types=self._types,
+            cores=self._cores,
+            category=facts.category,
+            model_label=application.name if law.batch is None else f"{application.name} batch {law.batch:g}",
+            total_samples=application.training.samples,
+            movable=True,
+        )
+        return TracedJob(
+            job,
+            application.training.samples,
+            law,
+            name=row.text("name"),
+            reports=True,
+            restart_s=facts.restart_s,
+            known=law.known(sizes) if self._known else {},
+        )
+
+
+def _check_batch(row: Row, application: Application, size: int, batch: float) -> None:
+    training = application.training
+    if not training.smallest <= batch <= training.largest:
+        detail = f"{batch:g} is outside {training.smallest:g} to {training.largest:g}, which {application.name} was measured with"
+        raise row.wrong("batch_size", detail)
+    if batch < size:
+        raise row.wrong("batch_size", f"{batch:g} samples cannot be shared by {size} GPUs")
+
+
+def sia_sizes(application: Application, most: int) -> tuple[int, ...]:
+    """Sia 3.3 over the application's GPU types: powers of two up to a node, then whole nodes."""
+    found: set[int] = set()
+    for speeds in application.speeds.values():
+        node = speeds.node_gpus
+        found |= {1 << k for k in range(node.bit_length())} | set(range(node, most + 1, node))
+    return tuple(sorted(each for each in found if each <= most))
+
+
+FORMAT = Format(
+    "sia",
+    "Sia's workloads: one training job a line, with the applications' measured profiles",
+    COLUMNS,
+    read,
+    companions="the folder of profiles: for each application placements-<gpu>.csv, scalability-<gpu>.csv and "
+    f"validation-<batch size>.csv; GPU types are named {', '.join(f'{a} = {b}' for a, b in GPU_TYPES.items())}",
+    options=OPTIONS,
+)

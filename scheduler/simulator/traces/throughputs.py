@@ -1,0 +1,133 @@
+"""Tables of measured throughputs, as Gavel's and Shockwave's traces come with: steps per second by job type and GPU type.
+
+Two spellings of one table. JSON: `{gpu_type: {"('job type', scale factor)": {"null": steps/s, other: [..]}}}`, a GPU type
+that ends in `_unconsolidated` being the same GPUs spread over servers, `null` the job alone on them. CSV: a line a cell,
+`gpu_type,consolidated,job_type,scale_factor,steps_per_s`. What jobs do beside each other on one GPU is not read.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.simulator.traces.source import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler.simulator.truth import Spot
+
+SPREAD = "_unconsolidated"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Steps per second by (GPU type in lower case, job type, scale factor, whether on one node). 0 = it cannot run there."""
+
+    steps_per_s: Mapping[tuple[str, str, int, bool], float]
+    gpu_types: tuple[str, ...] = ()  # in the file's order and spelling
+
+    def solo(self, gpu_type: str, job_type: str, scale: int) -> float:
+        """On one node (as measured there); 0 when it was not measured or cannot run."""
+        return self.steps_per_s.get((gpu_type.lower(), job_type, scale, True), 0.0)
+
+    def runs_on(self, job_type: str, scale: int) -> tuple[str, ...]:
+        return tuple(name for name in self.gpu_types if self.solo(name, job_type, scale) > 0)
+
+    def fastest(self, job_type: str, scale: int) -> str | None:
+        """The GPU type on which it goes fastest; None = it runs nowhere."""
+        return max(self.runs_on(job_type, scale), key=lambda name: self.solo(name, job_type, scale), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A law: the table's steps a second of one job type. Where only one node was measured, several go as fast."""
+
+    table: Table = field(repr=False)
+    job_type: str
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        gpus = sum(spot.gpus for spot in spots)
+        together = min(self._speed(spot.gpu_type or "", gpus, len(spots) == 1) for spot in spots)
+        return together * min(spot.speed for spot in spots)
+
+    def _speed(self, gpu_type: str, gpus: int, one_node: bool) -> float:
+        known = self.table.steps_per_s
+        speed = known.get((gpu_type.lower(), self.job_type, gpus, one_node)) or self.table.solo(
+            gpu_type, self.job_type, gpus
+        )
+        if not speed:
+            message = f"{self.job_type!r} was not measured on {gpus} GPUs of type {gpu_type!r}"
+            raise LookupError(f"{message}; GPU types of the table: {', '.join(self.table.gpu_types)}")
+        return speed
+
+
+def read_table(file: str, lines: Iterable[str]) -> Table:
+    """The table in either spelling, told by the file's ending. TraceError names file, line and column."""
+    return _read_csv(file, lines) if file.endswith(".csv") else _read_json(file, lines)
+
+
+def _read_json(file: str, lines: Iterable[str]) -> Table:
+    try:
+        raw = json.loads("".join(lines))
+    except json.JSONDecodeError as error:
+        raise TraceError(file, error.lineno, str(error.colno), f"not JSON: {error.msg}") from error
+    if not isinstance(raw, dict):
+        raise TraceError(file, None, None, "expected an object of GPU types")
+    cells: dict[tuple[str, str, int, bool], float] = {}
+    names: list[str] = []
+    for gpu_type, jobs in raw.items():
+        bare = gpu_type.removesuffix(SPREAD)
+        names += [bare] if bare not in names else []
+        if not isinstance(jobs, dict):
+            raise TraceError(file, None, None, f"{gpu_type}: expected an object of job types")
+        for key, speeds in jobs.items():
+            job_type, scale = _job_key(file, key)
+            alone = speeds.get("null") if isinstance(speeds, dict) else None
+            where = f"{gpu_type}, {key}, null"
+            cells[bare.lower(), job_type, scale, bare == gpu_type] = _speed(file, None, where, alone)
+    return Table(cells, tuple(names))
+
+
+def _job_key(file: str, key: str) -> tuple[str, int]:
+    try:
+        job_type, scale = ast.literal_eval(key)
+    except (ValueError, SyntaxError, TypeError) as error:
+        raise TraceError(file, None, None, f"{key!r} is not of the form ('job type', scale factor)") from error
+    if not isinstance(job_type, str) or not isinstance(scale, int) or scale < 1:
+        raise TraceError(file, None, None, f"{key!r} is not of the form ('job type', scale factor)")
+    return job_type, scale
+
+
+def _read_csv(file: str, lines: Iterable[str]) -> Table:
+    reader = csv.DictReader(lines)
+    wanted = ("gpu_type", "consolidated", "job_type", "scale_factor", "steps_per_s")
+    if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
+        raise TraceError(file, 1, missing[0], f"no such column; needed are {', '.join(wanted)}")
+    cells: dict[tuple[str, str, int, bool], float] = {}
+    names: list[str] = []
+    for row in reader:
+        line = reader.line_num
+        names += [row["gpu_type"]] if row["gpu_type"] not in names else []
+        scale = row["scale_factor"] or ""
+        if not scale.isdecimal() or int(scale) < 1:
+            raise TraceError(file, line, "scale_factor", f"{scale!r} is not a number of GPUs")
+        if row["consolidated"] not in ("0", "1"):
+            raise TraceError(file, line, "consolidated", f"{row['consolidated']!r} is neither 0 nor 1")
+        speed = _speed(file, line, "steps_per_s", row["steps_per_s"])
+        cells[row["gpu_type"].lower(), row["job_type"], int(scale), row["consolidated"] == "1"] = speed
+    return Table(cells, tuple(names))
+
+
+def _speed(file: str, line: int | None, column: str, value: object) -> float:
+    try:
+        speed = float(value)  # type: ignore[arg-type]  # whatever it is, it is refused below
+    except (TypeError, ValueError):
+        speed = math.nan
+    if not math.isfinite(speed) or speed < 0:
+        raise TraceError(file, line, column, f"{value!r} is not a speed in steps per second")
+    return speed

@@ -1,0 +1,69 @@
+"""Hops' experiments: their settings, who is compared and how, and the calibration's search."""
+
+from dataclasses import replace
+
+import pytest
+
+from portal.simulations.experiments import hops_calibration
+from portal.simulations.experiments.base import Options
+from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
+from portal.simulations.experiments.hops_512 import PAPER, SETTING
+from portal.simulations.experiments.hops_setting import Entrant, Setting, entrants, medians, runs, table
+
+TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
+
+
+def test_settings_are_the_papers():
+    jobs, world = SETTING.prepare(1)
+    assert (len(jobs), sum(node.gpus_total for node in world.nodes), len(world.nodes)) == (500, 512, 64)
+    jobs, world = SETTING_64.prepare(1)
+    assert (len(jobs), sum(node.gpus_total for node in world.nodes), len(world.nodes)) == (25, 64, 10)
+
+
+def test_a_seed_is_the_same_jobs_and_cluster_for_every_policy():
+    assert TINY.prepare(3) == TINY.prepare(3)
+    assert TINY.prepare(3) != TINY.prepare(4)
+    heavier, _ = replace(TINY, class_hour=2.0).prepare(3)
+    lighter, _ = replace(TINY, class_hour=1.0).prepare(3)
+    assert [job.work for job in heavier] == pytest.approx([2 * job.work for job in lighter])
+
+
+def test_figures_come_one_a_seed_and_are_the_same_again():
+    who = [*entrants("fifo"), Entrant("as fifo", "fifo")]
+    found = runs(TINY, who, Options(seeds=2))
+    assert {name: [each["seed"] for each in seeds] for name, seeds in found.items()} == {
+        "fifo": [1, 2], "as fifo": [1, 2],
+    }  # fmt: skip
+    one, other = ([each["mean_jct_h"] for each in seeds] for seeds in found.values())
+    assert one == other
+    assert one[0] != one[1]
+
+
+def test_medians_are_over_the_seeds_that_have_the_figure():
+    seeds = [{"max_lr": 3.0}, {"max_lr": None}, {"max_lr": 1.0}, {"max_lr": 9.0}]
+    assert medians(seeds, ("max_lr", "max_ftf")) == {"max_lr": 3.0, "max_ftf": None}
+
+
+def test_the_table_sets_the_papers_figures_beside_ours():
+    shown = table("T", {"gavel-hops": {"makespan_h": 15.42}}, PAPER, keys=("makespan_h",))
+    assert "15.4 (15.4; 1.00)" in shown.text()
+
+
+def test_rivals_replan_in_their_own_rounds():
+    assert Entrant("x", "hops", (("lambda", 2.0),)).parameters().lambda_ == 2.0
+    assert Entrant("x", "berth").parameters().replan_s == 360.0
+
+
+def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeypatch):
+    """The makespan grows with the work, so bisection meets it; figures beside it do not steer."""
+
+    def rival(setting, options):
+        return dict.fromkeys(hops_calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.class_hour}
+
+    monkeypatch.setattr(hops_calibration, "_rival", rival)
+    said = []
+    found = hops_calibration.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
+    last = found.json["steps"][-1]
+    assert last["class_hour"] == pytest.approx(1.542, abs=0.01)
+    assert abs(last["makespan_h"] - 15.42) <= hops_calibration.WITHIN_H
+    assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)

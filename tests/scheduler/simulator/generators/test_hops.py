@@ -1,0 +1,109 @@
+"""The generator of Hops' workload against what the paper says of it (4.2, 4.3, Table 2)."""
+
+import numpy as np
+import pytest
+
+from scheduler.estimator.iteration import throughput
+from scheduler.simulator.generators import hops, hops_constants
+from scheduler.simulator.generators.hops_models import ROWS, TASKS
+
+HOUR_S = 3600.0
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    return hops.generate(np.random.default_rng(7), class_hour=1.0)
+
+
+def test_five_hundred_jobs_arrive_at_a_hundred_an_hour(jobs):
+    arrivals_s = [each.job.submitted_s for each in jobs]
+    assert len(jobs) == 500
+    assert arrivals_s == sorted(arrivals_s)
+    assert arrivals_s[-1] == pytest.approx(5 * HOUR_S, rel=0.15)
+    gaps_s = np.diff(arrivals_s)
+    assert gaps_s.std() == pytest.approx(gaps_s.mean(), rel=0.2), "exponential gaps: a Poisson process"
+
+
+def test_jobs_and_arrivals_are_the_callers():
+    few = hops.generate(np.random.default_rng(1), jobs=25, per_hour=10)
+    assert len(few) == 25
+    assert 1 * HOUR_S < few[-1].job.submitted_s < 5 * HOUR_S
+
+
+def test_table_2_has_eleven_rows_and_a_class_for_each_data_set():
+    sizes = [sorted({tasks[0].size for tasks in row}) for row in ROWS]
+    assert sizes == [["S", "XL"], *[["L", "S"]] * 3, ["M", "S"], ["L", "M"], ["L"], ["M"], ["M"], ["M"], ["L"]]
+    assert {(task.model.name, task.data.name): task.batch_size for task in TASKS}["vgg11", "cifar10"] == 128
+
+
+def test_gpu_hours_keep_to_the_published_classes(jobs):
+    bounds = {"S": (0, 1), "M": (1, 10), "L": (10, 50), "XL": (50, np.inf)}
+    sizes = {task.name: task.size for task in TASKS}
+    seen = set()
+    for each in jobs:
+        hours = each.work / each.law.per_gpu(hops.REFERENCE, 1, 1) / HOUR_S
+        low, high = bounds[sizes[each.job.model_label]]
+        assert low < hours <= high
+        seen.add(sizes[each.job.model_label])
+    assert seen == set(bounds)
+
+
+def test_requirements_are_up_to_eight_sizes_of_one_to_sixteen(jobs):
+    sets = [each.job.requirement for each in jobs]
+    assert {len(sizes) for sizes in sets} == set(range(1, 9))
+    assert {size for sizes in sets for size in sizes} == set(range(1, 17))
+    assert all(list(sizes) == sorted(set(sizes)) for sizes in sets)
+
+
+def test_nobody_asks_for_a_size_that_takes_longer_than_a_night(jobs):
+    for each in jobs:
+        hours = each.work / each.law.per_gpu(hops.REFERENCE, 1, 1) / HOUR_S
+        assert each.job.requirement[0] == 16 or hours / each.job.requirement[0] <= hops_constants.PATIENCE_H + 1e-9
+
+
+def test_the_clusters_are_the_papers():
+    simulated, physical = hops.world(np.random.default_rng(1)), hops.world(np.random.default_rng(1), physical=True)
+    assert (len(simulated.nodes), sum(node.gpus_total for node in simulated.nodes)) == (64, 512)
+    assert (len(physical.nodes), sum(node.gpus_total for node in physical.nodes)) == (10, 64)
+    assert sum(node.gpus_total for node in simulated.nodes if node.gpu_type == "rtx3090") == 256
+    assert sum(node.gpus_total for node in hops.world(np.random.default_rng(1), gpus=1024).nodes) == 1024
+
+
+def test_entities_of_one_type_differ_by_server_and_by_place():
+    world = hops.world(np.random.default_rng(1))
+    own = {node.id: world.speeds[node.id] for node in world.nodes if node.gpu_type == "rtx3090"}
+    old = [own[node.id] for node in world.nodes if node.name.startswith("w780-3090")]
+    new = [own[node.id] for node in world.nodes if node.name.startswith("yk8100-10g")]
+    assert len(set(own.values())) == len(own)
+    assert max(old) < min(new)
+
+
+def test_the_profiler_comes_close_and_no_closer_than_its_few_iterations(jobs):
+    """Hops Fig. 6 and 7: above 95 % for stable data times; the others are learnt later."""
+    stable, unstable = [], []
+    for each in {each.job.model_label: each for each in jobs}.values():
+        for gpu_type, found in each.profiles.items():
+            true = each.law.per_gpu(gpu_type, 1, 1)
+            error = abs(throughput(found, hops.LINK, 1, 1) / true - 1)
+            (stable if each.law.profiles[gpu_type].loading.is_stable else unstable).append(error)
+    assert max(stable) < 0.05
+    assert max(unstable) > max(stable)
+
+
+def test_large_models_with_short_iterations_mind_being_spread(jobs):
+    """Eq. 10: parameters over compute decide; sigma is 1.4."""
+    rho = hops.sensitivities(jobs)
+    assert rho["vgg11-imagenet"] > 2
+    assert rho["distilbert-imdb"] < 1.1
+
+
+def test_a_seed_says_everything():
+    first, second, other = (hops.generate(np.random.default_rng(seed), jobs=40) for seed in (3, 3, 4))
+    assert first == second
+    assert first != other
+
+
+def test_class_hours_are_scaled_by_the_one_calibrated_constant():
+    one, two = (hops.generate(np.random.default_rng(3), jobs=5, class_hour=hour) for hour in (1.0, 2.0))
+    assert [each.work * 2 for each in one] == pytest.approx([each.work for each in two])
+    assert hops_constants.CLASS_HOUR_512 > 0
