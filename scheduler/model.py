@@ -115,6 +115,16 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Time that a job has had on GPUs of a type: an attempt that is over."""
+
+    gpu_type: str | None
+    gpus: int
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
 
@@ -150,6 +160,7 @@ class Job:
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
     most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
+    spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
 
     @property
     def is_cpu(self) -> bool:

@@ -204,13 +204,13 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("tick_s", "Time from one planning to the next; no job's age is below it.", "s", 30.0, 1, 3600),
     Parameter(
         "time_limit_s",
-        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick, else at least 0.25: "
+        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick, else at least 0.5: "
         "in less there is hardly time to read the queue.",
         "s",
         0.0,
         0,
         1800,
-        zero_or_from=0.25,
+        zero_or_from=0.5,
     ),
     Parameter(
         "restart_cost_s",

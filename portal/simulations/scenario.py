@@ -28,21 +28,40 @@ class Scenario:
     seed: int
     digest: Callable[[Run], Any]
     until_s: float | None = None
+    clock: Callable[[], float] = time.perf_counter  # behind `solve_*`; `time.process_time` where others use the machine
 
     def __call__(self, tell: Tell) -> Any:
-        from scheduler.simulator.engine import simulate  # numpy and the solver are the process's own to load
-
         jobs, world = self.prepare(self.seed)
-        run = simulate(
+        run = simulated(
             jobs,
             world,
             self.parameters,
             seed=self.seed,
-            clock=time.perf_counter,
-            progress=lambda _, ended: tell(ended / max(1, len(jobs))),
+            tell=tell,
             until_s=self.until_s,
+            clock=self.clock,
         )
         return self.digest(run)
 
     def task(self) -> Task:
         return Task(f"{self.parameters.policy} seed {self.seed}", self)
+
+
+def simulated(
+    jobs: Sequence[TracedJob],
+    world: World,
+    parameters: Parameters,
+    *,
+    seed: int,
+    tell: Tell,
+    until_s: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Run:
+    """The engine's run, telling what fraction is done: of the jobs, or of the time until it is cut off."""
+    from scheduler.simulator.engine import simulate  # numpy and the solver are the process's own to load
+
+    def progress(now_s: float, ended: int) -> None:
+        done = ended / max(1, len(jobs))
+        tell(min(1.0, done if until_s is None else max(done, now_s / until_s)))
+
+    return simulate(jobs, world, parameters, seed=seed, clock=clock, progress=progress, until_s=until_s)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
 """Of the time given: when options must have been made, and when prices must have been found."""
+LISTING_SHARE = 0.2
+"""Of the time that is left then: when patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5
 """Stating the problem takes about so much of what making options took: it is begun only when that is left."""
 MEMORY_CUTS = 3
@@ -206,7 +208,8 @@ class _Maker:
 
     def improved(self, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:
         """The best plan that prices and search find, or the start; with the bound."""
-        problem = self._problem()
+        listing_s = limits.until(LISTING_SHARE, began_s)
+        problem = self._problem(lambda: listing_s() <= 0)
         tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
         standing = self._standing(problem)
         priced = price(
@@ -279,8 +282,8 @@ class _Maker:
             return "time-limit"
         return "gap" if proven else "optimal"
 
-    def _problem(self) -> Problem:
-        supply = Supply(self.classes, self.options)
+    def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
+        supply = Supply(self.classes, self.options, late)
         members = np.array([len(group.members) for group in self.options.groups], dtype=float)
         return Problem(self.options, supply, self._quotas(), members, supply.counts, supply.listed, supply.complete)
 

@@ -21,7 +21,7 @@ import numpy as np
 from scheduler.placement.options import PieceRow, UnitRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from scheduler.placement.classes import Classes, ClassKey, NodeClass, Pin, Pool
     from scheduler.placement.options import Options
@@ -112,9 +112,9 @@ def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator
 
 
 class Supply:
-    """The classes' patterns for the rows that a stage's options need."""
+    """The classes' patterns for the rows that a stage's options need. Once `late` says so they are no longer listed."""
 
-    def __init__(self, classes: Classes, options: Options) -> None:
+    def __init__(self, classes: Classes, options: Options, late: Callable[[], bool] = lambda: False) -> None:
         self.classes = classes.all
         self.types = [
             key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
@@ -125,7 +125,7 @@ class Supply:
         for way in (way for ways in self._ways for way in ways):
             rooms.setdefault(way.offer, []).append(way.room)
         self._menus = {offer: _menu(offer, own, options) for offer, own in rooms.items()}
-        self.listed, self.complete = self._enumerated()
+        self.listed, self.complete = self._enumerated(late)
         self.moves = list(_moves(options, within_pools=not self.complete))
         self._targets = _targets(self.moves)
         served = {row: k for k, (row, _) in enumerate(self._targets)}
@@ -157,10 +157,12 @@ class Supply:
             raised[source] = max(raised[source], float(raised[targets].max()))
         return raised
 
-    def _enumerated(self) -> tuple[list[Pattern], bool]:
-        """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED`."""
+    def _enumerated(self, late: Callable[[], bool]) -> tuple[list[Pattern], bool]:
+        """All patterns of all classes, and True; nothing, and False, when a class has more than `ENUMERATED` or it is late."""
         found: list[Pattern] = []
         for k, ways in enumerate(self._ways):
+            if late():
+                return [], False
             own: set[tuple[tuple[int, int], ...]] = set()
             most = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
             for way in ways:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.model import Span
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.ideal import Ideal
 from scheduler.simulator.knowing import Knowing
-from scheduler.simulator.load import Attempt, Load, count_work, rate_of
+from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
 
@@ -124,6 +125,9 @@ class Floor:
         ran_s = now_s - attempt.started_s
         load.ran_s += ran_s
         load.gpu_s += ran_s * attempt.gpus
+        if attempt.gpus and ran_s > 0:
+            span = Span(attempt.spots[0].gpu_type, attempt.gpus, attempt.started_s, now_s)
+            load.spans = (*(each for each in load.spans if each.ended_s > now_s - SPANS_S), span)
         load.checkpoint_node = attempt.pieces[0].node
         self.rate -= attempt.rate / load.unit_rate
         load.attempt = None

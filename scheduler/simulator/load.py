@@ -11,8 +11,11 @@ from scheduler.simulator.errors import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Piece, Placement, Promise, StopOrder
+    from scheduler.model import Piece, Placement, Promise, Span, StopOrder
     from scheduler.simulator.truth import Spot, TracedJob
+
+SPANS_S = 8 * 3600.0
+"""So long ended attempts are remembered one by one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +73,7 @@ class Load:
     ideal_s: float | None = None
     sizes: list[int] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)  # of the stops that were ordered
+    spans: tuple[Span, ...] = ()  # the attempts on GPUs that ended in the last `SPANS_S`
 
     @property
     def id(self) -> int:

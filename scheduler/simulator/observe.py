@@ -48,6 +48,7 @@ def job_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Job:
         attained_gpu_s=load.gpu_s,
         done_fraction=done_fraction(load),
         most_gpus=max(load.sizes, default=0),
+        spans=load.spans,
         checkpoint_domain=_domain(load, world, cluster),
     )
 

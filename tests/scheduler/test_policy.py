@@ -60,6 +60,6 @@ def test_the_gap_follows_the_clusters_size(gpus, gap):
 
 def test_a_time_limit_is_half_a_tick_or_long_enough_to_read_the_queue():
     assert Parameters.from_mapping({"time_limit_s": 0, "tick_s": 8}).limit_s == 4
-    assert Parameters.from_mapping({"time_limit_s": 0.25}).limit_s == 0.25
-    with pytest.raises(InvalidParameter, match=r"neither 0 nor at least 0\.25 s"):
-        Parameters.from_mapping({"time_limit_s": 0.1})
+    assert Parameters.from_mapping({"time_limit_s": 0.5}).limit_s == 0.5
+    with pytest.raises(InvalidParameter, match=r"neither 0 nor at least 0\.5 s"):
+        Parameters.from_mapping({"time_limit_s": 0.25})

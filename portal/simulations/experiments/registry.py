@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _HERE = "portal.simulations.experiments"
 MODULES: dict[str, str] = {
     # CODA
+    "cores": f"{_HERE}.cores",
     # Hops
     "hops-64": f"{_HERE}.hops_64",
     "hops-512": f"{_HERE}.hops_512",
@@ -18,6 +19,7 @@ MODULES: dict[str, str] = {
     "intensity": f"{_HERE}.intensity",
     "scalability": f"{_HERE}.scalability",
     # Sia
+    "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
     # openb
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces import sia
+from scheduler.simulator.traces import own, philly, sacct, shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
 _ALL: tuple[Format, ...] = (
     # ours
+    own.JSON_LINES,
+    own.CSV,
     # Philly
+    philly.FORMAT,
     # Slurm
+    sacct.FORMAT,
+    # Sia
     sia.FORMAT,
     # Gavel, Shockwave
+    shockwave.FORMAT,
     # openb
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}

@@ -30,6 +30,16 @@ class Source:
     name: str
     lines: Iterable[str]
     companion: Callable[[str], Iterable[str] | None] = lambda _: None
+    tenants: dict[str, int] = field(default_factory=dict)  # name -> number; readers of traces that name them add to it
+    people: dict[str, int] = field(default_factory=dict)
+
+    def tenant(self, name: str) -> int:
+        """The tenant's number: those given come first, others are numbered in the order in which the trace names them."""
+        return self.tenants.setdefault(name, len(self.tenants) + 1)
+
+    def person(self, name: str) -> int:
+        """The number of who submitted a job, by name (of tenant and person); no tenant has it."""
+        return self.people.setdefault(name, 1_000_001 + len(self.people))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,7 @@ class Format:
     """A trace format: `read` streams its jobs in the file's order; whoever simulates sorts them by arrival.
 
     `options`: what else may be said of it, name -> meaning (for example how tenants are assigned where it has none).
+    `dated`: its times count from 1970; whoever simulates makes the first arrival 0.
     """
 
     name: str
@@ -52,3 +63,4 @@ class Format:
     read: Callable[[Source, Mapping[str, str]], Iterator[TracedJob]]
     companions: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    dated: bool = False

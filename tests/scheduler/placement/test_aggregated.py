@@ -298,12 +298,12 @@ def test_the_search_widens_although_many_columns_cost_nothing():
     assert answer.status == "optimal"
 
 
-def problem_of(nodes, jobs, estimator):
+def problem_of(nodes, jobs, estimator, late=lambda: False):
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, (), ())
     classes = Classes(ledger, queue)
     options = options_of(queue, weights, classes, ledger, estimator)
-    supply = Supply(classes, options)
+    supply = Supply(classes, options, late)
     members = np.array([len(group.members) for group in options.groups], dtype=float)
     return Problem(options, supply, [], members, supply.counts, supply.listed, supply.complete)
 
@@ -319,6 +319,19 @@ def test_pulp_and_arrays_state_the_same_program(given_):
     found = [path(matrix, gap=0.0, time_limit_s=5, seed=1) for path in (solve_matrix, solve_matrix_pulp)]
     assert matrix.cost @ found[0][0] == pytest.approx(matrix.cost @ found[1][0])
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)
+
+
+@settings(max_examples=8, deadline=None)
+@given(clusters(quotas=False, exclusive=False))
+def test_patterns_that_there_was_no_time_to_list_are_priced_to_the_same_bound(given_):
+    """Section 6: never late. Listing thousands of patterns takes longer than the least limit."""
+    listed, priced = problem_of(*given_[:3]), problem_of(*given_[:3], late=lambda: True)
+    if not listed.options.groups:
+        return
+    assert priced.listed == []
+    assert not priced.complete
+    bounds = [price(each, remaining_s=lambda: 10.0, tolerance=0.0, seed=1).bound for each in (listed, priced)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-6)
 
 
 @settings(max_examples=8, deadline=None)

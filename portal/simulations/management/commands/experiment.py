@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 
 from portal.simulations.bars import progress_bars
+from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
 from portal.simulations.experiments.base import ExperimentError, Options
 from portal.simulations.experiments.registry import MODULES, experiment_named
+from portal.simulations.page import page_html
 from scheduler.simulator.traces.source import TraceError
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--data", type=Path, metavar="DIR", help="the folder with public traces (sia/, openb/ ...)")
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
+        parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with the tables, too")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -40,6 +43,13 @@ class Command(BaseCommand):
             self.list_all()
             return
         result = self.run_one(options)
+        if options["html"]:
+            facts = [
+                ("Seeds", str(options["seeds"])),
+                ("Size", "a smaller instance" if options["quick"] else "as the paper's"),
+            ]
+            page = page_html(title=f"Experiment {result.name}", facts=facts, tables=result.tables)
+            file_write(options["html"], page)
         if options["json"]:
             self.stdout.write(json.dumps(result.json, sort_keys=True, indent=1, allow_nan=False))
         else:

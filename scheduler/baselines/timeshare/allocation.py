@@ -1,0 +1,132 @@
+"""Heterogeneity-aware max-min fairness as linear programs (Gavel, OSDI '20, 4.1), levels filled one after another (4.3).
+
+X_mj: the fraction of its time that job m should run on GPUs of type j.
+
+    throughput(m, X) = sum_j T_mj X_mj
+    max min_m  scale_m / w_m * throughput(m, X) / throughput(m, X^equal_m)
+    s.t. 0 <= X_mj,  sum_j X_mj <= 1 for each job,  sum_m scale_m X_mj <= GPUs of type j
+
+T: the job's throughput on its `scale` GPUs of a type; X^equal: its time shared out over the types that it may use in
+proportion to their GPUs. The optimum of that alone may leave GPUs to nobody: the jobs that bound it are held at their
+level and the rest is raised further, until all are bound; what is then left goes where it adds most.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.matrix import Columns
+from scheduler.placement.solver import Relaxation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.placement.solver import Relaxed
+
+LEVELS = 8
+"""So many levels are told apart; the jobs above the last one share what is left by throughput alone."""
+
+BOUND = 1e-7
+"""A job whose row has a price above this bounds the level."""
+
+SLACK = 1e-7
+"""By so much, relatively, a level reached may be missed when the next is sought: the solver's own tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A job's throughput T by GPU type, where it can run; `scale` GPUs at a time; its weight w."""
+
+    job: int
+    scale: int
+    throughput: Mapping[str, float]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """X by job and GPU type, the lowest level, and how many programs of which size it took."""
+
+    fractions: Mapping[int, Mapping[str, float]]
+    level: float
+    solves: int
+    variables: int
+    constraints: int
+
+
+def equal_throughput(row: Row, gpus: Mapping[str, int]) -> float:
+    """throughput(m, X^equal_m)."""
+    total = sum(gpus[name] for name in row.throughput)
+    return sum(speed * gpus[name] / total for name, speed in row.throughput.items())
+
+
+def allocate(
+    rows: Sequence[Row], gpus: Mapping[str, int], *, seed: int, remaining_s: Callable[[], float]
+) -> Allocation | None:
+    """The fractions of all jobs that fit some type at all; None when the time was over before the first answer."""
+    fitting = [each for row in rows if (each := _fitting(row, gpus)).throughput]
+    return _Levels(fitting, gpus, seed, remaining_s).allocate() if fitting else Allocation({}, 0.0, 0, 0, 0)
+
+
+def _fitting(row: Row, gpus: Mapping[str, int]) -> Row:
+    open_to = {name: speed for name, speed in row.throughput.items() if gpus.get(name, 0) >= row.scale and speed > 0}
+    return Row(row.job, row.scale, open_to, row.weight)
+
+
+class _Levels:
+    def __init__(
+        self, rows: Sequence[Row], gpus: Mapping[str, int], seed: int, remaining_s: Callable[[], float]
+    ) -> None:
+        self.rows, self.gpus, self.seed, self.remaining_s = rows, gpus, seed, remaining_s
+        self.cells = [(k, name) for k, row in enumerate(rows) for name in row.throughput]
+        equal = [equal_throughput(row, gpus) for row in rows]
+        self.values = [rows[k].scale / rows[k].weight * rows[k].throughput[name] / equal[k] for k, name in self.cells]
+        self.held: dict[int, float] = {}  # row -> the level at which it is bound
+        self.solves = 0
+
+    def allocate(self) -> Allocation | None:
+        lowest, found = 0.0, None
+        while len(self.held) < len(self.rows) and self.solves < LEVELS:
+            raised = self._solve(raise_level=True)
+            if raised is None:
+                break
+            level = raised.objective
+            lowest, found = (level if found is None else lowest), raised
+            if not self._hold(level, raised.prices):
+                break
+        last = self._solve(raise_level=False) if found is not None else None
+        best = last or found
+        if best is None:
+            return None
+        fractions: dict[int, dict[str, float]] = {row.job: {} for row in self.rows}
+        for (k, name), value in zip(self.cells, best.values, strict=False):
+            fractions[self.rows[k].job][name] = min(1.0, max(0.0, float(value)))
+        return Allocation(fractions, lowest, self.solves, len(self.cells) + 1, 2 * len(self.rows) + len(self.gpus))
+
+    def _hold(self, level: float, prices: np.ndarray) -> bool:
+        bound = [k for k in range(len(self.rows)) if k not in self.held and prices[k] > BOUND]
+        self.held |= dict.fromkeys(bound, level)
+        return bool(bound)
+
+    def _solve(self, *, raise_level: bool) -> Relaxed | None:
+        """Raise the level of all that are not bound; or, all levels kept, the sum. None when time is over."""
+        limit_s = self.remaining_s()
+        if limit_s <= 0:
+            return None
+        count = len(self.rows)
+        types = {name: 2 * count + position for position, name in enumerate(self.gpus)}
+        columns = Columns()
+        for (k, name), value in zip(self.cells, self.values, strict=True):
+            entries = ((k, -value), (count + k, 1.0), (types[name], float(self.rows[k].scale)))
+            columns.add(0.0 if raise_level else value, 1.0, entries)
+        if raise_level:
+            columns.add(1.0, math.inf, ((k, 1.0) for k in range(count) if k not in self.held))
+        least = [-self.held.get(k, 0.0) * (1 - SLACK) for k in range(count)]
+        bounds = np.array([*least, *[1.0] * count, *(float(each) for each in self.gpus.values())])
+        self.solves += 1
+        answer = Relaxation(columns.matrix(bounds), self.seed).solve(limit_s)
+        return answer if answer.optimal else None

@@ -1,0 +1,193 @@
+"""Berth's own traces: one job a line, as CSV or as JSON Lines, with the same fields. `./berth trace` writes them.
+
+They tell of each job what its tenant said and one run: how long it took, on how many GPUs of which type.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from scheduler.model import Job
+from scheduler.simulator.scaling import law_of
+from scheduler.simulator.traces.choices import GPU_SPEEDS, Choices
+from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.truth import TracedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+COLUMNS = (
+    Column("submitted_s", "s", "arrival since the beginning of the trace"),
+    Column("tenant", "", "whose job it is: a name"),
+    Column("gpus", "GPUs", "the counts that it accepts, in CSV separated by blanks: `1 2 4`; `0` = a CPU job"),
+    Column("duration_s", "s", "how long it runs on `ran_gpus` GPUs of the type `ran_on`; above 0"),
+    Column("name", "", "optional"),
+    Column("owner", "", "who of the tenant submitted it; optional"),
+    Column("cores", "cores", "wanted per GPU, of a CPU job in all; optional, 1"),
+    Column("memory_mib", "MiB", "in all; optional, 0"),
+    Column("gpu_types", "", "those that it may use, separated by blanks; optional, any"),
+    Column("ran_gpus", "GPUs", "optional, the smallest of `gpus`"),
+    Column("ran_on", "", "a GPU type; optional, one of relative speed 1"),
+    Column("category", "", "cv, nlp, speech, cpu or other; optional"),
+    Column("model_label", "", "jobs with the same one have the same speed; optional"),
+    Column("expected_duration_s", "s", "what the tenant said that it would take; optional"),
+    Column("priority", "", "among the tenant's own jobs, -100 to 100; optional, 0"),
+    Column("movable", "yes or no", "may be stopped and go on later; JSON: true or false; optional, no"),
+)
+REQUIRED = ("submitted_s", "tenant", "gpus", "duration_s")
+NAMES = tuple(column.name for column in COLUMNS)
+OPTIONS = {"gpu_speeds": GPU_SPEEDS}
+
+_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+def read_csv(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """The header names the columns, in any order."""
+    speeds = Choices(source.name, options, OPTIONS).speeds()
+    reader = csv.reader(source.lines, strict=True)
+    try:
+        header = [name.strip().lstrip("\ufeff") for name in next(reader, [])]
+        _check_header(source.name, header)
+        numbers = count(1)
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(header):
+                detail = f"{len(values)} values; the header names {len(header)} columns"
+                raise TraceError(source.name, reader.line_num, header[min(len(values), len(header) - 1)], detail)
+            given = {name: text for name, value in zip(header, values, strict=True) if (text := value.strip())}
+            yield _Row(source, reader.line_num, given).job(next(numbers), speeds)
+    except csv.Error as error:
+        raise TraceError(source.name, reader.line_num, None, f"is not CSV: {error}") from error
+
+
+def _check_header(file: str, header: Sequence[str]) -> None:
+    for name in REQUIRED:
+        if name not in header:
+            there = ", ".join(header) or "none"
+            raise TraceError(file, 1, name, f"the first line names no such column; it names {there}")
+    for name in header:
+        if name not in NAMES:
+            raise TraceError(file, 1, name, f"there is no such column; there are {', '.join(NAMES)}")
+        if header.count(name) > 1:
+            raise TraceError(file, 1, name, "the first line names this column twice")
+
+
+def read_json_lines(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """One object a line; lists where CSV has blanks between."""
+    speeds = Choices(source.name, options, OPTIONS).speeds()
+    numbers = count(1)
+    for line, text in enumerate(source.lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            at = str(getattr(error, "colno", ""))
+            raise TraceError(source.name, line, at, "the line is not a JSON object") from error
+        if not isinstance(given, dict):
+            raise TraceError(source.name, line, None, "the line is not a JSON object")
+        if unknown := sorted(set(given) - set(NAMES)):
+            raise TraceError(source.name, line, unknown[0], f"there is no such field; there are {', '.join(NAMES)}")
+        present = {name: value for name, value in given.items() if value is not None}
+        yield _Row(source, line, present).job(next(numbers), speeds)
+
+
+class _Row:
+    """A line's fields by name, without those left empty; each is checked when it is asked for."""
+
+    def __init__(self, source: Source, line: int, given: Mapping[str, Any]) -> None:
+        self._source, self._line, self._given = source, line, given
+
+    def wrong(self, column: str, detail: str) -> TraceError:
+        return TraceError(self._source.name, self._line, column, detail)
+
+    def _needed(self, column: str) -> Any:
+        if column not in self._given:
+            raise self.wrong(column, "nothing stands there")
+        return self._given[column]
+
+    def text(self, column: str) -> str | None:
+        value = self._given.get(column)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(column, f"{value!r} is no text")
+        return value
+
+    def number(self, column: str, *, least: float = 0.0, above: bool = False) -> float:
+        value = self._needed(column)
+        try:
+            found = math.nan if isinstance(value, bool) else float(value)
+        except (ValueError, TypeError):
+            found = math.nan
+        if not math.isfinite(found) or found < least or (above and found == least):
+            raise self.wrong(column, f"{value!r} is not a number {'above' if above else 'from'} {least:g}")
+        return found
+
+    def whole(self, column: str, default: int, *, least: int = 0) -> int:
+        if column not in self._given:
+            return default
+        found = self.number(column, least=least)
+        if found != int(found):
+            raise self.wrong(column, f"{self._given[column]!r} is not a whole number")
+        return int(found)
+
+    def items(self, column: str) -> list[Any]:
+        value = self._given.get(column, [])
+        if isinstance(value, str):
+            return value.split()
+        return value if isinstance(value, list) else [value]
+
+    def yes(self, column: str) -> bool:
+        value = self._given.get(column, False)
+        found = value if isinstance(value, bool) else _WORDS.get(str(value).lower())
+        if found is None:
+            raise self.wrong(column, f"{value!r} is neither yes nor no")
+        return found
+
+    def requirement(self) -> tuple[int, ...]:
+        self._needed("gpus")
+        items = self.items("gpus")
+        try:
+            sizes = tuple(int(str(item)) for item in items)
+        except ValueError:
+            sizes = ()
+        if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < 0 or (sizes[0] == 0 and len(sizes) > 1):
+            detail = (
+                f"{self._given['gpus']!r} is neither 0 nor whole numbers from 1 on, each larger than the one before"
+            )
+            raise self.wrong("gpus", detail)
+        return sizes
+
+    def job(self, number: int, speeds: Mapping[str, float]) -> TracedJob:
+        sizes, tenant, duration_s = self.requirement(), self.text("tenant"), self.number("duration_s", above=True)
+        if not tenant:
+            raise self.wrong("tenant", "nothing stands there")
+        ran_gpus = self.whole("ran_gpus", sizes[0])
+        if (ran_gpus == 0) != (sizes[0] == 0):
+            raise self.wrong("ran_gpus", f"{ran_gpus} does not go with gpus {self._given['gpus']!r}")
+        owner, expected = self.text("owner"), "expected_duration_s"
+        job = Job(
+            id=number,
+            tenant=self._source.tenant(tenant),
+            requirement=sizes,
+            submitted_s=self.number("submitted_s"),
+            gpu_types=frozenset(str(item) for item in self.items("gpu_types")),
+            cores=self.whole("cores", 1, least=1),
+            memory_mib=self.whole("memory_mib", 0),
+            priority=self.whole("priority", 0, least=-100),
+            owner=None if owner is None else self._source.person(f"{tenant}/{owner}"),
+            category=self.text("category"),
+            model_label=self.text("model_label"),
+            expected_duration_s=self.number(expected, above=True) if expected in self._given else None,
+            movable=self.yes("movable"),
+        )
+        law = law_of(ran_gpus, self.text("ran_on"), speeds, elastic=sizes != (ran_gpus,))
+        return TracedJob(job, duration_s, law, name=self.text("name") or "")
+
+
+CSV = Format("berth-csv", "Berth's own, as CSV", COLUMNS, read_csv, options=OPTIONS)
+JSON_LINES = Format("berth-jsonl", "Berth's own, as JSON Lines", COLUMNS, read_json_lines, options=OPTIONS)

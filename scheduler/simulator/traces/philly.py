@@ -1,0 +1,58 @@
+"""Microsoft's Philly trace (ATC '19) in the form with one row a job: 15 virtual clusters, which are the tenants.
+
+The rows are not sorted by time. A job asks for exactly its GPUs. What it needs of cores and memory the trace does not say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.model import Job
+from scheduler.simulator.scaling import law_of
+from scheduler.simulator.traces.choices import CORES, GPU_SPEEDS, MOVABLE, Choices
+from scheduler.simulator.traces.csvrows import rows
+from scheduler.simulator.traces.moments import seconds_of
+from scheduler.simulator.traces.source import Column, Format, Source
+from scheduler.simulator.truth import TracedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+COLUMNS = (
+    Column("timestamp", "date", "arrival, as 2017-10-09 07:01:55"),
+    Column("duration", "s", "how long it ran; above 0"),
+    Column("num_gpus", "GPUs", "what it asks for, no more and no fewer; 0 = a CPU job"),
+    Column("gpu_time", "GPU-seconds", "duration times GPUs; not used"),
+    Column("cluster", "", "the virtual cluster: the tenant"),
+)
+OPTIONS = {
+    "expected": "none (default): the scheduler expects of a job what earlier ones took; exact: tenants say the duration",
+    "cores": CORES,
+    "movable": MOVABLE,
+    "gpu_speeds": GPU_SPEEDS,
+}
+
+
+def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """The trace's jobs, numbered from 1 in the file's order."""
+    choices = Choices(source.name, options, OPTIONS)
+    speeds, cores = choices.speeds(), choices.whole("cores", 1)
+    movable, exact = choices.word("movable", "no", "yes") == "yes", choices.word("expected", "none", "exact") == "exact"
+    for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
+        arrival_s = seconds_of(row.text("timestamp"))
+        if arrival_s is None:
+            raise row.wrong("timestamp", f"{row.text('timestamp')!r} is no date like 2017-10-09 07:01:55")
+        duration_s, gpus = row.number("duration", above=True), row.whole("num_gpus", least=0)
+        job = Job(
+            id=number,
+            tenant=source.tenant(row.text("cluster")),
+            requirement=(gpus,),
+            submitted_s=arrival_s,
+            cores=cores,
+            expected_duration_s=duration_s if exact else None,
+            movable=movable,
+        )
+        yield TracedJob(job, duration_s, law_of(gpus, None, speeds, elastic=False))
+
+
+FORMAT = Format("philly", "Microsoft's Philly trace, one row a job", COLUMNS, read, options=OPTIONS, dated=True)

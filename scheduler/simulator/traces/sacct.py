@@ -1,0 +1,191 @@
+"""What Slurm remembers of its jobs: `sacct --allusers --parsable2 --format=...`, columns parted by `|`, header first.
+
+Job steps (`12.batch`, `12.0`) and jobs that never ran are passed over; the tasks of an array (`12_3`) and the parts of a
+heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time it has had. GPUs, cores and
+memory are those allocated, else those asked for (AllocTRES, ReqTRES); a job without `gres/gpu` is a CPU job.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import TYPE_CHECKING
+
+from scheduler.model import Job
+from scheduler.simulator.scaling import law_of
+from scheduler.simulator.traces.choices import GPU_SPEEDS, MOVABLE, Choices
+from scheduler.simulator.traces.csvrows import Row
+from scheduler.simulator.traces.moments import seconds_of
+from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.truth import TracedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+COLUMNS = (
+    Column("JobID", "", "12, 12_3 or 12+1; steps such as 12.batch are passed over"),
+    Column("Account", "", "the tenant, unless the option tenant names another column"),
+    Column("Submit", "date", "arrival, as 2024-05-01T08:00:00"),
+    Column("Elapsed", "[days-]hours:minutes:seconds", "how long it ran; 00:00:00 = it never did"),
+    Column("State", "", "COMPLETED, FAILED, TIMEOUT, CANCELLED by 1001 ...; PENDING ones are passed over"),
+    Column("AllocTRES", "", "cpu=8,mem=64G,gres/gpu:a100=2 ...: what it had"),
+    Column("ReqTRES", "", "the same: what it asked for, used where AllocTRES is empty; optional where that is there"),
+    Column("User", "", "who of the tenant submitted it; optional"),
+    Column("JobName", "", "optional"),
+    Column("Partition", "", "optional"),
+    Column("Start", "date", "not used; optional"),
+    Column("End", "date", "not used; optional"),
+    Column("Timelimit", "[days-]hours:minutes:seconds", "for expected=timelimit; optional"),
+)
+REQUIRED = ("JobID", "Submit", "Elapsed", "State")
+OPTIONS = {
+    "tenant": "the column that names the tenant: Account (default), User or Partition",
+    "expected": "none (default): the scheduler expects of a job what earlier ones took; timelimit: its time limit; exact: "
+    "what it ran",
+    "gpu_types": "any (default): a job may use every GPU type; as-run: only the type that its TRES names",
+    "movable": MOVABLE,
+    "gpu_speeds": GPU_SPEEDS,
+}
+NEVER_RAN = frozenset({"PENDING", "REQUEUED", "RESV_DEL_HOLD"})
+
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+
+
+def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
+    """The jobs that ran, numbered from 1 in the file's order."""
+    reading = _Reading(source, Choices(source.name, options, OPTIONS))
+    numbers = count(1)
+    for row in _rows(source, reading.needs):
+        ran_s = None if _is_idle(row) else _seconds(row, "Elapsed")
+        if ran_s:
+            yield reading.job(row, next(numbers), ran_s)
+
+
+def _rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
+    header: list[str] = []
+    for number, line in enumerate(source.lines, start=1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            continue
+        values = text.split("|")
+        if not header:
+            header = [name.strip().lstrip("\ufeff") for name in values]
+            _check_header(source.name, number, header, needs)
+            continue
+        if len(values) != len(header):
+            column = header[min(len(values), len(header) - 1)]
+            detail = f"{len(values)} values, the header names {len(header)} columns; dump with --parsable2"
+            raise TraceError(source.name, number, column, detail)
+        yield Row(source.name, number, dict(zip(header, values, strict=True)))
+    if not header:
+        raise TraceError(source.name, 1, None, f"the file is empty; its first line names {', '.join(REQUIRED)} ...")
+
+
+def _check_header(file: str, line: int, header: Sequence[str], needs: Sequence[str]) -> None:
+    for name in needs:
+        if name not in header:
+            there = ", ".join(filter(None, header))
+            raise TraceError(file, line, name, f"there is no such column ({there}); add it to sacct's --format")
+    if "AllocTRES" not in header and "ReqTRES" not in header:
+        raise TraceError(file, line, "AllocTRES", "neither AllocTRES nor ReqTRES is there; add one to sacct's --format")
+
+
+def _is_idle(row: Row) -> bool:
+    """A step of a job, or a job that never ran."""
+    state = row.text("State").split()[0]
+    return "." in row.text("JobID") or "[" in row.text("JobID") or state in NEVER_RAN
+
+
+def _seconds(row: Row, column: str) -> float:
+    match = _TIME.fullmatch(row.text(column))
+    if match is None:
+        raise row.wrong(column, f"{row.text(column)!r} is no time like 1-06:30:00")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+class _Reading:
+    """The options, and what they make of a row."""
+
+    def __init__(self, source: Source, choices: Choices) -> None:
+        self._source = source
+        self._speeds = choices.speeds()
+        self._tenant = choices.word("tenant", "Account", "User", "Partition")
+        self._expected = choices.word("expected", "none", "timelimit", "exact")
+        self._bound = choices.word("gpu_types", "any", "as-run") == "as-run"
+        self._movable = choices.word("movable", "no", "yes") == "yes"
+        self.needs = (*REQUIRED, self._tenant, *(("Timelimit",) if self._expected == "timelimit" else ()))
+
+    def job(self, row: Row, number: int, ran_s: float) -> TracedJob:
+        arrival_s = seconds_of(row.text("Submit"))
+        if arrival_s is None:
+            raise row.wrong("Submit", f"{row.text('Submit')!r} is no date like 2024-05-01T08:00:00")
+        tres = _Tres(row)
+        gpus, cpus = tres.gpus, tres.count("cpu")
+        tenant, user = row.text(self._tenant), row.values.get("User", "").strip()
+        job = Job(
+            id=number,
+            tenant=self._source.tenant(tenant),
+            requirement=(gpus,),
+            submitted_s=arrival_s,
+            gpu_types=frozenset({tres.gpu_type} if self._bound and tres.gpu_type else ()),
+            cores=max(1, cpus // max(1, gpus)),
+            memory_mib=tres.memory_mib,
+            owner=self._source.person(f"{tenant}/{user}") if user else None,
+            expected_duration_s=self._expectation_s(row, ran_s),
+            movable=self._movable,
+        )
+        law = law_of(gpus, tres.gpu_type, self._speeds, elastic=False)
+        return TracedJob(job, ran_s, law, name=row.values.get("JobName", "").strip() or row.text("JobID"))
+
+    def _expectation_s(self, row: Row, ran_s: float) -> float | None:
+        if self._expected == "none" or (self._expected == "timelimit" and not _TIME.match(row.text("Timelimit"))):
+            return None  # a limit can be UNLIMITED or the partition's
+        return ran_s if self._expected == "exact" else _seconds(row, "Timelimit") or None
+
+
+class _Tres:
+    """Trackable resources: `billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=64G,node=1`."""
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self._column = "AllocTRES" if row.values.get("AllocTRES", "").strip() else "ReqTRES"
+        text = row.values.get(self._column, "").strip()
+        self._parts: dict[str, str] = {}
+        for part in filter(None, text.split(",")):
+            name, equals, value = part.partition("=")
+            if not equals:
+                raise row.wrong(self._column, f"{part!r} is not like cpu=8")
+            self._parts[name] = value
+        self._typed = {name.split(":", 1)[1]: name for name in self._parts if name.startswith("gres/gpu:")}
+
+    def count(self, name: str) -> int:
+        text = self._parts.get(name, "0")
+        if not (text.isdecimal() and text.isascii()):
+            raise self._row.wrong(self._column, f"{name}={text} is no count")
+        return int(text)
+
+    @property
+    def gpus(self) -> int:
+        """Of all types. `gres/gpu` counts them all; where a site tracks types alone, their sum."""
+        if "gres/gpu" in self._parts:
+            return self.count("gres/gpu")
+        return sum(self.count(name) for name in self._typed.values())
+
+    @property
+    def gpu_type(self) -> str | None:
+        """That of most of them, by name where there are as many of another."""
+        return min(self._typed, key=lambda name: (-self.count(self._typed[name]), name), default=None)
+
+    @property
+    def memory_mib(self) -> int:
+        text = self._parts.get("mem", "0")
+        match = _MEMORY.fullmatch(text)
+        if match is None:
+            raise self._row.wrong(self._column, f"mem={text} is not like 64G")
+        return int(float(match[1]) * _MIB[match[2]])
+
+
+FORMAT = Format("sacct", "a Slurm cluster's accounting", COLUMNS, read, options=OPTIONS, dated=True)

@@ -1,0 +1,111 @@
+"""Slurm's accounting, from dumps of the form that `sacct --parsable2` prints."""
+
+import pytest
+
+from scheduler.simulator.traces.sacct import FORMAT
+from scheduler.simulator.traces.source import Source, TraceError
+from scheduler.simulator.truth import Spot
+
+HEADER = "JobID|JobName|User|Account|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocTRES|ReqTRES"
+TRES = "billing=16,cpu=16,gres/gpu:a100=4,gres/gpu=4,mem=64G,node=1"
+
+
+def line(
+    number="7",
+    *,
+    state="COMPLETED",
+    submit="2024-05-01T08:00:00",
+    elapsed="01:00:00",
+    limit="1-00:00:00",
+    had=TRES,
+    asked="",
+    account="ml",
+):
+    return f"{number}|train|ada|{account}|gpu|{state}|{submit}|2024-05-01T08:01:00|2024-05-01T09:01:00|{elapsed}|{limit}|{had}|{asked}"
+
+
+def read(*lines, header=HEADER, **options):
+    source = Source("dump", [header, *lines])
+    return list(FORMAT.read(source, options)), source
+
+
+def test_a_row_is_a_job_with_what_it_had():
+    (one,), source = read(line(elapsed="1-02:03:04"))
+    assert one.name == "train"
+    assert (one.job.requirement, one.job.cores, one.job.memory_mib) == ((4,), 4, 65536)
+    assert one.work == 26 * 3600 + 3 * 60 + 4
+    assert one.job.submitted_s == 1714550400.0
+    assert source.tenants == {"ml": 1}
+    assert list(source.people) == ["ml/ada"]
+
+
+def test_steps_and_jobs_that_never_ran_are_passed_over():
+    jobs, _ = read(
+        line("7"),
+        line("7.batch"),
+        line("7.extern"),
+        line("7.0"),
+        line("8_[3-9%2]", state="PENDING"),
+        line("9", state="CANCELLED by 1001", elapsed="00:00:00"),
+        line("10", state="PENDING", had="", elapsed="00:00:00"),
+        line("8_1"),
+        line("8_2", state="FAILED"),
+        line("11+1", state="CANCELLED by 1001"),
+    )
+    assert [each.job.id for each in jobs] == [1, 2, 3, 4]
+
+
+def test_gpus_are_all_gres_or_the_sum_of_the_types():
+    jobs, _ = read(
+        line(had="cpu=8,gres/gpu:a100=1,gres/gpu:v100=2,mem=2000M"),
+        line(had="", asked="cpu=2,gres/gpu=1,mem=512K"),
+        line(had="cpu=6,mem=1T,node=1"),
+        gpu_types="as-run",
+        gpu_speeds="v100=2",
+    )
+    assert [each.job.requirement for each in jobs] == [(3,), (1,), (0,)]
+    assert [each.job.cores for each in jobs] == [2, 2, 6]
+    assert [each.job.memory_mib for each in jobs] == [2000, 0, 1048576]
+    assert [each.job.gpu_types for each in jobs] == [{"v100"}, frozenset(), frozenset()]
+    assert jobs[0].law.rate([Spot(1, "v100", 3, 6)]) == 1.0
+    assert jobs[0].law.rate([Spot(1, "a100", 3, 6)]) == 0.5
+
+
+def test_options_choose_tenant_and_expectation():
+    (one,), source = read(line(limit="00:30:00"), tenant="Partition", expected="timelimit", movable="yes")
+    assert source.tenants == {"gpu": 1}
+    assert (one.job.expected_duration_s, one.job.movable) == (1800.0, True)
+    assert read(line(limit="UNLIMITED"), expected="timelimit")[0][0].job.expected_duration_s is None
+    assert read(line(), expected="exact")[0][0].job.expected_duration_s == 3600.0
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        (line(submit="Unknown"), "Submit"),
+        (line(elapsed="soon"), "Elapsed"),
+        (line(account=""), "Account"),
+        (line(had="cpu=many"), "AllocTRES"),
+        (line(had="cpu"), "AllocTRES"),
+        (line(had="", asked="cpu=1,mem=all"), "ReqTRES"),
+        (line() + "|", "ReqTRES"),
+        ("7|train", "User"),
+        (line(state=""), "State"),
+    ],
+)
+def test_a_bad_row_is_named_with_file_line_and_column(row, column):
+    with pytest.raises(TraceError, match=rf"^dump, line 3, column {column}: "):
+        read(line(), row)
+
+
+def test_columns_that_are_missing_are_asked_for():
+    with pytest.raises(
+        TraceError, match=r"line 1, column Elapsed: there is no such column .* add it to sacct's --format"
+    ):
+        read(header="JobID|Account|Submit|State|AllocTRES")
+    with pytest.raises(TraceError, match="column AllocTRES: neither AllocTRES nor ReqTRES"):
+        read(header="JobID|Account|Submit|State|Elapsed")
+    with pytest.raises(TraceError, match="column Timelimit"):
+        read(header="JobID|Account|Submit|State|Elapsed|ReqTRES", expected="timelimit")
+    with pytest.raises(TraceError, match="the file is empty"):
+        list(FORMAT.read(Source("dump", []), {}))
