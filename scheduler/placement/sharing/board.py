@@ -33,10 +33,6 @@ class Packer(Protocol):
         """Which GPUs of the node it shall get: as many as it asks for, with enough idle compute each."""
         ...
 
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        """A demand came, placed or not. True = the rule itself changed: every score is out of date."""
-        ...
-
 
 @dataclass(slots=True)
 class _Row:
@@ -55,8 +51,6 @@ class Board:
 
     def place(self, demand: Demand) -> tuple[int, tuple[int, ...]] | None:
         """Find a place and take it: the node's index and its GPUs; None = it fits nowhere now."""
-        if self.packer.arrived(self.pool, demand):
-            self.rows.clear()
         node = self._best(self._scores(demand))
         if node is None:
             return None

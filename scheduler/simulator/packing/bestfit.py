@@ -28,10 +28,8 @@ class BestFit:
     def score(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
         cpu = (pool.cpu[nodes] - demand.cpu_milli) / LARGEST_CPU_MILLI
         gpu = (pool.gpu[nodes].sum(axis=1) - demand.milli) / LARGEST_GPU_MILLI
-        return np.trunc((1.0 - 0.5 * cpu - 0.5 * gpu) * 100)
+        scores: Floats = np.trunc((1.0 - 0.5 * cpu - 0.5 * gpu) * 100)
+        return scores
 
     def gpus(self, pool: Pool, node: int, demand: Demand, rng: Generator) -> tuple[int, ...]:
         return tightest_gpu(pool, node, demand)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False

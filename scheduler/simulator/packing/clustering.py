@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 class Clustering:
     """`kinds`: node -> the kinds of job that it holds."""
 
-    name: str = "clustering"
-    ties_by_lot: bool = False
+    name: str = field(default="clustering")
+    ties_by_lot: bool = field(default=False)
     kinds: dict[int, set[int]] = field(default_factory=dict)
 
     def score(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
         if demand.gpus == 0:
             return np.zeros(len(nodes))
         full = 25 * (LARGEST_GPU_MILLI - pool.gpu[nodes].sum(axis=1)) // LARGEST_GPU_MILLI
-        return np.array([self._company(int(node), _kind(demand)) for node in nodes]) + full
+        scores: Floats = full + np.array([self._company(int(node), _kind(demand)) for node in nodes])
+        return scores
 
     def _company(self, node: int, kind: int) -> float:
         held = self.kinds.get(node, set())
@@ -45,9 +46,6 @@ class Clustering:
         if demand.gpus:
             self.kinds.setdefault(node, set()).add(_kind(demand))
         return tightest_gpu(pool, node, demand)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False
 
 
 def _kind(demand: Demand) -> int:

@@ -27,10 +27,8 @@ class DotProduct:
     def score(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
         cpu = (pool.cpu[nodes] / LARGEST_CPU_MILLI) * (demand.cpu_milli / LARGEST_CPU_MILLI)
         gpu = (pool.gpu[nodes].sum(axis=1) / LARGEST_GPU_MILLI) * (demand.milli / LARGEST_GPU_MILLI)
-        return np.trunc((1.0 - (cpu + gpu) / 2) * 100)
+        scores: Floats = np.trunc((1.0 - (cpu + gpu) / 2) * 100)
+        return scores
 
     def gpus(self, pool: Pool, node: int, demand: Demand, rng: Generator) -> tuple[int, ...]:
         return tightest_gpu(pool, node, demand)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False

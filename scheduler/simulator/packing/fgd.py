@@ -7,14 +7,15 @@ thousandths, allowed models; no memory) are its most frequent ones that make up 
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.fragments import Mix
+from scheduler.placement.sharing.choices import left_idle
+from scheduler.placement.sharing.least_stranded import workload_mix
 from scheduler.placement.sharing.pool import tightest_gpu
+from scheduler.simulator.packing.fragments import Mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,40 +25,31 @@ if TYPE_CHECKING:
     from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
 
 POPULAR = 0.95
-
-
-def popular(demands: Iterable[Demand]) -> dict[Demand, float]:
-    """The most frequent classes until they make up 95 %, with their shares among themselves."""
-    counts = Counter(replace(demand, memory_mib=0) for demand in demands)
-    total = sum(counts.values())
-    chosen: dict[Demand, int] = {}
-    for demand, count in sorted(counts.items(), key=_frequent_first):
-        if sum(chosen.values()) >= POPULAR * total:
-            break
-        chosen[demand] = count
-    whole = sum(chosen.values())
-    return {demand: count / whole for demand, count in chosen.items()}
-
-
-def _frequent_first(item: tuple[Demand, int]) -> tuple[int, ...]:
-    demand, count = item
-    return (-count, -demand.cpu_milli, -demand.gpu_milli, -demand.gpus)
+"""Of the pods are of the classes that count: the study's setting."""
 
 
 @dataclass(slots=True)
 class Fgd:
     mix: Mix
-    name: str = "fgd"
-    ties_by_lot: bool = False
+    name: str = field(default="fgd")
+    ties_by_lot: bool = field(default=False)
+
+    @classmethod
+    def expecting(cls, demands: Iterable[Demand], models: tuple[str, ...]) -> Fgd:
+        """For a workload like these demands."""
+        classes = workload_mix((replace(demand, memory_mib=0) for demand in demands), POPULAR)
+        whole = sum(classes.values())
+        return cls(Mix({demand: share / whole for demand, share in classes.items()}, models))
 
     def score(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
-        return self._scores(pool, nodes, demand).max(axis=1)
+        best: Floats = self._scores(pool, nodes, demand).max(axis=1)
+        return best
 
     def _scores(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
-        """Integer scores: node x GPU for a part of a GPU (UNFIT where it does not fit), else node x 1."""
+        """Integer scores: node x GPU for a part of a GPU (-1 where it does not fit), else node x 1."""
         before = self.mix.usable(pool.gpu[nodes], pool.cpu[nodes], pool.model[nodes])
         idle = pool.gpu[nodes].sum(axis=1)
-        after_gpu = _after(pool.gpu[nodes], demand)
+        after_gpu = left_idle(pool.gpu[nodes], demand)
         cpu = np.broadcast_to((pool.cpu[nodes] - demand.cpu_milli)[:, None], after_gpu.shape[:2])
         model = np.broadcast_to(pool.model[nodes][:, None], after_gpu.shape[:2])
         after = self.mix.usable(after_gpu, cpu, model)
@@ -69,15 +61,3 @@ class Fgd:
         if not demand.shares:
             return tightest_gpu(pool, node, demand)
         return (int(np.argmax(self._scores(pool, np.array([node]), demand)[0])),)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False
-
-
-def _after(gpu: Ints, demand: Demand) -> Ints:
-    """Idle compute after each choice of GPU: [node, choice, GPU]; negative where it does not fit."""
-    if demand.shares:
-        return gpu[:, None, :] - demand.gpu_milli * np.eye(gpu.shape[1], dtype=np.int64)[None]
-    whole = gpu >= max(demand.gpu_milli, 1)
-    taken = whole & (np.cumsum(whole, axis=1) <= demand.gpus)
-    return (gpu - taken * demand.gpu_milli)[:, None, :]

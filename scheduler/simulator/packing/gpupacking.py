@@ -40,6 +40,3 @@ class GpuPacking:
 
     def gpus(self, pool: Pool, node: int, demand: Demand, rng: Generator) -> tuple[int, ...]:
         return tightest_gpu(pool, node, demand)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False

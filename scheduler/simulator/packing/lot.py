@@ -26,6 +26,3 @@ class Lot:
             return tightest_gpu(pool, node, demand)
         enough = np.flatnonzero(pool.gpu[node] >= demand.gpu_milli)
         return (int(enough[rng.integers(len(enough))]),)
-
-    def arrived(self, pool: Pool, demand: Demand) -> bool:
-        return False
