@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler import profiling
-from scheduler.explain import Foresight
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
 from scheduler.replan import participants
@@ -105,7 +104,7 @@ def decide(
     replan = replan and policy.replans and parameters.placement == "ilp"
     ledger, state = books.ledger, books.state
     taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []
-    foresight = Foresight(participants.released(ledger, taking_part) if taking_part else ledger)
+    foresight = books.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
     priority = policy.priority(parameters)
 
     def moment(waiting: int) -> Moment:

@@ -57,7 +57,7 @@ class Agent:
         )
         self._shipper = Shipper(portal=portal, journal=self._journal)
         self._records = Records(portal=portal, journal=self._journal, boot_id=inventory["boot_id"])
-        tools = Tools(portal, self._journal, self._engine, self._reporter, self._shipper)
+        tools = Tools(portal, self._journal, self._engine, self._reporter, self._shipper, self._records)
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workers.journal import Part
     from workers.tools import Tools
 
-# How long an ended part's last log bytes may hold up the news of its end.
+# How long an ended part's last records and log bytes may hold up the news of its end.
 LAST_LOG_S = 1.0
 
 
@@ -65,8 +65,9 @@ class Ending:
         if result["pid"] is not None:
             self.report_running(part)
         with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
-            # The end is told after the last words, if the portal takes them quickly.
-            await asyncio.wait_for(self._ship_rest(part), LAST_LOG_S)
+            # The end is told after the last words and records, if the portal takes them quickly: a profile's job is placed
+            # by what was measured as soon as its end is known.
+            await asyncio.wait_for(self._tell_rest(part), LAST_LOG_S)
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
         self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
         self._forget(part)
@@ -82,7 +83,8 @@ class Ending:
         self._tools.reporter.wake()
         log.info("part running", **part.name, job=part.job, pid=job["pid"])
 
-    async def _ship_rest(self, part: Part) -> None:
+    async def _tell_rest(self, part: Part) -> None:
+        await self._tools.records.send_rest(part)
         while await self._tools.shipper.ship(part):
             pass
 

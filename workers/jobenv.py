@@ -58,6 +58,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_CHECKPOINT_DIR": launch["checkpoint_dir"],
         "BERTH_INSTRUMENT_PATH": Path(instrument.__file__).parent,
         "BERTH_RECORDS_DIR": launch["records_dir"],
+        "BERTH_PROFILE": 1 if launch["profile"] else None,
         MARKER: launch["part_dir"],
     }
     return {name: str(value) for name, value in values.items() if value is not None}

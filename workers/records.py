@@ -37,6 +37,11 @@ class Records:
             more |= await self._send(parts[first : first + PARTS_AT_ONCE])
         return more
 
+    async def send_rest(self, part: Part) -> None:
+        """What a part that has ended still has. Raises PortalAwayError or PortalRefusedError."""
+        while await self._send([part]):
+            pass
+
     def _may_have_some(self, part: Part) -> bool:
         return part.phase in {"running", "ended", "closed"} and part.key not in self._done
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal
+    from workers.records import Records
     from workers.reporting import Reporter
     from workers.shipping import Shipper
 
@@ -20,3 +21,4 @@ class Tools:
     engine: Engine
     reporter: Reporter
     shipper: Shipper
+    records: Records

@@ -63,7 +63,7 @@ class Wanted(PartName):
     action: Literal["run", "stop"]
     started: bool
     go: bool
-    stop_reason: Literal["cancel", "preempt", "partner", "requeue"] | None
+    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit"] | None
     grace_s: float
     lease_s: float | None
 
@@ -101,6 +101,7 @@ class Spec(PartName):
     memory_mib: int | None
     time_limit_s: float | None
     world: World
+    profile: bool
     epochs_before: int
     log_limit_bytes: int
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,11 @@ from typing import Any
 
 from workers.files import write_json
 from workers.wire import Spec, Wanted, part_name
+
+SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
+"""The most that is copied of a working directory for a profile: its GPU idles meanwhile."""
+PROFILE_GRACE_S = 2.0
+"""A profile has nothing to save."""
 
 
 class SpecError(Exception):
@@ -68,16 +74,38 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
             raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
 
 
+def scratch_copy(source: Path, copy: Path) -> Path:
+    """Copy a tenant's own directory, for a profile to work in. Raises SpecError when that is too much."""
+    left_bytes, left_entries = SCRATCH_BYTES, SCRATCH_ENTRIES
+    for folder, _, names in os.walk(source):
+        left_entries -= len(names) + 1
+        left_bytes -= sum((Path(folder) / name).lstat().st_size for name in names)
+        if min(left_bytes, left_entries) < 0:
+            raise SpecError(
+                f"working_directory {source} holds more than {SCRATCH_BYTES >> 20} MiB or {SCRATCH_ENTRIES} entries: it is "
+                "not copied for a profile; give the job's program as files, or keep its data elsewhere"
+            )
+    shutil.copytree(source, copy, symlinks=True)
+    return copy
+
+
 def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) -> None:
-    """Make everything that the command needs; doing it again begins afresh. Raises SpecError."""
+    """Make everything that the command needs; doing it again begins afresh. Raises SpecError.
+
+    A profile works in its part's directory alone: neither the job's checkpoints nor the tenant's own directory are its.
+    """
     job_dir, tmp_dir, records_dir = directory / "work", directory / "tmp", directory / "records"
-    checkpoint_dir = place.storage / "checkpoints" / str(spec["job"])
-    for path in (job_dir, tmp_dir, records_dir):
+    scratch = spec["profile"]
+    checkpoint_dir = directory / "checkpoints" if scratch else place.storage / "checkpoints" / str(spec["job"])
+    for path in (job_dir, tmp_dir, records_dir, *([checkpoint_dir] if scratch else ())):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700)
     checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_files(job_dir, spec["files"])
     cwd = working_directory(job_dir, spec["working_directory"])
+    if scratch and not cwd.is_relative_to(job_dir):
+        shutil.rmtree(directory / "copy", ignore_errors=True)
+        cwd = scratch_copy(cwd, directory / "copy")
     launch: dict[str, Any] = {
         **{key: value for key, value in spec.items() if key != "files"},
         **part_name(spec),
@@ -91,7 +119,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "virtual": place.virtual,
         "nice": place.nice,
         "boot_id": place.boot_id,
-        "grace_s": place.node_grace_s,
+        "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
         "lease_grace_s": place.lease_grace_s,
         "leased": wanted["lease_s"] is not None,
     }

@@ -137,31 +137,33 @@ def main():
     recorder = new_recorder(args, first, model, gpus)
     began = said = saved = time.monotonic()
     said_step, last = first, first >= args.steps
-    for step in range(first + 1, args.steps + 1):
-        sent = time.monotonic()
+    try:  # the recorder ends a profile by SystemExit
+        for step in range(first + 1, args.steps + 1):
+            sent = time.monotonic()
+            for pipe in pipes:
+                pipe.send(model)
+            answers = [pipe.recv() for pipe in pipes]
+            got = time.monotonic()
+            for name in model:
+                model[name] -= args.rate * np.mean([grad[name] for _, grad, _ in answers], axis=0)
+            now = time.monotonic()
+            record(recorder, [times for _, _, times in answers], got - sent, now - got)
+            last = step == args.steps or spent_s + now - began >= args.seconds
+            if now - said >= 1 or last or stopping:
+                chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
+                loss = np.mean([loss for loss, _, _ in answers])
+                print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
+                said, said_step = now, step
+            if now - saved >= 5 or last or stopping:
+                save(step, spent_s + now - began, model)
+                saved = now
+            if stopping and not last:
+                print(f"asked to stop: saved at step {step}", flush=True)
+            if stopping or last:
+                break
+    finally:
         for pipe in pipes:
-            pipe.send(model)
-        answers = [pipe.recv() for pipe in pipes]
-        got = time.monotonic()
-        for name in model:
-            model[name] -= args.rate * np.mean([grad[name] for _, grad, _ in answers], axis=0)
-        now = time.monotonic()
-        record(recorder, [times for _, _, times in answers], got - sent, now - got)
-        last = step == args.steps or spent_s + now - began >= args.seconds
-        if now - said >= 1 or last or stopping:
-            chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
-            loss = np.mean([loss for loss, _, _ in answers])
-            print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
-            said, said_step = now, step
-        if now - saved >= 5 or last or stopping:
-            save(step, spent_s + now - began, model)
-            saved = now
-        if stopping and not last:
-            print(f"asked to stop: saved at step {step}", flush=True)
-        if stopping or last:
-            break
-    for pipe in pipes:
-        pipe.send(None)
+            pipe.send(None)
     sys.exit(143 if stopping and not last else 0)  # 128 + SIGTERM: not done yet
 
 

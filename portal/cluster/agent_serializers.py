@@ -190,6 +190,7 @@ class Spec(PartKey):
     memory_mib = serializers.IntegerField(allow_null=True)
     time_limit_s = serializers.IntegerField(allow_null=True)
     world = SpecWorld()
+    profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
     epochs_before = serializers.IntegerField()
     log_limit_bytes = serializers.IntegerField()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich, StartsContext
+    from portal.dashboard.job_profiles import ProfileRow
     from portal.dashboard.job_speed import SpeedContext
 
 
@@ -135,7 +136,7 @@ class NumbersContext(TypedDict):
 class Span(TypedDict):
     """A stretch of the timeline; `to_at` None: still going. `gpus` is the bar's height; 0 for a CPU job."""
 
-    kind: Literal["waiting", "held", "starting", "running", "preempted"]
+    kind: Literal["waiting", "held", "profiling", "starting", "running", "preempted"]
     from_at: str
     to_at: str | None
     gpus: int
@@ -197,6 +198,7 @@ class JobPageContext(TypedDict):
     timeline: TimelineContext | None
     plots: list[PlotContext]
     attempts: list[AttemptRow]
+    profiles: list[ProfileRow]
     events: list[EventRow]
     log: LogContext | None
 
@@ -240,7 +242,7 @@ class RequestContext(TypedDict):
 class SubmitContext(TypedDict):
     """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
 
-    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, parameters, checkpointable,
+    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
     restartable, gpu_types, samples, batch_size, expected_s, cores, memory, time_limit, priority, retries,
     array, array_limit, dependencies, env, labels.
     """

@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_numbers import numbers_make
+from portal.dashboard.job_profiles import profiles_make
 from portal.dashboard.job_rows import actions_of, gpus_words
 from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import why_make
 from portal.dashboard.kept import kept_note
-from portal.jobs.listing import attempts_of
+from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.explained import explanation
@@ -38,7 +39,7 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 
 def page_context(*, job: Job) -> JobPageContext:
-    attempts = list(attempts_of(job))
+    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     why = explanation(job)
     return {
         "id": job.number,
@@ -52,9 +53,10 @@ def page_context(*, job: Job) -> JobPageContext:
         "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
-        "timeline": timeline_make(job=job, attempts=attempts),
+        "timeline": timeline_make(job=job, attempts=attempts, profiles=profiles),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],
+        "profiles": profiles_make(profiles),
         "events": _events(job),
         "log": _log(job, attempts),
     }
@@ -110,6 +112,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
         ("Array", f"{job.array_size} tasks" if job.array_size else None),
         ("Runs again", _again(job)),
+        ("Records its iterations", "yes" if job.instrumented else None),
     ]
     shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
     if job.array_id:

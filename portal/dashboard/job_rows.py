@@ -32,7 +32,7 @@ WORDS = {"done": "done", "run": "run", "wait": "wait", "fail": "failed", "stop":
 def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
     """Turn jobs into rows; their last attempts and nodes come in two more queries."""
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
-    attempts = Attempt.objects.filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
+    attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
     last = {attempt.job_id: attempt for attempt in attempts}
     wanted, done = cores_wanted_of(jobs), progress_fractions(jobs)
     rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]

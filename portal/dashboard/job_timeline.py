@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
+from portal.dashboard.job_profiles import profile_spans
 from portal.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def timeline_range(*, job: Job) -> tuple[datetime, datetime]:
     return job.submitted_at - length * MARGIN, job.submitted_at + length * (1 + MARGIN)
 
 
-def timeline_make(*, job: Job, attempts: Sequence[Attempt]) -> TimelineContext | None:
+def timeline_make(*, job: Job, attempts: Sequence[Attempt], profiles: Sequence[Attempt] = ()) -> TimelineContext | None:
     if job.array_size:
         return None
     now = timezone.now()
@@ -40,6 +41,7 @@ def timeline_make(*, job: Job, attempts: Sequence[Attempt]) -> TimelineContext |
         spans += _waiting(job, since, None)
     elif not attempts and job.ended_at:
         spans += _waiting(job, since, job.ended_at)
+    spans += profile_spans(profiles)
     start, end = timeline_range(job=job)
     return {
         "start": start.isoformat(),

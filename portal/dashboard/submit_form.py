@@ -40,6 +40,7 @@ WHOLE = {"parameters": "parameters", "samples": "samples", "batch_size": "batch_
 CHECKS = {
     "pipelined": "pipelined",
     "heavy": "heavy_between_iterations",
+    "instrumented": "instrumented",
     "checkpointable": "checkpointable",
     "restartable": "restartable",
 }
@@ -241,6 +242,11 @@ def fields_make(
         ),
         "pipelined": check("pipelined", "Pipelined", "Loads the next batch while the GPU computes."),
         "heavy": check("heavy", "Heavy work between iterations", "Augmentation or evaluation on the CPU."),
+        "instrumented": check(
+            "instrumented",
+            "Records its iterations",
+            "With berth_instrument. With several sizes it is first profiled on one idle GPU of each type, for a minute at most.",
+        ),
         "checkpointable": check(
             "checkpointable", "Checkpointable", "May be stopped and resumed; saves on SIGTERM within 30 s."
         ),

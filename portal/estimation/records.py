@@ -101,7 +101,8 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
     dropped += len(records) - len(possible)
     if run.leads:
         _speed_note(run, records=possible, dropped=dropped, now=now)
-        _progress_note(run, records=possible, now=now)
+        if not run.part.attempt.is_profile:  # what it did in scratch is none of the job's work
+            _progress_note(run, records=possible, now=now)
     if run.gpu_type_id is not None and possible:
         cells_add(run, rates=[rate for record in possible if (rate := per_gpu(run, record))])
         profile_absorb(run, possible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
@@ -70,6 +71,37 @@ def profile_of(row: JobProfile) -> iteration.Profile:
         pattern=iteration.Pattern(row.pattern or iteration.Pattern.OVERLAPPED),
         loading=mixture.Loading(row.data_count, tuple(mixture.Part(*part) for part in row.data_parts)),
     )
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of a signature on a GPU type by now: mean times in s on one GPU, and the pattern; None = not known."""
+
+    iterations: int
+    data_s: float | None
+    forward_s: float
+    backward_s: float
+    update_s: float
+    pattern: iteration.Pattern | None
+
+
+def profiles_found(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], Found]:
+    """Return what is known of these (signature, GPU type id), as far as its time modules are. One query."""
+    wanted = set(pairs)
+    if not wanted:
+        return {}
+    names, types = {name for name, _ in wanted}, {gpu_type for _, gpu_type in wanted}
+    rows = JobProfile.objects.filter(signature__name__in=names, gpu_type__in=types, modules__gt=0)
+    found = {(row.signature.name, row.gpu_type_id): _found(row) for row in rows.select_related("signature")}
+    return {pair: each for pair, each in found.items() if pair in wanted}
+
+
+def _found(row: JobProfile) -> Found:
+    loading = profile_of(row).loading
+    means = [part.data_s for part in loading.parts]
+    data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
+    pattern = iteration.Pattern(row.pattern) if row.pattern else None
+    return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
 
 
 def links_load() -> dict[str, iteration.Link]:

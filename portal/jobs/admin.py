@@ -26,7 +26,7 @@ class AttemptInline(OperatorOnly, TabularInline):
     model = Attempt
     fk_name = "job"
     fields = readonly_fields = (
-        "epoch", "state_shown", "on_nodes", "gpus", "cores", "planning_number", "started_at", "ended_at", "exit_code",
+        "kind", "epoch", "state_shown", "on_nodes", "gpus", "cores", "planning_number", "started_at", "ended_at", "exit_code",
         "end_detail",
     )  # fmt: skip
     extra = 0

@@ -16,7 +16,7 @@ from portal.errors import BerthError, Conflict
 from portal.jobs import services
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
-from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes
+from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import JobState
 from portal.rounds.dryrun import dry_run
@@ -48,7 +48,7 @@ def job_of(request: Request, number: str) -> Job:
 def job_answer(job: Job, *, user: Any, status: int = 200) -> Response:
     """Answer with the whole job as it stands now."""
     job = jobs_with_nodes(jobs_for(user=user)).select_related("payload", "array__payload").get(pk=job.pk)
-    job.attempt_rows = list(attempts_of(job))
+    job.attempt_rows, job.profile_rows = list(attempts_of(job)), list(profiles_of(job))
     headers = {"Location": f"/api/v1/jobs/{job.number}"} if status == 201 else None
     return Response(JobDetailSerializer(job).data, status=status, headers=headers)
 

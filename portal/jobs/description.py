@@ -36,6 +36,7 @@ READ_ONLY = frozenset({
     "age_s", "age_source", "latency_ratio", "epoch", "attempts", "failures", "requeues", "preemptions", "reason",
     "reason_figures", "reason_at", "in_window", "exit_code", "end_detail", "held_by", "cancel_requested_at",
     "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_job", "checkpoint_domain",
+    "profiles",
 })  # fmt: skip
 """What an answer shows and a request may not set."""
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
@@ -59,6 +60,7 @@ class JobDescription:
     model: str = ""
     parameters: int | None = None
     heavy_between_iterations: bool | None = None
+    instrumented: bool = False
     gpu_types: tuple[str, ...] = ()
     cores_per_gpu: int | None = None
     cores: int | None = None
@@ -132,6 +134,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "model": lambda value, field: checks.text(value, field, max_chars=128, blank=True),
     "parameters": _whole(1, MAX_COUNT),
     "heavy_between_iterations": checks.flag,
+    "instrumented": checks.flag,
     "gpu_types": lambda value, _: parts.gpu_types(value),
     "cores_per_gpu": _whole(1, MAX_CORES),
     "cores": _whole(1, MAX_CORES),

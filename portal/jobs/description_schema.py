@@ -61,6 +61,10 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "model": {**_TEXT, "maxLength": 128, "nullable": True, "description": "Jobs with one label share measurements."},
     "parameters": _whole(1, d.MAX_COUNT, "Of the model."),
     "heavy_between_iterations": _flag("Augmentation or evaluation on the CPU between iterations."),
+    "instrumented": _flag(
+        "It records its iterations with berth_instrument. With several GPU counts it is profiled before it first starts: a "
+        "few iterations on one GPU of each type that is idle, in a scratch directory, with BERTH_PROFILE=1."
+    ),
     "gpus": {
         "nullable": True, "default": 0,
         "description": "A number (0: a CPU job), a set of accepted numbers, or a range, cut into a set.",

@@ -31,7 +31,7 @@ def jobs_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[Job]:
 def jobs_with_nodes(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """Fetch along where each job runs: `live_attempts`, of which there is at most one."""
     allocations = Allocation.objects.select_related("node").order_by("rank")
-    live = Attempt.objects.filter(ended_at=None).prefetch_related(Prefetch("allocations", allocations))
+    live = Attempt.objects.runs().live().prefetch_related(Prefetch("allocations", allocations))
     return jobs.prefetch_related(Prefetch("attempts", live, to_attr="live_attempts"))
 
 
@@ -51,14 +51,19 @@ def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
 
 
 def attempts_of(job: Job) -> QuerySet[Attempt]:
-    """Return a job's attempts, the last one first, with nodes, cores and GPUs."""
+    """Return a job's runs, the last one first, with nodes, cores and GPUs."""
+    return _with_parts(job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for"))
+
+
+def profiles_of(job: Job) -> QuerySet[Attempt]:
+    """Return a job's profiles, the last one first, as `attempts_of` does its runs, and with their GPU type."""
+    return _with_parts(job.attempts.profiles().order_by("-epoch").select_related("speed", "profile_type"))
+
+
+def _with_parts(attempts: QuerySet[Attempt]) -> QuerySet[Attempt]:
     gpus = GpuAllocation.objects.select_related("gpu").order_by("gpu__index")
     allocations = Allocation.objects.select_related("node").prefetch_related(Prefetch("gpu_allocations", gpus))
-    return (
-        job.attempts.order_by("-epoch")
-        .select_related("speed", "stop_for")
-        .prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
-    )
+    return attempts.prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
 
 
 def jobs_labelled(jobs: QuerySet[Job], *, label: str) -> QuerySet[Job]:

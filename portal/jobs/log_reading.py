@@ -37,7 +37,7 @@ class LogPart:
 
 def log_part(*, job: Job, epoch: int | None, rank: int, stream: str) -> LogPart | None:
     """Return a part of the attempt `epoch` (None: the last), None while there is none. Raises NotFound."""
-    attempts = job.attempts.order_by("-epoch")
+    attempts = job.attempts.runs().order_by("-epoch")
     attempt = (attempts if epoch is None else attempts.filter(epoch=epoch)).first()
     if attempt is None:
         if epoch is None:
@@ -83,7 +83,7 @@ def offset_of_tail(part: LogPart, *, lines: int, limit: int) -> int:
 
 def log_sizes(job: Job) -> list[dict[str, int | str]]:
     """Return what logs there are: attempt, rank, stream and bytes of each."""
-    rows = LogChunk.objects.filter(attempt__job=job).values("attempt__epoch", "rank", "stream")
+    rows = LogChunk.objects.filter(attempt__job=job, attempt__kind="run").values("attempt__epoch", "rank", "stream")
     sums = rows.annotate(bytes=Sum("length")).order_by("-attempt__epoch", "rank", "stream")
     return [
         {"attempt": row["attempt__epoch"], "rank": row["rank"], "stream": row["stream"], "bytes": row["bytes"]}

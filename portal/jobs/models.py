@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from portal.jobs.querysets import JobQuerySet
+from portal.jobs.querysets import AttemptQuerySet, JobQuerySet
 from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 
@@ -28,6 +28,7 @@ class Job(models.Model):
     model = models.CharField(max_length=128, blank=True)
     parameters = models.PositiveBigIntegerField(null=True)
     heavy_between_iterations = models.BooleanField(null=True)
+    instrumented = models.BooleanField(default=False, help_text="Records its iterations, so it may be profiled.")
 
     gpus = models.JSONField(help_text="The requirement set, ascending: [1, 2, 4]; [0] is a CPU job.")
     gpu_types = models.JSONField(default=list, help_text="Allowed types by name; empty: any.")
@@ -153,8 +154,26 @@ class JobDependency(models.Model):
 
 
 class Attempt(models.Model):
-    """One run of a job. `epoch` counts a job's attempts; only the live one's messages count."""
+    """One run of a job, or a profile of it. `epoch` counts a job's attempts of a kind; only live ones' messages count.
 
+    A profile is some iterations in scratch while the job waits (algorithms.md, section 2): it holds resources and is fenced
+    as a run is, but it never moves its job's state. A job has one live run at most; profiles, one a signature and type.
+    """
+
+    class Kind(models.TextChoices):
+        RUN = "run", "run"
+        PROFILE = "profile", "profile"
+
+    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.RUN)
+    profile_of = models.CharField(max_length=200, blank=True, help_text="The signature that a profile measures.")
+    profile_type = models.ForeignKey(
+        "cluster.GpuType",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="On which a profile measures.",
+    )
+    time_limit_s = models.PositiveIntegerField(null=True, help_text="Of a profile; a run has its job's.")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     epoch = models.PositiveIntegerField()
     state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
@@ -177,11 +196,28 @@ class Attempt(models.Model):
     exit_code = models.IntegerField(null=True)
     end_detail = models.CharField(max_length=300, blank=True)
 
+    objects = AttemptQuerySet.as_manager()
+
     class Meta:
         ordering = ["job", "-epoch"]
+        indexes = [
+            models.Index(fields=["created_at"], condition=Q(kind="profile"), name="attempt_profiles_by_time"),
+        ]
         constraints = [
-            models.UniqueConstraint(fields=["job", "epoch"], name="attempt_epoch_once"),
-            models.UniqueConstraint(fields=["job"], condition=Q(ended_at=None), name="one_live_attempt_a_job"),
+            models.UniqueConstraint(fields=["job", "kind", "epoch"], name="attempt_epoch_once"),
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at=None, kind="run"), name="one_live_attempt_a_job"
+            ),
+            models.UniqueConstraint(
+                fields=["profile_of", "profile_type"],
+                condition=Q(ended_at=None, kind="profile"),
+                name="one_live_profile_a_signature_and_type",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="run", profile_of="", time_limit_s=None)
+                | Q(kind="profile", time_limit_s__isnull=False) & ~Q(profile_of=""),
+                name="attempt_profile_says_of_what",
+            ),
             models.CheckConstraint(
                 condition=Q(ended_at=None, state__in=["STARTING", "RUNNING"])
                 | Q(ended_at__isnull=False) & ~Q(state__in=["STARTING", "RUNNING"]),
@@ -190,7 +226,11 @@ class Attempt(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"attempt {self.epoch} of job {self.job_id}"
+        return f"{'profile' if self.is_profile else 'attempt'} {self.epoch} of job {self.job_id}"
+
+    @property
+    def is_profile(self) -> bool:
+        return self.kind == self.Kind.PROFILE
 
 
 class Allocation(models.Model):

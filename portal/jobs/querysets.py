@@ -1,4 +1,4 @@
-"""Which jobs a user may see, and the filters that services and selectors share."""
+"""Which jobs a user may see, and the filters of jobs and attempts that services and selectors share."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ class JobQuerySet(models.QuerySet):
 
     def unfinished(self) -> JobQuerySet:
         return self.exclude(state__in=FINAL)
+
+
+class AttemptQuerySet(models.QuerySet):
+    def runs(self) -> AttemptQuerySet:
+        """Leave out profiles: they are no run of their job."""
+        return self.filter(kind="run")
+
+    def profiles(self) -> AttemptQuerySet:
+        return self.filter(kind="profile")
+
+    def live(self) -> AttemptQuerySet:
+        return self.filter(ended_at=None)

@@ -13,10 +13,13 @@ from portal.jobs.description import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
 
 if TYPE_CHECKING:
+    from portal.jobs.models import Attempt
     from portal.jobs.querysets import JobQuerySet
     from portal.tenants.models import User
 
 GRACE_S = 30
+PROFILE_GRACE_S = 2
+"""A profile has nothing to save."""
 MIB = 1024 * 1024
 
 
@@ -60,7 +63,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "started": part.state != Allocation.State.WANTED,
         "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
-        "grace_s": GRACE_S,
+        "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
         "lease_s": attempt.lease_s,
     }
 
@@ -96,15 +99,21 @@ def part_spec(*, node: Node, attempt_id: int) -> dict[str, Any]:
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
         "cores": part.core_ids,
         "memory_mib": part.memory_mib or None,
-        "time_limit_s": job.time_limit_s,
+        "time_limit_s": _time_limit_s(attempt),
+        "profile": attempt.is_profile,
         "world": {
             "nodes": [{"name": other.node.name, "address": other.node.address} for other in others],
             "port": attempt.rendezvous_port,
             "gpus_total": attempt.gpus,
         },
-        "epochs_before": attempt.epoch - 1,
+        "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
         "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
     }
+
+
+def _time_limit_s(attempt: Attempt) -> int | None:
+    own, of_job = attempt.time_limit_s, attempt.job.time_limit_s
+    return min(own, of_job) if own and of_job else own or of_job
 
 
 def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:

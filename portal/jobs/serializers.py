@@ -95,6 +95,21 @@ class PartSerializer(serializers.Serializer):
     end_reason = serializers.CharField()
 
 
+def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
+    return [
+        {
+            "node": part.node.name,
+            "rank": part.rank,
+            "gpus": [held.gpu.index for held in part.gpu_allocations.all()],
+            "cores": part.core_ids,
+            "memory_mib": part.memory_mib,
+            "exit_code": part.exit_code,
+            "end_reason": part.end_reason,
+        }
+        for part in attempt.allocations.all()
+    ]
+
+
 class SpeedSerializer(serializers.Serializer):
     """Samples a second over all GPUs: what the attempt measured, beside what was predicted before its first record."""
 
@@ -143,18 +158,29 @@ class AttemptSerializer(serializers.ModelSerializer):
 
     @extend_schema_field(PartSerializer(many=True))
     def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
-        return [
-            {
-                "node": part.node.name,
-                "rank": part.rank,
-                "gpus": [held.gpu.index for held in part.gpu_allocations.all()],
-                "cores": part.core_ids,
-                "memory_mib": part.memory_mib,
-                "exit_code": part.exit_code,
-                "end_reason": part.end_reason,
-            }
-            for part in attempt.allocations.all()
-        ]
+        return parts_shown(attempt)
+
+
+class ProfileSerializer(serializers.ModelSerializer):
+    """A measurement of the job's speed on one GPU while it waited; not one of its attempts."""
+
+    number = serializers.IntegerField(source="epoch", help_text="Counted apart from attempts.")
+    state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
+    gpu_type = serializers.CharField(source="profile_type.name", default=None, allow_null=True)
+    parts = serializers.SerializerMethodField()
+    speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for a profile that recorded nothing.")
+
+    class Meta:
+        model = Attempt
+        fields = [
+            "number", "state", "gpu_type", "parts", "speed", "time_limit_s", "planning_number", "created_at", "started_at",
+            "ended_at", "exit_code", "end_detail",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(PartSerializer(many=True))
+    def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
+        return parts_shown(attempt)
 
 
 class DependencySerializer(serializers.Serializer):
@@ -176,15 +202,17 @@ class JobDetailSerializer(JobSerializer):
     files = serializers.SerializerMethodField()
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
+    profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
         fields = [
             *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
-            "pipelined", "parameters", "heavy_between_iterations", "batch_per_gpu", "samples", "learning_rate",
-            "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures", "requeues",
-            "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
+            "pipelined", "parameters", "heavy_between_iterations", "instrumented", "batch_per_gpu", "samples",
+            "learning_rate", "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures",
+            "requeues", "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
+            "profiles",
         ]  # fmt: skip
         read_only_fields = fields
 

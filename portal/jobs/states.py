@@ -54,6 +54,7 @@ class StopReason(models.TextChoices):
     PREEMPT = "preempt", "preempted"
     REQUEUE = "requeue", "requeued by hand"
     PARTNER = "partner", "another part of it ended"
+    LIMIT = "limit", "a profile's time is over"
 
 
 class StopCause(models.TextChoices):

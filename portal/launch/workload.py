@@ -50,6 +50,7 @@ def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
         "files": {"train.py": _file("charlm/train.py")},
         "category": category,
         "model": "charlm",
+        "instrumented": True,
         "gpus": gpus,
         "batch_per_gpu": 64,
         "learning_rate": {"at": 1, "value": 0.2, "rule": "sqrt" if elastic else "none"},

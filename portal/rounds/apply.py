@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from portal.jobs.services.placing import Part, Placing, attempts_start, placing_lock
+from portal.jobs.services.placing import Part, Placing, Profile, attempts_start, placing_lock
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from portal.rounds.explanations import Details
     from portal.rounds.queued import QueuedJob
-    from scheduler.model import Decision, Plan
+    from scheduler.model import Decision, Piece, Plan
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +51,13 @@ def plan_apply(
     stopped = [stop.job for stop in made.stops]
     promised = [each.job for each in made.promises]
     nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
+    nodes += [order.piece.node for order in made.profiles]
     placing_lock(
-        job_ids=[decision.job for decision in placed],
+        job_ids=[*(order.job for order in made.profiles), *(decision.job for decision in placed)],
         node_ids=[*nodes, *stops_nodes(job_ids=stopped)],
         others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
     )
+    _profile_all(made, record)
     _place_all(placed, record)
     plan_stops_apply(made=made, record=record)
     plan_promises_apply(made=made, record=record)
@@ -75,11 +77,24 @@ def _place_all(placed: list[Decision], record: Planning) -> None:
     record.dropped += len(refused)
 
 
+def _profile_all(made: Plan, record: Planning) -> None:
+    """Begin the profiles, each by itself: there are few, and a job may have one on each of several types."""
+    for order in made.profiles:
+        profile = Profile(order.signature, order.gpu_type, max(1, int(order.limit_s)))
+        placing = Placing(order.job, [_part(order.piece)], profile=profile)
+        refused = attempts_start(placings=[placing], planning_number=record.number)
+        if refused:
+            log.info("planning %s: job %s not profiled after all: %s", record.number, order.job, refused[order.job])
+        entry = {"job": order.job, "gpu_type": order.gpu_type, "node": order.piece.node, "limit_s": profile.limit_s}
+        record.profiles.append({**entry, "begun": not refused})
+
+
+def _part(piece: Piece) -> Part:
+    return Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
+
+
 def _placing(decision: Decision) -> Placing:
-    parts = [
-        Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
-        for piece in decision.placement.pieces
-    ]
+    parts = [_part(piece) for piece in decision.placement.pieces]
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
     return Placing(decision.job, parts, age)
 

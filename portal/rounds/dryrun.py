@@ -45,6 +45,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     state = state_load(now=now, parameters=parameters)
     row = _row(description=description, tenant=tenant, user=user, now=now)
     job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
+    job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
     resizable = [live.description for live in state.running if live.description is not None]
     known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
     state = replace(state, jobs=[*state.jobs, job], knowledge=known)

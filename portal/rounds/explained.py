@@ -126,5 +126,5 @@ def _sentence(*, job: Job, reason: str | None, figures: dict[str, Any]) -> str:
 
 def _placing(job: Job) -> Planning | None:
     """Return the planning that placed a job's last attempt."""
-    number = job.attempts.order_by("-epoch").values_list("planning_number", flat=True).first()
+    number = job.attempts.runs().order_by("-epoch").values_list("planning_number", flat=True).first()
     return Planning.objects.filter(number=number).first() if number else None

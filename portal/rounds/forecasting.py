@@ -68,11 +68,15 @@ def _planning_over() -> bool:
 
 def forecasts_settle() -> int:
     """Keep how the forecasts of jobs that were placed meanwhile fared, and forget those of jobs that ended waiting."""
-    placed = Attempt.objects.filter(
-        job__start_forecast__isnull=False,
-        epoch__gt=F("job__start_forecast__epoch"),
-        created_at__gte=F("job__start_forecast__first_at"),
-    ).order_by("job_id", "epoch")
+    placed = (
+        Attempt.objects.runs()
+        .filter(
+            job__start_forecast__isnull=False,
+            epoch__gt=F("job__start_forecast__epoch"),
+            created_at__gte=F("job__start_forecast__first_at"),
+        )
+        .order_by("job_id", "epoch")
+    )
     starts: dict[int, datetime] = {}
     for job_id, created_at in placed.values_list("job_id", "created_at"):
         starts.setdefault(job_id, created_at)

@@ -78,6 +78,7 @@ class Planning(models.Model):
     stops = models.JSONField(
         default=list, help_text="Jobs it stopped: job, cause, for_job, from_gpus, to_gpus, ordered."
     )
+    profiles = models.JSONField(default=list, help_text="Profiles it ordered: job, gpu_type, node, limit_s, begun.")
     promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
     lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
     reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")

@@ -122,6 +122,7 @@ def _undone(record: Planning) -> None:
     """Record a failure: what was applied of the plan is rolled back with its transaction."""
     record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
     record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
+    record.profiles = []
 
 
 def replan_due(present: Round) -> bool:

@@ -43,6 +43,7 @@ class QueuedJob(NamedTuple):
     pipelined: bool | None
     parameters: int | None
     heavy_between_iterations: bool | None
+    instrumented: bool
     expected_duration_s: float | None
     samples: int | None
     checkpointable: bool

@@ -21,6 +21,8 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
     done = parts[0].done_fraction or 0.0
     attempt = parts[0].attempt
     job = attempt.job
+    if attempt.is_profile:
+        return _profile(attempt, parts)
     elastic = job.checkpointable and len(job.gpus) > 1  # a resize from zero would throw its progress away
     return model.Running(
         job=job.pk,
@@ -36,6 +38,22 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
         first_started_s=job.started_at.timestamp() if job.started_at else None,
         restart_s=job.restart_s,
         stopping=bool(attempt.stop_reason),
+    )
+
+
+def _profile(attempt: Attempt, parts: Sequence[Any]) -> model.Running:
+    """Return a profile: it is nobody's run, so it goes by an id that no job has."""
+    until_s = attempt.created_at.timestamp() + attempt.time_limit_s
+    gpu_type = attempt.profile_type.name if attempt.profile_type else ""
+    return model.Running(
+        job=-attempt.pk,
+        tenant=attempt.job.tenant_id,
+        pieces=tuple(piece_of(part) for part in parts),
+        started_s=began_s(attempt),
+        requirement=(attempt.gpus,),
+        expected_end_s=until_s,
+        stopping=bool(attempt.stop_reason),
+        profiled=model.Profiled(attempt.job_id, attempt.profile_of, gpu_type, until_s),
     )
 
 

@@ -14,6 +14,7 @@ from django.db.models import F
 from portal.cluster.models import GpuType, Node
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, Job
+from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
 from portal.rounds.past import array_history_now
@@ -53,14 +54,14 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
     """Read the snapshot, and keep the queue's rows: who applies the plan compares with them."""
     parts = list(
         Allocation.objects.filter(released_at=None)
-        .select_related("attempt__job", "node")
+        .select_related("attempt__job", "attempt__profile_type", "node")
         .prefetch_related("gpu_allocations__gpu")
         .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
     kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
-    queued = queue_load()
-    jobs = _jobs(queued, now=now, parameters=parameters, promises=promises, tuned=tuned)
+    queued, past = queue_load(), profiles_past(now=now, again_s=parameters.profile_again_s)
+    jobs = _jobs(queued, now=now, parameters=parameters, promises=promises, tuned=tuned, profiled=past.since)
     running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
@@ -77,6 +78,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
         history=_history(),
         array_history=array_history_now(),
+        profiles_tried=past.tried,
     )
     return Snapshot(state, queued)
 
@@ -125,6 +127,7 @@ def _jobs(
     parameters: Parameters,
     promises: Mapping[int, model.Promise],
     tuned: Tuned,
+    profiled: Mapping[int, datetime],
 ) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
     blocked, now_s = jobs_blocked(), now.timestamp()
@@ -136,6 +139,7 @@ def _jobs(
             parameters=parameters,
             tuned=tuned,
             promise=promises.get(row.pk),
+            profiled=profiled.get(row.pk),
             blocked=row.pk in blocked or row.array_id in blocked,
         )
         for row in queued
@@ -156,6 +160,7 @@ def _job(
     parameters: Parameters,
     tuned: Tuned,
     promise: model.Promise | None = None,
+    profiled: datetime | None = None,
     blocked: bool = False,
 ) -> model.Job:
     submitted_s, since_s, started = times
@@ -188,6 +193,8 @@ def _job(
         promise=promise,
         gave_back=job.gave_back,
         attained_gpu_s=job.attained_gpu_s,
+        instrumented=job.instrumented,
+        profiled_since_s=None if profiled is None else profiled.timestamp(),
     )
 
 

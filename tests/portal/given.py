@@ -222,9 +222,11 @@ def drop_index(name):
 def violations():
     """Everything that is wrong in the database, as sentences; empty when all is well."""
     found = []
-    live = Attempt.objects.filter(ended_at=None)
+    live = Attempt.objects.runs().live()
     twice = [job for job, n in Counter(live.values_list("job_id", flat=True)).items() if n > 1]
     found += [f"job {job} has two live attempts" for job in twice]
+    measured = Attempt.objects.profiles().live().values_list("profile_of", "profile_type")
+    found += [f"{each} is profiled {n} times at once" for each, n in Counter(measured).items() if n > 1]
     for job in Job.objects.filter(array_size=None):
         has = live.filter(job=job).exists()
         if has != (job.state in LIVE):

@@ -117,6 +117,7 @@ class SmallPortal:
                     "port": 29400,
                     "gpus_total": len(spec.get("gpus", [])),
                 },
+                "profile": False,
                 "epochs_before": 0,
                 "log_limit_bytes": 1 << 20,
                 **spec,

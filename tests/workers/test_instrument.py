@@ -60,7 +60,7 @@ def test_a_record_holds_the_sums_and_rows_of_what_was_timed(directory, clock):
     assert first["seconds"] == pytest.approx(0.1 * first["iterations"], abs=1e-6)
     assert last["done"] == 256 + (WARM_UP + 10) * 256
     assert (last["total"], last["batch"], last["world"], last["parameters"]) == (10_000, 64, 4, 1000)
-    assert first["rows"][0] == pytest.approx([0.025, 0.05, None, None, None, None, 0.1], abs=1e-6)
+    assert first["rows"][0] == pytest.approx([0.025, None, None, None, None, None, 0.1], abs=1e-6)
     assert len(first["rows"][0]) == len(PARTS) + 1
 
 
@@ -125,3 +125,52 @@ def test_it_needs_nothing_but_the_standard_library_and_costs_microseconds(tmp_pa
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
     assert float(done.stdout) < 100e-6
     assert lines(tmp_path)[-1]["done"] == 40_000
+
+
+class TestModes:
+    """Hops 3.2: two modes; BERTH_PROFILE=1 measures every part of 10 to 50 iterations and ends."""
+
+    @staticmethod
+    def iterate(recorder, clock, count, each_s=0.1):
+        for _ in range(count):
+            for part in PARTS:
+                recorder.add(part, each_s / len(PARTS))
+            clock.now += each_s
+            recorder.step()
+
+    def test_section_2_while_it_runs_only_data_wait_and_the_whole_are_recorded(self, directory, clock):
+        recorder = Recorder(batch_per_gpu=8)
+        self.iterate(recorder, clock, WARM_UP + 3)
+        recorder.close()
+        (record,) = lines(directory)
+        told = {part for row in record["rows"] for part, value in zip(PARTS, row, strict=False) if value is not None}
+        assert (told, recorder.profiling) == ({"data", "wait"}, False)
+
+    @pytest.mark.parametrize(("each_s", "iterations"), [(0.001, 50), (0.5, 38), (1.9, 10), (3.0, 10)])
+    def test_section_2_a_profile_times_every_part_of_10_to_50_iterations_and_ends_with_success(
+        self, directory, clock, monkeypatch, each_s, iterations
+    ):
+        monkeypatch.setenv("BERTH_PROFILE", "1")
+        recorder = Recorder(batch_per_gpu=8)
+        with pytest.raises(SystemExit) as ended:
+            self.iterate(recorder, clock, 1000, each_s)
+        assert ended.value.code == 0
+        records = lines(directory)
+        assert sum(record["iterations"] for record in records) == iterations
+        rows = [row for record in records for row in record["rows"]]
+        assert len(rows) == iterations, "each iteration is kept: they are few"
+        assert all(None not in row for row in rows)
+
+    def test_a_profile_of_a_program_in_its_own_process_ends_by_itself(self, tmp_path):
+        code = (
+            "import sys, time; sys.path.append(sys.argv[1]); from berth_instrument import Recorder\n"
+            "r = Recorder(batch_per_gpu=2)\n"
+            "while True:\n"
+            "    try:\n        r.add('data', 0.001); r.step()\n"
+            "    except Exception:\n        pass\n"
+        )
+        command = [sys.executable, "-I", "-c", code, str(ROOT / "workers/instrument")]
+        env = {"BERTH_RECORDS_DIR": str(tmp_path), "BERTH_PROFILE": "1"}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
+        assert "50 iterations profiled" in done.stdout
+        assert sum(record["iterations"] for record in lines(tmp_path)) == 50

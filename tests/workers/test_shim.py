@@ -22,7 +22,7 @@ from workers.workspace import SpecError, Workplace, part_prepare
 SPEC = {
     "attempt": 5, "job": 9, "epoch": 2, "rank": 0, "name": "train", "tenant": "acme", "tenant_id": 7, "user": "ada", "command": "true",
     "files": {}, "working_directory": None, "environment": {}, "gpus": [], "gpu_uuids": [], "gpu_type": None, "cores": [0],
-    "memory_mib": None, "time_limit_s": None, "epochs_before": 1, "log_limit_bytes": 1 << 20,
+    "memory_mib": None, "time_limit_s": None, "profile": False, "epochs_before": 1, "log_limit_bytes": 1 << 20,
     "world": {"nodes": [{"name": "n1", "address": "10.0.0.1"}], "port": 29400, "gpus_total": 0},
 }  # fmt: skip
 

@@ -15,6 +15,10 @@ One process a node records (LOCAL_RANK 0). Each record is a line of JSON with th
 iterations chosen at random; records come each second at first and each half minute later. They lie in segments of
 SEGMENT_BYTES in BERTH_RECORDS_DIR, of which the last two are kept. A recorder never stops a training: what it cannot
 write it leaves, and says so once on stderr.
+
+There are two modes (Hops 3.2). While a job runs its rows hold what changes from run to run: data, wait and the whole.
+With BERTH_PROFILE=1 Berth only measures, in a scratch directory: rows hold every part, and once enough iterations are
+timed (PROFILE_MOST, or PROFILE_LEAST after PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
 """
 
 from __future__ import annotations
@@ -34,6 +38,11 @@ if TYPE_CHECKING:
 
 PARTS = ("data", "forward", "backward", "update", "communication", "wait")
 """The parts of an iteration that may be timed, in a row's order; the iteration's whole time comes last."""
+
+RUNNING_PARTS = frozenset({"data", "wait"})
+"""Those of a running job's rows: they fluctuate, so they are recorded for as long as it runs."""
+PROFILE_LEAST, PROFILE_MOST, PROFILE_ENOUGH_S = 10, 50, 20.0
+"""A profile's timed iterations: at most so many, and after so many seconds no more than the least."""
 
 SEGMENT_BYTES = 1024 * 1024
 SEGMENTS_KEPT = 2
@@ -64,10 +73,11 @@ class Recorder:
         self.total, self.done, self.parameters = total, float(done), parameters
         self.gpus = gpus or int(environment("BERTH_GPUS_TOTAL") or 1) or 1
         directory = environment("BERTH_RECORDS_DIR")
+        self.profiling = environment("BERTH_PROFILE") == "1"
         self._directory = Path(directory) if directory and environment("LOCAL_RANK", "0") == "0" else None
         self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is left alone
         self._times: dict[str, float] = {}
-        self._steps, self._news = 0, False
+        self._steps, self._timed, self._news = 0, 0, False
         self._began = self._stepped = self._written = time.monotonic()
         self._clear()
         if self._directory is not None:
@@ -89,7 +99,10 @@ class Recorder:
         self._times[part] = self._times.get(part, 0.0) + seconds
 
     def step(self, samples: float | None = None) -> None:
-        """End an iteration of so many samples over all GPUs (batch_per_gpu * gpus when not given)."""
+        """End an iteration of so many samples over all GPUs (batch_per_gpu * gpus when not given).
+
+        In a profile, raises SystemExit(0) after the last iteration that is wanted.
+        """
         now = time.monotonic()
         samples = self.batch_per_gpu * self.gpus if samples is None else samples
         self.done += samples
@@ -98,8 +111,17 @@ class Recorder:
             self._keep(samples, now - self._stepped)
         self._times.clear()
         self._stepped = now
-        if self._directory is not None and now - self._written >= self._period_s(now):
+        full = self.profiling and len(self._rows) == ROWS
+        if self._directory is not None and (full or now - self._written >= self._period_s(now)):
             self._write(now)
+        if self.profiling and self._is_enough(now):
+            self.close()
+            print(f"berth_instrument: {self._timed} iterations profiled, that is enough")  # noqa: T201
+            raise SystemExit(0)
+
+    def _is_enough(self, now: float) -> bool:
+        late = now - self._began >= PROFILE_ENOUGH_S
+        return self._timed >= (PROFILE_LEAST if late else PROFILE_MOST)
 
     def close(self) -> None:
         """Write what is left; done by itself at exit."""
@@ -111,10 +133,11 @@ class Recorder:
 
     def _keep(self, samples: float, total_s: float) -> None:
         """Take the iteration into the sums, and by chance into the rows, each with the same probability."""
-        self._iterations += 1
+        self._iterations, self._timed = self._iterations + 1, self._timed + 1
         self._samples += samples
         self._seconds += total_s
-        row = [*(self._times.get(part) for part in PARTS), total_s]
+        kept = PARTS if self.profiling else RUNNING_PARTS
+        row = [*(self._times.get(part) if part in kept else None for part in PARTS), total_s]
         place = self._random.randrange(self._iterations)
         if len(self._rows) < ROWS:
             self._rows.append(row)

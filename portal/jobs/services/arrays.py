@@ -18,7 +18,7 @@ TASKS_AHEAD = 100
 """Waiting tasks kept as rows. More are made as these start; the concurrency cap bounds all that have not ended."""
 
 _COPIED = (
-    "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations gpus gpu_types "
+    "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations instrumented gpus gpu_types "
     "cores_per_gpu cores memory_mib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable "
     "restartable retries max_requeues priority"
 ).split()

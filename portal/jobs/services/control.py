@@ -19,6 +19,8 @@ from portal.tenants.selectors import priority_ceiling
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from portal.tenants.models import User
 
 
@@ -40,13 +42,24 @@ def _locked(job: Job) -> Job:
 
 def attempt_stop(*, job_id: int, reason: StopReason) -> bool:
     """Ask the nodes of a job's live attempt to stop it; return whether there is one. The end comes as a report."""
-    attempt = Attempt.objects.filter(job_id=job_id, ended_at=None).first()
+    attempt = Attempt.objects.runs().live().filter(job_id=job_id).first()
     if attempt is None:
         return False
     if attempt.stop_reason in {"", StopReason.PREEMPT} or reason == StopReason.CANCEL:
         Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(stop_reason=reason, stop_at=timezone.now())
     nodes_wake(attempt=attempt)
     return True
+
+
+def profiles_stop(*, profiles: Iterable[Attempt], reason: StopReason) -> int:
+    """Ask the nodes of live profiles to stop them; return how many were asked. Their jobs stay as they are."""
+    asked = 0
+    for attempt in profiles:
+        live = Attempt.objects.profiles().live().filter(pk=attempt.pk, stop_reason="")
+        if live.update(stop_reason=reason, stop_at=timezone.now()):
+            nodes_wake(attempt=attempt)
+            asked += 1
+    return asked
 
 
 def nodes_wake(*, attempt: Attempt) -> None:
@@ -82,6 +95,7 @@ def job_cancel(*, job: Job, actor: User | None) -> Job:
 def _cancel_one(*, job: Job, text: str, actor: User | None) -> None:
     Job.objects.filter(pk=job.pk, cancel_requested_at=None).update(cancel_requested_at=timezone.now())
     promises_withdraw(job_ids=[job.pk])
+    profiles_stop(profiles=Attempt.objects.profiles().live().filter(job=job), reason=StopReason.CANCEL)
     if attempt_stop(job_id=job.pk, reason=StopReason.CANCEL):
         event_record(job_id=job.pk, kind="cancel-asked", text=text, epoch=job.epoch, actor=actor)
         return

@@ -10,6 +10,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.preempting import use_count
+from portal.jobs.services.profiling import profile_close
 from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopCause, StopReason
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _STOPPED = {
     StopReason.CANCEL: A.CANCELLED,
     StopReason.PREEMPT: A.PREEMPTED,
     StopReason.REQUEUE: A.PREEMPTED,
+    StopReason.LIMIT: A.TIMEOUT,
 }
 
 
@@ -61,7 +63,10 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     )
     if not ended:
         return
-    fresh.refresh_from_db(fields=["ended_at"])
+    fresh.refresh_from_db(fields=["state", "exit_code", "ended_at"])
+    if fresh.is_profile:
+        profile_close(attempt=fresh)
+        return
     use_count(attempt=fresh)
     job = Job.objects.get(pk=attempt.job_id)
     _job_follow(job=job, attempt=fresh, state=state, exit_code=exit_code, never_ran=_never_ran(parts))

@@ -10,6 +10,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
+from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import event_record, job_move
 from portal.jobs.services.control import nodes_wake
@@ -86,7 +87,9 @@ def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> N
     moved = Attempt.objects.filter(pk=attempt.pk, state=AttemptState.STARTING).update(
         state=AttemptState.RUNNING, started_at=now
     )
-    if moved:
+    if moved and attempt.is_profile:
+        page_event(stream=f"job:{attempt.job_id}", topic="job", id=attempt.job_id)
+    elif moved:
         restart_measure(attempt=attempt)
         names = ", ".join(attempt.allocations.values_list("node__name", flat=True))
         job_move(job_id=attempt.job_id, to=JobState.RUNNING, kind="started", text=f"Runs on {names}.")

@@ -39,15 +39,26 @@ class DoesNotFit(Exception):
 
 
 @dataclass(frozen=True)
+class Profile:
+    """What a profile measures, and for how long at most."""
+
+    signature: str
+    gpu_type: str
+    limit_s: int
+
+
+@dataclass(frozen=True)
 class Placing:
     """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
 
     The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
+    With a `profile` the job goes on waiting: the attempt is one of its speed alone.
     """
 
     job_id: int
     parts: Sequence[Part]
     age: tuple[float, str] | None = None
+    profile: Profile | None = None
 
 
 def attempt_start(
@@ -57,7 +68,7 @@ def attempt_start(
     refused = attempts_start(placings=[Placing(job_id, parts, age)], planning_number=planning_number)
     if job_id in refused:
         raise refused[job_id]
-    return Attempt.objects.get(job_id=job_id, ended_at=None)
+    return Attempt.objects.runs().live().get(job_id=job_id)
 
 
 def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, DoesNotFit]:
@@ -98,7 +109,7 @@ def _start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, Do
             refused[each.job_id] = error
     if started:
         now = timezone.now()
-        jobs_move(started, now)
+        jobs_move([(placing, job) for placing, job in started if placing.profile is None], now)
         attempts = attempts_create(started, planning_number, now)
         gpus_take(attempts, fresh.gpus)
         placed_tell(started, attempts, fresh.nodes, planning_number)

@@ -43,7 +43,8 @@ def attempt_preempt(*, stop: Stop, planning_number: int) -> bool:
 
     The caller holds the locks of the job and of its nodes. The job's end comes as a report, and it then waits again.
     """
-    attempt = Attempt.objects.filter(job_id=stop.job_id, ended_at=None, stop_reason="").select_related("job").first()
+    live = Attempt.objects.runs().live().filter(job_id=stop.job_id, stop_reason="")
+    attempt = live.select_related("job").first()
     if attempt is None or not attempt.job.is_requeueable or attempt.job.cancel_requested_at:
         return False
     wanted = Job.objects.filter(pk=stop.for_job).first() if stop.for_job else None
@@ -84,7 +85,7 @@ def restart_measure(*, attempt: Attempt) -> None:
     From the order to stop until it runs again. A job that was resized or moved lost all of that; of one that was stopped
     for others its time in the queue is left out: that is waiting, not the price of a restart.
     """
-    before = Attempt.objects.filter(job_id=attempt.job_id, epoch=attempt.epoch - 1).first()
+    before = Attempt.objects.runs().filter(job_id=attempt.job_id, epoch=attempt.epoch - 1).first()
     if before is None or before.state != AttemptState.PREEMPTED or before.stop_at is None or before.ended_at is None:
         return
     lost = timezone.now() - before.stop_at

@@ -22,7 +22,7 @@ def promise_give(*, job_id: int, shares: Sequence[ShareRow], cause: str, plannin
 
     The caller holds the job's lock. A second promise takes the place of the first.
     """
-    stopping = Attempt.objects.filter(job=OuterRef("pk"), ended_at=None).exclude(stop_reason="")
+    stopping = Attempt.objects.runs().live().filter(job=OuterRef("pk")).exclude(stop_reason="")
     may = Q(state__in=[JobState.PENDING, JobState.PREEMPTED]) | Q(Exists(stopping), state__in=LIVE)
     if not Job.objects.filter(may, pk=job_id, cancel_requested_at=None).exists():
         return False

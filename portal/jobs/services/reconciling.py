@@ -11,6 +11,7 @@ from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.states import FINAL, QUEUED, JobState
 
 
@@ -19,6 +20,7 @@ def reconcile() -> dict[str, int]:
     return {
         "expired_leases": leases_expire(grace_s=env("BERTH_LEASE_GRACE_S")),
         "cancelled": _cancelled_end(),
+        "late_profiles": profiles_end_late(),
         "arrays": _arrays_refresh(),
         "outbox": drain(),
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
-from django.db.models import F
+from django.db.models import F, Max
 
 from portal.bulk import among, rows_update
-from portal.cluster.models import Gpu
+from portal.cluster.models import Gpu, GpuType
 from portal.cluster.services import nodes_touch
 from portal.environment import env
 from portal.events.services import jobs_tell, nodes_wake, page_event
@@ -19,7 +20,7 @@ from portal.jobs.services.changes import events_record
 from portal.jobs.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from portal.cluster.models import Node
@@ -32,6 +33,8 @@ FIRST_PORT, PORTS = 20000, 20000
 
 
 def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
+    if not started:
+        return
     rows = []
     for placing, job in started:
         stretch_s = max(0.0, (now - job.waiting_since).total_seconds()) if job.waiting_since else 0.0
@@ -44,16 +47,19 @@ def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
 
 def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Begun]:
     lease_s = env("BERTH_LEASE_S")
+    epochs = _profile_epochs(started)
     attempts = Attempt.objects.bulk_create(
         Attempt(
             job=job,
-            epoch=job.epoch + 1,
+            epoch=job.epoch + 1 if placing.profile is None else next(epochs[job.pk]),
+            **_profile_fields(placing),
             planning_number=planning_number,
             gpus=sum(len(p.gpu_indices) for p in placing.parts),
             cores=sum(len(p.core_ids) for p in placing.parts),
             rendezvous_port=0,
             created_at=now,
-            lease_s=lease_s if lease_s and job.is_requeueable else None,
+            # A profile may be repeated, so it may be ended for silence.
+            lease_s=lease_s if lease_s and (job.is_requeueable or placing.profile) else None,
         )
         for placing, job in started
     )
@@ -81,6 +87,27 @@ def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int
     return [(attempt, held[attempt.pk]) for attempt in attempts]
 
 
+def _profile_fields(placing: Placing) -> dict[str, Any]:
+    if (profile := placing.profile) is None:
+        return {}
+    return {
+        "kind": Attempt.Kind.PROFILE,
+        "profile_of": profile.signature,
+        "profile_type": GpuType.objects.get(name=profile.gpu_type),
+        "time_limit_s": profile.limit_s,
+    }
+
+
+def _profile_epochs(started: Sequence[tuple[Placing, Job]]) -> dict[int, Iterator[int]]:
+    """Return by job the numbers of its next profiles; they are counted apart from its runs."""
+    ids = {job.pk for placing, job in started if placing.profile is not None}
+    if not ids:
+        return {}
+    rows = Attempt.objects.profiles().filter(job__in=ids).order_by().values_list("job").annotate(last=Max("epoch"))
+    last = dict(rows)
+    return {pk: count(last.get(pk, 0) + 1) for pk in ids}
+
+
 def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], int]) -> None:
     GpuAllocation.objects.bulk_create(
         GpuAllocation(
@@ -102,25 +129,26 @@ def placed_tell(
     planning_number: int,
 ) -> None:
     """Tell timelines, pages, the nodes' long polls and the arrays' counts."""
-    events_record(
-        kind="placed",
-        texts=[
+    for kind, word in ((Attempt.Kind.RUN, "placed"), (Attempt.Kind.PROFILE, "profiled")):
+        begun = [(attempt, held) for attempt, held in attempts if attempt.kind == kind]
+        texts = [
             (
                 attempt.job_id,
-                attempt.epoch,
-                f"Placed on {_where(held, nodes)}: {_what(attempt)}, planning {planning_number}.",
+                None if attempt.is_profile else attempt.epoch,
+                f"{word.capitalize()} on {_where(held, nodes)}: {_what(attempt)}, planning {planning_number}.",
             )
-            for attempt, held in attempts
-        ],
-    )
+            for attempt, held in begun
+        ]
+        if texts:
+            events_record(kind=word, texts=texts)
     page_event(stream="cluster", topic="job")
     jobs_tell(job_ids=[attempt.job_id for attempt, _ in attempts])
     touched = {part.node_id for _, held in attempts for part, _ in held}
     nodes_touch(node_ids=touched)
     nodes_wake(node_ids=touched)
-    begun = Counter(job.array_id for _, job in started if job.array_id)
-    for array_id, count in sorted(begun.items()):
-        array_refresh(array_id=array_id, moved={JobState.PENDING.value: -count, JobState.STARTING.value: count})
+    tasks = Counter(job.array_id for placing, job in started if job.array_id and placing.profile is None)
+    for array_id, moved in sorted(tasks.items()):
+        array_refresh(array_id=array_id, moved={JobState.PENDING.value: -moved, JobState.STARTING.value: moved})
 
 
 def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -> str:
@@ -129,4 +157,5 @@ def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -
 
 def _what(attempt: Attempt) -> str:
     gpus = f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''} and " if attempt.gpus else ""
-    return f"{gpus}{attempt.cores} cores"
+    limit = f", for {attempt.time_limit_s} s at most" if attempt.is_profile else ""
+    return f"{gpus}{attempt.cores} cores{limit}"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _COLUMNS = (
-    "name labels category pipelined model parameters heavy_between_iterations cores_per_gpu cores memory_mib "
-    "time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
+    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores "
+    "memory_mib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
     "max_requeues priority array_size array_concurrency"
 ).split()
 

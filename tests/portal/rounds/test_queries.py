@@ -42,7 +42,7 @@ def test_loading_the_snapshot(wide):
         for _ in range(starts):
             wide.start(Job.objects.filter(state="PENDING").first())
         costs.append(cost(lambda: state_load(now=timezone.now(), parameters=parameters)))
-    assert costs[0] == costs[1] <= 16
+    assert costs[0] == costs[1] <= 17
 
 
 def decision(job, node=None, offset=0):
@@ -63,7 +63,7 @@ def decision(job, node=None, offset=0):
 class Made:
     def __init__(self, decisions):
         self.decisions = tuple(decisions)
-        self.stops = self.promises = self.lapsed = self.reservations = ()
+        self.stops = self.promises = self.lapsed = self.reservations = self.profiles = ()
 
 
 @pytest.mark.parametrize(("few", "many"), [(2, 12)])
