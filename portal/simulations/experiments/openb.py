@@ -80,7 +80,7 @@ class Packing:
         packed = pack(nodes, demands, self.packer, self.seed)
         spent_s = time.process_time() - began_s
         return {
-            "allocated_pct": [packed.share_pct[at] for at in AT_PCT],
+            "allocated_pct": [packed.share_at(at) for at in AT_PCT],
             "refused_pct": 100 * packed.refused / packed.arrived,
             "solve_ms_a_pod": 1000 * spent_s / packed.arrived,
         }

@@ -58,6 +58,10 @@ class Packed:
     arrived: int
     refused: int
 
+    def share_at(self, pct: int) -> float:
+        """Per cent allocated when `pct` per cent had arrived, or the last before it where a pod took more than one step."""
+        return self.share_pct[max(at for at in self.share_pct if at <= pct)]
+
 
 def arrivals(demands: Sequence[Demand], capacity: int, rng: Generator, ratio: float = RATIO) -> list[Demand]:
     """The list shuffled, then drawn from until `ratio` times the capacity (thousandths of GPU).

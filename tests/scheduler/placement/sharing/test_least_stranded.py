@@ -83,6 +83,21 @@ class TestRule:
         assert own.place(HALF) == (0, (1,))
         assert own.place(HALF) == (0, (0,))
 
+    def test_spoils_no_half_for_a_third(self):
+        """0.3 beside 0.5 would waste the half (0.5 -> 0); beside 0.4 it leaves room for another (2/3 -> 1/3)."""
+        part = {milli: Demand(1000, 10, 1, milli) for milli in (300, 400, 500, 600)}
+        own = board([host(gpus=1), host(gpus=1)], [part[300]] * 8 + [part[500]] * 7 + [part[600]] * 5)
+        own.pool.take(0, (0,), part[500])
+        own.pool.take(1, (0,), part[400])
+        assert own.place(part[300]) == (1, (0,))
+
+    def test_opens_a_gpu_where_those_in_use_suit_others_better(self):
+        """0.5 into a gap of 0.6 would waste three fifths; half of an idle GPU stays for another half."""
+        part = {milli: Demand(1000, 10, 1, milli) for milli in (200, 400, 500, 800)}
+        own = board([host(gpus=1), host(gpus=1)], [part[200]] * 6 + [part[500]] * 4 + [part[800]])
+        own.pool.take(1, (0,), part[400])
+        assert own.place(part[500]) == (0, (0,))
+
     def test_spends_cores_where_gpus_will_not_need_them(self):
         """A CPU job goes where cores abound; the other node needs all of its cores for its GPUs."""
         own = board([host("tight", cores=8), host("ample", cores=32)], [ONE] * 10)

@@ -128,3 +128,4 @@ class TestProtocol:
         packed = pack([Host("n", 1_000_000, 10, 4, "a")], [ONE], "bestfit", 1)
         assert packed.share_pct == {25: 25.0, 50: 50.0, 75: 75.0, 100: 100.0, 125: 100.0}
         assert (packed.arrived, packed.refused) == (5, 1)
+        assert [packed.share_at(pct) for pct in (99, 100, 130)] == [75.0, 100.0, 100.0]
