@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.layers import estimator_for
+from scheduler.explain import Foresight
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import order
 from scheduler.intake import check_speeds, take_in
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from scheduler.errors import SchedulerError
     from scheduler.estimator.layers import Estimator
-    from scheduler.explain import Foresight
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
     from scheduler.figures import Why
@@ -54,6 +54,10 @@ class Books(Protocol):
     @property
     def stopping(self) -> Sequence[Running]:
         """What runs and is stopping, or is promised something."""
+        ...
+
+    def foresight(self, ledger: Ledger) -> Foresight:
+        """Who cannot start whatever is idle, by this ledger's nodes and quotas."""
         ...
 
     def age(self, job: Job, tick_s: float) -> Age: ...
@@ -98,6 +102,9 @@ class ReadBooks:
             for live in self.state.running
             if live.stopping or (live.description is not None and live.description.promise is not None)
         ]
+
+    def foresight(self, ledger: Ledger) -> Foresight:
+        return Foresight(ledger)
 
     def age(self, job: Job, tick_s: float) -> Age:
         return known_age(job, self.estimator, self.state, self.gpus_by_type, tick_s)

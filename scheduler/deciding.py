@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler import profiling
-from scheduler.explain import Foresight
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
 from scheduler.replan import participants
@@ -105,7 +104,7 @@ def decide(
     replan = replan and policy.replans and parameters.placement == "ilp"
     ledger, state = books.ledger, books.state
     taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []
-    foresight = Foresight(participants.released(ledger, taking_part) if taking_part else ledger)
+    foresight = books.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
     priority = policy.priority(parameters)
 
     def moment(waiting: int) -> Moment:
@@ -136,8 +135,9 @@ def decide(
     taken_up, left_out = participants.gather(
         taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=books.check
     )
-    outcome = policy.place(replace(work, participants=taken_up) if taken_up else work)
-    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=left_out, order_s=order_s)
+    running = taken_up or left_out
+    outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
+    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept

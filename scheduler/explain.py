@@ -35,10 +35,11 @@ STOPPED_SHORT = frozenset({"time-limit", "failed"})
 class Foresight:
     """Answers for the snapshot: what whole nodes could hold, those that are up and all of them."""
 
-    def __init__(self, start: Ledger) -> None:
+    def __init__(self, start: Ledger, never: dict[tuple[object, ...], Why | None] | None = None) -> None:
+        """`never`: what was found of jobs' shapes before, for as long as no node comes, goes or changes."""
         self._start = start
         self._largest = start.largest
-        self._never: dict[tuple[object, ...], Why | None] = {}
+        self._never = {} if never is None else never
 
     @cached_property
     def _up(self) -> list[Offer]:

@@ -26,7 +26,7 @@ from scheduler.placement.feasibility import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Ended, Figures, Job, Node
     from scheduler.placement.feasibility import Offer
@@ -103,7 +103,7 @@ def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     idle: dict[str | None, int] = {}
     for offer in offers:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
-    wanting = {name for name, gpus in idle.items() if any(_wants(job, name, gpus) for job in jobs)}
+    wanting = wanted_types({(job.min_gpus, job.gpu_types) for job in jobs}, idle)
     most = max((job.least_cores for job in jobs), default=1)
     short = [offer for offer in offers if offer.cores < offer.gpus * most and offer.node.gpu_type in wanting]
     short_of_cores = sum(
@@ -112,8 +112,16 @@ def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     return Fragments(short_of_cores, sum(idle[name] for name in wanting) - short_of_cores)
 
 
-def _wants(job: Job, gpu_type: str | None, idle: int) -> bool:
-    return job.min_gpus <= idle and (not job.gpu_types or gpu_type in job.gpu_types)
+def wanted_types(asked: Collection[tuple[int, frozenset[str]]], idle: Mapping[str | None, int]) -> set[str | None]:
+    """The types of which some are idle and a waiting job's R_1 is at most that. `asked`: R_1 and allowed types of those.
+
+    All that is idle of these types is a fragment of one kind or the other.
+    """
+    return {
+        name
+        for name, gpus in idle.items()
+        if gpus and any(least <= gpus and (not types or name in types) for least, types in asked)
+    }
 
 
 def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger: Ledger) -> bool:

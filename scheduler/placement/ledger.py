@@ -9,7 +9,7 @@ from scheduler.model import Configuration, Job, Node, Piece, Placement, Running,
 from scheduler.placement.shelves import Shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,23 @@ class Ledger:
         """The node's room has changed."""
         self.changed.add(node)
         self._unshelved.add(node)
+
+    def reset(
+        self, node: int, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
+    ) -> None:
+        """Make the node's room what it really is, nothing withheld: for an owner that keeps the ledger between plannings."""
+        room = self.rooms.get(node)
+        if room is None:
+            return
+        room.gpus, room.cores, room.memory_mib, room.tenants, room.kept = gpus, cores, memory_mib, tenants, Withheld()
+        self._unshelved.add(node)
+
+    def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
+        """Make what tenants hold, and what their quotas leave, what it really is."""
+        self.held = {tenant: list(units) for tenant, units in held.items()}
+        for tenant in self.quotas.values():
+            gpus, cores = held.get(tenant.id, (0, 0))
+            self.allowances[tenant.id] = Allowance(_left(tenant.gpu_quota, gpus), _left(tenant.core_quota, cores))
 
     @property
     def shelves(self) -> Shelves:

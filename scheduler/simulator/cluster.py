@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.errors import SimulationError
@@ -16,8 +16,21 @@ if TYPE_CHECKING:
     from scheduler.simulator.truth import World
 
 
+@dataclass(slots=True)
+class Idle:
+    """What is idle on a node, in ascending order; `tenants` are told of nodes that admit one at a time."""
+
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    memory_mib: int
+    tenants: frozenset[int] = frozenset()
+
+
 class Cluster:
-    """Nodes with what is idle on them. `take` and `give` are the only changes; both check what they are told."""
+    """Nodes and what is idle on them. `take` and `give` are the only changes; both check what they are told.
+
+    `changed`: nodes on which something has, since whoever reads it last cleared it.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -27,49 +40,71 @@ class Cluster:
                 raise SimulationError(f"node {node.id} is listed twice in the world; give each node an id of its own")
             whole = replace(node, idle_gpus=tuple(range(node.gpus_total)), idle_cores=tuple(range(node.cores_total)))
             self.nodes[node.id] = replace(whole, idle_memory_mib=node.memory_total_mib, tenants=frozenset())
+        self.idle = {
+            node.id: Idle(node.idle_gpus, node.idle_cores, node.memory_total_mib) for node in self.nodes.values()
+        }
         self.gpus_total = sum(node.gpus_total for node in self.nodes.values())
         self.cores_total = sum(node.cores_total for node in self.nodes.values())
         self.gpus_held = self.cores_held = 0
+        self.held: dict[int, list[int]] = {}  # tenant -> GPUs and cores
+        self.idle_by_type: dict[str | None, int] = {}  # on nodes that take jobs
+        for node in self.nodes.values():
+            if node.schedulable:
+                self.idle_by_type[node.gpu_type] = self.idle_by_type.get(node.gpu_type, 0) + node.gpus_total
+        self.changed: set[int] = set()
         self._tenants: Counter[tuple[int, int]] = Counter()
         self._drawn_gbs: dict[int, float] = dict.fromkeys(world.bandwidth_gbs, 0.0)
 
     @property
     def idle_types(self) -> set[str]:
         """The GPU types of which some are idle."""
-        return {node.gpu_type for node in self.nodes.values() if node.gpu_type and node.idle_gpus}
+        return {name for name, gpus in self.idle_by_type.items() if name and gpus}
+
+    def node_now(self, number: int) -> Node:
+        """The node with what is idle on it."""
+        idle = self.idle[number]
+        return replace(
+            self.nodes[number],
+            idle_gpus=idle.gpus,
+            idle_cores=idle.cores,
+            idle_memory_mib=idle.memory_mib,
+            tenants=idle.tenants,
+        )
 
     def take(self, pieces: Iterable[Piece], tenant: int) -> None:
         """Hand these out. SimulationError when they are not idle: the plan was not feasible."""
         for piece in pieces:
-            node = self.nodes[piece.node]
-            gpus, cores = _without(node.idle_gpus, piece.gpus), _without(node.idle_cores, piece.cores)
-            memory = node.idle_memory_mib - piece.memory_mib
-            if gpus is None or cores is None or memory < 0:
-                raise SimulationError(f"a plan hands out what is not idle on node {node.name}: {piece}")
-            self._tenants[piece.node, tenant] += 1
-            self._become(node, gpus, cores, memory, node.tenants | {tenant})
-            self.gpus_held += len(piece.gpus)
-            self.cores_held += len(piece.cores)
+            idle = self.idle[piece.node]
+            gpus, cores = _without(idle.gpus, piece.gpus), _without(idle.cores, piece.cores)
+            if gpus is None or cores is None or idle.memory_mib < piece.memory_mib:
+                name = self.nodes[piece.node].name
+                raise SimulationError(f"a plan hands out what is not idle on node {name}: {piece}")
+            idle.gpus, idle.cores = gpus, cores
+            self._count(piece, tenant, 1)
 
     def give(self, pieces: Iterable[Piece], tenant: int) -> None:
         """Make these idle again."""
         for piece in pieces:
-            node = self.nodes[piece.node]
-            gpus = tuple(sorted(node.idle_gpus + piece.gpus))
-            cores = tuple(sorted(node.idle_cores + piece.cores))
-            self._tenants[piece.node, tenant] -= 1
-            stays = self._tenants[piece.node, tenant] > 0
-            tenants = node.tenants if stays else node.tenants - {tenant}
-            self._become(node, gpus, cores, node.idle_memory_mib + piece.memory_mib, tenants)
-            self.gpus_held -= len(piece.gpus)
-            self.cores_held -= len(piece.cores)
+            idle = self.idle[piece.node]
+            idle.gpus, idle.cores = _with(idle.gpus, piece.gpus), _with(idle.cores, piece.cores)
+            self._count(piece, tenant, -1)
 
-    def _become(
-        self, node: Node, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
-    ) -> None:
-        self.nodes[node.id] = replace(
-            node, idle_gpus=gpus, idle_cores=cores, idle_memory_mib=memory_mib, tenants=tenants
-        )
+    def _count(self, piece: Piece, tenant: int, sign: int) -> None:
+        """Add a piece to, or take it from, all that is counted."""
+        number, gpus, cores = piece.node, sign * len(piece.gpus), sign * len(piece.cores)
+        node, idle = self.nodes[number], self.idle[number]
+        idle.memory_mib -= sign * piece.memory_mib
+        self.changed.add(number)
+        self.gpus_held += gpus
+        self.cores_held += cores
+        held = self.held.setdefault(tenant, [0, 0])
+        held[0] += gpus
+        held[1] += cores
+        if node.schedulable:
+            self.idle_by_type[node.gpu_type] -= gpus
+        if node.exclusive_tenant:
+            self._tenants[number, tenant] += sign
+            idle.tenants = idle.tenants - {tenant} | ({tenant} if self._tenants[number, tenant] > 0 else set())
 
     def draw(self, pieces: Iterable[Piece], bandwidth_gbs: float) -> list[int]:
         """Add so much to what is drawn from the memory of these nodes; those whose pressure this changes."""
@@ -99,6 +134,10 @@ class Cluster:
             )
             for piece in pieces
         )
+
+
+def _with(idle: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(idle + given)) if given else idle
 
 
 def _without(idle: tuple[int, ...], taken: tuple[int, ...]) -> tuple[int, ...] | None:

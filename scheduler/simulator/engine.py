@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import ArrayHistory, Promise, Result
-from scheduler.planning import plan, window_ran_out
-from scheduler.simulator.errors import SimulationError
+from scheduler.deciding import decide
+from scheduler.metrics import wanted_types
+from scheduler.model import ArrayHistory, Promise
+from scheduler.planning import plan
+from scheduler.simulator.books import KeptBooks
 from scheduler.simulator.floor import Event, Floor
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.observe import state_of
@@ -28,14 +30,15 @@ from scheduler.simulator.rivals import policy_named
 from scheduler.simulator.soundness import check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
+    from scheduler.deciding import Decided
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
     from scheduler.policy import Parameters
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 
-    Watch = Callable[[ClusterState, Plan], None]
+    Watch = Callable[[ClusterState, Plan, Decided], None]
 
 REPEATS = 20
 """Plannings at one instant at most, as in the service."""
@@ -85,7 +88,9 @@ class Engine:
         progress: Callable[[float, int], None] | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`watch` is shown every planning: what it was told, and what it decided."""
+        """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
+        and what was decided from the kept books.
+        """
         self.policy = policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
@@ -93,7 +98,9 @@ class Engine:
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
-        self.floor = Floor(world, seed, parameters.raqlr_hours, self._announce)
+        self.floor = Floor(world, seed, parameters, self._announce)
+        self._books = KeptBooks(self.floor)
+        self._ineligible: set[int] = set()
         self._planning_at_s = math.inf
         self._round_s = parameters.replan_s  # the next round begins, with its re-plan
         self._arrays = ArrayHistory()
@@ -157,12 +164,21 @@ class Engine:
         if event is Event.ARRIVAL:
             self._to_come -= 1
             self.floor.arrive(self.floor.loads[number], self.now_s)
+            self._join(self.floor.loads[number])
+        elif event is Event.PROFILED:
+            self.floor.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:
             load = self.floor.loads[number]
             if attempt is None or load.attempt is not attempt or (event is Event.END and attempt.end_s > self.now_s):
                 return False  # it ended otherwise, or its speed has changed
             (self.floor.end if event is Event.END else self.floor.stopped)(load, attempt, self.now_s)
+            self._join(load)
         return event is not Event.PLANNING
+
+    def _join(self, load: Load) -> None:
+        """The job waits, unless it is over."""
+        if load.id in self.floor.waiting and not self._books.join(load, self.now_s):
+            self.floor.refuse(load, self.now_s)
 
     def _plan_by(self, at_s: float) -> None:
         """Have a planning at the first tick that is not before then."""
@@ -188,85 +204,99 @@ class Engine:
         if replan or not self._plannings:
             self._arrays = floor.past.arrays(now_s)
             self._round_s = (math.floor(now_s / self.parameters.replan_s) + 1) * self.parameters.replan_s
-        self._look(now_s)
-        state = state_of(floor, self._arrays, now_s)
-        rng = np.random.default_rng([self.seed, len(self._plannings)])
-        made = plan(state, now_s, self._limitless, rng, _standing, replan=replan, policy=self.policy)
+        for load in floor.reporting.values():
+            floor.knowing.measure(load, now_s)
+            count_work(load, now_s)
+        self._books.open(now_s, self._arrays)
+        decided = decide(
+            self._books, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
+        )
         solve_s = self._clock() - began_s
-        again = self._apply(made, round_begins=replan)
         if self._watch is not None:
-            self._watch(state, made)
-        self._plannings.append(self._record(made, solve_s))
+            state = state_of(floor, self._arrays, now_s)
+            made = plan(state, now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
+            self._watch(state, made, decided)
+        again = self._apply(decided, round_begins=replan)
+        self._plannings.append(self._record(decided, solve_s))
         if len(self._plannings) % PROGRESS_EVERY == 0:
             self._progress(now_s, floor.ended)
         return again
 
-    def _look(self, now_s: float) -> None:
-        """What instrumented jobs tell now, and what can be profiled."""
-        floor = self.floor
-        for load in floor.reporting.values():
-            floor.knowing.measure(load, now_s)
-            count_work(load, now_s)
-        for at_s in floor.knowing.profile(now_s, floor.cluster.idle_types):
-            self._announce(at_s, Event.PROFILED, 0, None)
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng([self.seed, len(self._plannings)])
 
-    def _apply(self, made: Plan, *, round_begins: bool) -> bool:
-        """Do what the plan says; whether stops that took no time have freed something."""
-        floor, now_s = self.floor, self.now_s
-        for number in made.lapsed:
-            floor.loads[number].promise = None
-        for decision in made.decisions:
-            load = floor.loads[decision.job]
-            if decision.placement is not None:
-                floor.start(load, decision.placement, decision.age_s, now_s)
-            elif decision.result is Result.INVALID:
-                floor.refuse(load, now_s)
-            else:
-                load.waits_from(now_s, eligible=decision.eligible)
-        stopped = [self._order(order) for order in made.stops]
-        for given in made.promises:
-            floor.loads[given.job].promise = Promise(given.shares, now_s, given.cause)
-        placed = len(made.placements)
-        idle = not floor.running and not self._to_come and not made.promises
-        self._fruitless = (
-            self._fruitless + 1 if idle and not placed and round_begins else self._fruitless * (not placed)
-        )
-        return any(stopped) or (placed > 0 and window_ran_out(made))
+    def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
+        """Do what was decided; whether another planning should follow at once."""
+        floor, now_s, outcome = self.floor, self.now_s, decided.outcome
+        for number in decided.lapsed:
+            floor.promise(floor.loads[number], None)
+        again = decided.window_ran_out
+        self._note_eligible(set(decided.ineligible()))
+        for number, chosen in outcome.chosen.items():
+            load = floor.loads[number]
+            age_s = decided.age(load.traced.job).age_s if load.age_s is None else load.age_s
+            floor.start(load, chosen.placement, age_s, now_s)
+        for order in decided.profiles.orders:
+            number, end_s = floor.profiles.start(order, floor.loads[order.job], now_s)
+            self._announce(end_s, Event.PROFILED, number, None)
+        for number in outcome.invalid:
+            floor.refuse(floor.loads[number], now_s)
+        freed = [self._stop(order) for order in outcome.stops]
+        for given in outcome.promises:
+            floor.promise(floor.loads[given.job], Promise(given.shares, now_s, given.cause))
+        idle = not floor.running and not len(floor.profiles) and not self._to_come and not outcome.promises
+        if outcome.chosen or not idle:
+            self._fruitless = 0
+        elif round_begins:
+            self._fruitless += 1
+        return any(freed) or (again and bool(outcome.chosen))
 
-    def _order(self, order: StopOrder) -> bool:
-        """Ask an attempt to stop; whether it has at once."""
+    def _note_eligible(self, ineligible: set[int]) -> None:
+        """Waiting counts for whom it should from now on."""
+        for number in ineligible ^ self._ineligible:
+            if number in self.floor.waiting:
+                self.floor.loads[number].waits_from(self.now_s, eligible=number not in ineligible)
+        self._ineligible = ineligible
+
+    def _stop(self, order: StopOrder) -> bool:
+        """Order it; whether it is through at once."""
         load, stop_s = self.floor.loads[order.job], self.floor.world.stop_s
-        attempt = load.attempt
-        if attempt is None or attempt.stopping or not load.traced.job.movable:
-            raise SimulationError(
-                f"a plan stops job {order.job}, which does not run, is stopping or may not be stopped"
-            )
-        attempt.order = order
-        load.causes.append(order.cause)
+        attempt = self.floor.order_stop(load, order)
         if stop_s > 0:
             self._announce(self.now_s + stop_s, Event.STOPPED, load.id, attempt)
             return False
         self.floor.stopped(load, attempt, self.now_s)
+        self._join(load)
         return True
 
-    def _record(self, made: Plan, solve_s: float) -> PlanningRecord:
-        floor = self.floor
-        waiting = [load for load in floor.waiting.values() if load.since_s is not None]
-        cpu_jobs = sum(load.traced.job.is_cpu for load in waiting)
+    def _record(self, decided: Decided, solve_s: float) -> PlanningRecord:
+        floor, outcome = self.floor, decided.outcome
+        without = [floor.waiting[number] for number in self._ineligible if number in floor.waiting]
+        cpu_jobs = floor.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
         return PlanningRecord(
             at_s=self.now_s,
-            replan=made.replan,
-            queue_gpu_jobs=len(waiting) - cpu_jobs,
+            replan=decided.replan,
+            queue_gpu_jobs=len(floor.waiting) - len(without) - cpu_jobs,
             queue_cpu_jobs=cpu_jobs,
             gpus_allocated=floor.cluster.gpus_held,
             cores_allocated=floor.cluster.cores_held,
-            fragments=made.metrics.fragments_cores + made.metrics.fragments_scattered,
-            placed=len(made.placements),
-            stopped=len(made.stops),
+            fragments=self._fragments(decided),
+            placed=len(outcome.chosen),
+            stopped=len(outcome.stops),
             rate=floor.rate,
             solve_s=solve_s,
-            gap=made.solver.gap,
+            gap=outcome.solver.gap,
         )
+
+    def _fragments(self, decided: Decided) -> int:
+        """Section 10, both kinds: what is idle of the types that an eligible waiting job could start on."""
+        floor, idle = self.floor, self.floor.cluster.idle_by_type
+        asked: Collection[tuple[int, frozenset[str]]] = floor.wanting
+        apart = self._ineligible | decided.profiles.waiting.keys()
+        if apart:
+            others = (load.traced.job for number, load in floor.waiting.items() if number not in apart)
+            asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}
+        return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
 
 
 def _standing() -> float:

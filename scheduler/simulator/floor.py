@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,20 @@ import numpy as np
 
 from scheduler.model import Span
 from scheduler.simulator.cluster import Cluster
+from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.ideal import Ideal
 from scheduler.simulator.knowing import Knowing
+from scheduler.simulator.lineup import Lineup
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
+from scheduler.simulator.profiles import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.model import Placement
+    from scheduler.model import Placement, Promise, StopOrder
+    from scheduler.policy import Parameters
     from scheduler.simulator.truth import World
 
 
@@ -40,16 +45,22 @@ class Floor:
         self,
         world: World,
         seed: int,
-        raqlr_hours: float,
+        parameters: Parameters,
         announce: Callable[[float, Event, int, Attempt], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
-        self.cluster, self.past, self.knowing = Cluster(world), Past(raqlr_hours), Knowing(world)
+        self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
+        self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
         self.loads: dict[int, Load] = {}
         self.waiting: dict[int, Load] = {}
         self.running: dict[int, Load] = {}
         self.reporting: dict[int, Load] = {}  # of those running
+        self.stopping: dict[int, Load] = {}  # of those running
+        self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
+        self.line = Lineup()
+        self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
+        self.cpu_waiting = 0
         self.ended = 0
         self.rate = 0.0  # of all that run, in GPUs' worth of work: see `Load.unit_rate`
         self.live_s = 0.0  # the integral of the number of live jobs over time, up to `_counted_s`
@@ -60,24 +71,24 @@ class Floor:
         load.joined = self.live_s
         load.since_s = now_s
         load.unit_rate = _unit_rate(load, self.ideal)
-        self.waiting[load.id] = load
         self.past.arrived(load)
         self.knowing.arrived(load)
+        self._join(load)
 
     def start(self, load: Load, placement: Placement, age_s: float | None, now_s: float) -> None:
         """A new attempt on these resources. `age_s`: as the planning had it, fixed at the first start."""
         load.waits_from(now_s, eligible=False)
-        del self.waiting[load.id]
+        self._leave_queue(load)
         self.running[load.id] = load
         self.cluster.take(placement.pieces, load.traced.job.tenant)
         lost_s = restart_s(load, self.world) if load.starts else 0.0
         attempt = Attempt(placement, now_s, now_s + lost_s, self._noise(load), counted_s=now_s, measured_s=now_s)
         if load.first_started_s is None:
             load.first_started_s, load.age_s, load.gpus_first = now_s, age_s, attempt.gpus
-        load.attempt, load.promise, load.gave_back = attempt, None, False
+        self.promise(load, None)
+        load.attempt, load.gave_back = attempt, False
         load.starts += 1
         load.sizes.append(attempt.gpus)
-        self.knowing.started(load)
         if load.traced.reports:
             self.reporting[load.id] = load
         self._find_rate(load, now_s)
@@ -133,6 +144,7 @@ class Floor:
         load.attempt = None
         del self.running[load.id]
         self.reporting.pop(load.id, None)
+        self.stopping.pop(load.id, None)
         if not self.running:
             self.rate = 0.0  # what rounding left
         self.cluster.give(attempt.pieces, load.traced.job.tenant)
@@ -142,7 +154,8 @@ class Floor:
         """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
         target = self.target(load)
         self._leave(load, attempt, now_s)
-        load.done, load.promise = target, None
+        load.done = target
+        self.promise(load, None)
         if target >= load.traced.work:
             self._finish(load, "COMPLETED", now_s)
             return
@@ -165,14 +178,54 @@ class Floor:
         """The scheduler cannot plan with the job: it leaves the queue."""
         load.waits_from(now_s, eligible=False)
         self._count_live(now_s)
-        del self.waiting[load.id]
+        self._leave_queue(load)
+        self.promise(load, None)
         load.state = "INVALID"
         self.ended += 1
         self.knowing.ended(load)
 
+    def order_stop(self, load: Load, order: StopOrder) -> Attempt:
+        """Ask the job's attempt to stop. SimulationError when it may not be asked."""
+        attempt = load.attempt
+        if attempt is None or attempt.stopping or not load.traced.job.movable:
+            raise SimulationError(f"a plan stops job {load.id}, which does not run, is stopping or may not be stopped")
+        attempt.order, attempt.shown = order, None
+        self.stopping[load.id] = load
+        load.causes.append(order.cause)
+        return attempt
+
+    def promise(self, load: Load, promise: Promise | None) -> None:
+        """Keep a promise with the job, or forget it."""
+        load.promise = promise
+        if promise is None:
+            self.promised.pop(load.id, None)
+        else:
+            self.promised[load.id] = load
+        if load.attempt is not None:
+            load.attempt.shown = None
+
     def _wait_again(self, load: Load, now_s: float) -> None:
         load.since_s = now_s
+        self._join(load)
+
+    def _join(self, load: Load) -> None:
         self.waiting[load.id] = load
+        self.line.join(load)
+        self._count_waiting(load, 1)
+
+    def _leave_queue(self, load: Load) -> None:
+        del self.waiting[load.id]
+        self.line.leave(load)
+        self._count_waiting(load, -1)
+
+    def _count_waiting(self, load: Load, sign: int) -> None:
+        job = load.traced.job
+        if job.is_cpu:
+            self.cpu_waiting += sign
+            return
+        self.wanting[job.min_gpus, job.gpu_types] += sign
+        if not self.wanting[job.min_gpus, job.gpu_types]:
+            del self.wanting[job.min_gpus, job.gpu_types]
 
     def _finish(self, load: Load, state: str, now_s: float) -> None:
         load.state, load.ended_s = state, now_s

@@ -11,7 +11,7 @@ from scheduler.simulator.errors import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Piece, Placement, Promise, Span, StopOrder
+    from scheduler.model import Piece, Placement, Promise, Running, Span, StopOrder
     from scheduler.simulator.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
@@ -32,6 +32,7 @@ class Attempt:
     end_s: float = math.inf
     order: StopOrder | None = None  # that ended it, or will
     measured_s: float = 0.0  # its speed was told up to here
+    shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -66,6 +67,7 @@ class Load:
     checkpoint_node: int | None = None
     promise: Promise | None = None
     gave_back: bool = False
+    profiled_since_s: float | None = None  # start of its first profile
     ended_s: float | None = None
     state: str = "UNFINISHED"
     unit_rate: float = 1.0  # work a second that counts as one GPU's worth

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.model import ClusterState, Running
 
 if TYPE_CHECKING:
     from scheduler.model import ArrayHistory, Job
-    from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Attempt, Load
     from scheduler.simulator.truth import World
@@ -17,19 +16,33 @@ if TYPE_CHECKING:
 
 def state_of(floor: Floor, arrays: ArrayHistory, now_s: float) -> ClusterState:
     """The snapshot of this moment."""
-    world, cluster = floor.world, floor.cluster
+    cluster = floor.cluster
     return ClusterState(
-        nodes=list(cluster.nodes.values()),
-        jobs=[job_of(load, world, cluster, now_s) for load in floor.waiting.values()],
-        running=[running_of(load, world, cluster, now_s) for load in floor.running.values()],
-        tenants=world.tenants,
-        gpu_speeds=world.gpu_speeds,
-        ended=floor.past.recent(now_s),
-        history=floor.past.history,
-        gpu_weights=world.gpu_weights,
-        array_history=arrays,
-        knowledge=floor.knowing.knowledge,
+        nodes=[cluster.node_now(number) for number in cluster.nodes],
+        jobs=[job_of(load, floor, now_s) for load in floor.waiting.values()],
+        running=running_in(floor, now_s),
+        **beside(floor, arrays, now_s),
     )
+
+
+def beside(floor: Floor, arrays: ArrayHistory, now_s: float) -> dict[str, Any]:
+    """What a snapshot has beside nodes, waiting and running jobs."""
+    world = floor.world
+    return {
+        "tenants": world.tenants,
+        "gpu_speeds": world.gpu_speeds,
+        "ended": floor.past.recent(now_s),
+        "history": floor.past.history,
+        "gpu_weights": world.gpu_weights,
+        "array_history": arrays,
+        "knowledge": floor.knowing.knowledge,
+        "profiles_tried": floor.profiles.tried(now_s),
+    }
+
+
+def running_in(floor: Floor, now_s: float) -> list[Running]:
+    """What runs, profiles last."""
+    return [*(running_of(load, floor, now_s) for load in floor.running.values()), *floor.profiles.running()]
 
 
 def done_fraction(load: Load) -> float:
@@ -37,34 +50,46 @@ def done_fraction(load: Load) -> float:
     return min(1.0, load.done / load.traced.work) if load.traced.reports else 0.0
 
 
-def job_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Job:
+def job_of(load: Load, floor: Floor, now_s: float) -> Job:
     """The job as it waits, or of a running one as if it waited."""
+    traced = load.traced
     return replace(
-        load.traced.job,
+        traced.job,
         wait_s=load.wait_s(now_s),
         age_s=load.age_s,
         promise=load.promise,
         gave_back=load.gave_back,
         attained_gpu_s=load.gpu_s,
         done_fraction=done_fraction(load),
+        checkpoint_domain=_domain(load, floor),
+        instrumented=traced.job.instrumented or (bool(traced.profiles) and floor.world.profiling_s > 0),
+        profiled_since_s=load.profiled_since_s,
         most_gpus=max(load.sizes, default=0),
+        restarts=load.restarts,
+        restart_s=_measured_restart_s(load, floor.world),
         spans=load.spans,
-        checkpoint_domain=_domain(load, world, cluster),
     )
 
 
-def _domain(load: Load, world: World, cluster: Cluster) -> str | None:
+def _domain(load: Load, floor: Floor) -> str | None:
     """Where its checkpoint can be read: on any node, or where its first part runs or ran."""
-    if world.shared_storage or not load.starts:
+    if floor.world.shared_storage or not load.starts:
         return load.traced.job.checkpoint_domain
     node = load.checkpoint_node if load.attempt is None else load.attempt.pieces[0].node
-    return None if node is None else cluster.nodes[node].domain
+    return None if node is None else floor.cluster.nodes[node].domain
 
 
-def running_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Running:
+def running_of(load: Load, floor: Floor, now_s: float) -> Running:
     """The live attempt. A movable job's description goes with it, whatever sizes it accepts."""
-    job, attempt = load.traced.job, load.attempt
+    attempt = load.attempt
     assert attempt is not None
+    if attempt.shown is None or load.traced.reports:
+        attempt.shown = _running(load, attempt, floor, now_s)
+    return attempt.shown
+
+
+def _running(load: Load, attempt: Attempt, floor: Floor, now_s: float) -> Running:
+    job = load.traced.job
     return Running(
         load.id,
         job.tenant,
@@ -74,12 +99,16 @@ def running_of(load: Load, world: World, cluster: Cluster, now_s: float) -> Runn
         elastic=job.movable and len(job.requirement) > 1,
         movable=job.movable,
         expected_end_s=expected_end_s(load, attempt, now_s),
-        description=job_of(load, world, cluster, now_s) if job.movable else None,
+        description=job_of(load, floor, now_s) if job.movable else None,
         restarts=load.restarts,
         first_started_s=load.first_started_s,
-        restart_s=restart_s(load, world) if load.restarts else None,  # it has been measured
+        restart_s=_measured_restart_s(load, floor.world),
         stopping=attempt.stopping,
     )
+
+
+def _measured_restart_s(load: Load, world: World) -> float | None:
+    return restart_s(load, world) if load.restarts else None
 
 
 def restart_s(load: Load, world: World) -> float:

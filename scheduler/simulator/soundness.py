@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from scheduler.estimator.tables import Knowledge, signature
+from scheduler.intake import take_in
+from scheduler.model import ClusterState
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
@@ -27,3 +30,13 @@ def check(traced: TracedJob, known: Container[int], now_s: float) -> None:
         raise SimulationError(f"job {number} draws {traced.bandwidth_gbs} GB/s; it must be a finite number, 0 or more")
     if not all(0 < fraction < 1 for fraction in traced.fails):
         raise SimulationError(f"job {number} fails at {traced.fails} of its work; the fractions must be within 0 and 1")
+    if not all(math.isfinite(speed) and speed > 0 for speed in traced.known.values()):
+        raise SimulationError(f"job {number} brings a known speed that is no finite number above 0")
+    if traced.profiles:
+        _check_profiles(traced)
+
+
+def _check_profiles(traced: TracedJob) -> None:
+    profiles = {(signature(traced.job), gpu_type): profile for gpu_type, profile in traced.profiles.items()}
+    for wrong in take_in(ClusterState((), (), knowledge=Knowledge({}, profiles))).suspects.values():
+        raise SimulationError(f"job {traced.job.id}: {wrong}")

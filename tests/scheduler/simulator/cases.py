@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count
 
+from scheduler.planning import window_ran_out
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.truth import Steady, TracedJob, World
@@ -41,35 +42,66 @@ def run(jobs, nodes, *, policy="fifo", seed=1, until_s=None, knobs=None, **world
         parameters_for(policy, {"tick_s": 30, **(knobs or {})}),
         seed=seed,
         clock=clock(),
-        watch=lambda state, made: check_feasible(made, state),
     )
+    records = []
+
+    def look(state, made, decided):
+        check_as_planned(state, made, decided)
+        records.append((len(engine._plannings), made.metrics))
+
+    engine._watch = look
     engine.run(math.inf if until_s is None else until_s)
     made = engine.result()
+    for place, told in records:
+        seen = made.plannings[place]
+        assert (seen.fragments, seen.queue_gpu_jobs + seen.queue_cpu_jobs) == _of_plan(told) or seen.stopped
     check_conserved(made, engine)
     return made
 
 
+def _of_plan(told):
+    return (told.fragments_cores + told.fragments_scattered, told.queue_length)
+
+
+def check_as_planned(state, made, decided):
+    """The books that the engine keeps lead to what the service would have planned from a snapshot."""
+    check_feasible(made, state)
+    outcome = decided.outcome
+    assert {each.placement.job: each.placement for each in outcome.chosen.values()} == {
+        each.job: each for each in made.placements
+    }
+    assert [ranked.job.id for ranked in decided.queue] == [each.job for each in made.decisions if each.rank is not None]
+    assert (tuple(outcome.stops), tuple(outcome.promises), decided.lapsed) == (made.stops, made.promises, made.lapsed)
+    assert tuple(decided.profiles.orders) == made.profiles
+    waiting = [each for each in made.decisions if each.placement is None]
+    assert set(decided.ineligible()) == {each.job for each in waiting if not each.eligible}
+    assert decided.window_ran_out == window_ran_out(made)
+
+
 def check_conserved(made, engine):
     """Every GPU-second that was allocated was had by a job; nobody waits and runs at a time; nothing is lost."""
+    any_quota = any(tenant.gpu_quota is not None for tenant in engine.floor.world.tenants)
     held = Counter()
     for load in engine.floor.running.values():
         for piece in load.attempt.pieces:
             held.update((piece.node, gpu) for gpu in piece.gpus)
     for node in engine.floor.cluster.nodes.values():
         busy = {gpu for where, gpu in held if where == node.id}
-        assert sorted([*node.idle_gpus, *busy]) == list(range(node.gpus_total))
+        assert sorted([*engine.floor.cluster.idle[node.id].gpus, *busy]) == list(range(node.gpus_total))
     assert all(times == 1 for times in held.values())
     for each in made.jobs:
         if each.ended_s is not None and each.state == "COMPLETED":
-            assert math.isclose(each.submitted_s + each.wait_s + each.ran_s, each.ended_s, abs_tol=1e-6)
-            assert each.gpus_mean <= max(each.requirement)
+            span_s = each.ended_s - each.submitted_s - each.wait_s - each.ran_s  # neither eligible nor running
+            assert span_s > -1e-6 if any_quota else abs(span_s) < 1e-6
+            assert each.gpus_mean <= max(each.requirement) + 1e-9
     if engine.floor.world.tick_s == 0 and made.plannings:
         ends = [planning.at_s for planning in made.plannings[1:]] + [engine.now_s]
+        profiled = engine.floor.profiles.gpu_s
         area = sum(
             planning.gpus_allocated * (end_s - planning.at_s)
             for planning, end_s in zip(made.plannings, ends, strict=True)
         )
-        assert math.isclose(area, sum(each.gpu_s for each in made.jobs), rel_tol=1e-9, abs_tol=1e-3)
+        assert math.isclose(area, profiled + sum(each.gpu_s for each in made.jobs), rel_tol=1e-9, abs_tol=1e-3)
 
 
 def by_job(made):

@@ -1,0 +1,154 @@
+"""The books of a planning, kept current between plannings: only what an event has changed is written anew.
+
+They answer what `scheduler.books.ReadBooks` would answer of a snapshot taken now; `state` has no nodes and no waiting
+jobs, for what is idle is the ledger's and who waits the queue's. What the planning takes from the ledger is taken for good
+when the plan is applied: before the next one the rooms that either side touched are made equal to the cluster again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+from scheduler.books import gpus_by_type, known_age, known_types, sound_nodes
+from scheduler.errors import InvalidJob
+from scheduler.estimator.layers import estimator_for
+from scheduler.explain import Foresight
+from scheduler.fairness.priorities import first_in_first_out, order
+from scheduler.intake import take_in
+from scheduler.model import ClusterState, Running
+from scheduler.placement.ledger import Ledger
+from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.observe import beside, job_of, running_in, running_of
+from scheduler.validation import check_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.fairness.lrf import Age
+    from scheduler.fairness.priorities import Moment, Priority
+    from scheduler.figures import Why
+    from scheduler.model import ArrayHistory, Job
+    from scheduler.simulator.floor import Floor
+    from scheduler.simulator.load import Load
+    from scheduler.work import Ranked
+
+
+class _Live(Sequence[Running]):
+    """What runs; put together when somebody looks at more than how many there are."""
+
+    def __init__(self, floor: Floor, now_s: float) -> None:
+        self._floor, self._now_s = floor, now_s
+        self._all: list[Running] | None = None
+
+    def __len__(self) -> int:
+        return len(self._floor.running) + len(self._floor.profiles)
+
+    @overload
+    def __getitem__(self, place: int) -> Running: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Running]: ...
+
+    def __getitem__(self, place: int | slice) -> Running | list[Running]:
+        if self._all is None:
+            self._all = running_in(self._floor, self._now_s)
+        return self._all[place]
+
+
+class KeptBooks:
+    """Books over the shop floor. `open` them before a planning."""
+
+    def __init__(self, floor: Floor) -> None:
+        world = floor.world
+        self._floor = floor
+        nodes = list(floor.cluster.nodes.values())
+        whole = ClusterState(
+            nodes, (), tenants=world.tenants, gpu_speeds=world.gpu_speeds, gpu_weights=world.gpu_weights
+        )
+        for wrong in (*sound_nodes(whole)[1], *take_in(whole).faults):
+            raise SimulationError(f"the world is unsound: {wrong}")
+        self._known_types, self._gpus_by_type = known_types(whole, nodes), gpus_by_type(nodes)
+        self.ledger = Ledger(nodes, world.tenants, ())
+        self._never: dict[tuple[object, ...], Why | None] = {}
+        self._foresight = Foresight(self.ledger, self._never)
+        self._version = floor.knowing.version
+        self.estimator: Estimator = estimator_for(floor.knowing.knowledge, world.gpu_speeds, nodes)
+        self.state = whole
+        self._now_s = 0.0
+        self._aside: dict[int, Why] = {}  # who waits and never fits
+        self._by_order_of_arrival = not any(
+            tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
+        )
+
+    def open(self, now_s: float, arrays: ArrayHistory) -> None:
+        """Bring them up to now."""
+        floor, cluster, ledger = self._floor, self._floor.cluster, self.ledger
+        self._now_s = now_s
+        for number in ledger.changed | cluster.changed:
+            idle = cluster.idle[number]
+            ledger.reset(number, idle.gpus, idle.cores, idle.memory_mib, idle.tenants)
+        if ledger.changed or cluster.changed:
+            ledger.reset_held(cluster.held)
+        ledger.changed.clear()
+        cluster.changed.clear()
+        if ledger.limited:
+            ledger.limit((), {})
+        if floor.knowing.version != self._version:
+            self._version = floor.knowing.version
+            nodes = list(cluster.nodes.values())
+            self.estimator = estimator_for(floor.knowing.knowledge, floor.world.gpu_speeds, nodes)
+        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s))
+
+    def join(self, load: Load, now_s: float) -> bool:
+        """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""
+        job = job_of(load, self._floor, now_s)
+        if not load.starts:
+            try:
+                check_job(job, self._known_types)
+            except InvalidJob:
+                return False
+        self._by_order_of_arrival &= not job.priority
+        why = self._foresight.why_aside(job) if self._by_order_of_arrival else None
+        if why is None:
+            self._aside.pop(load.id, None)
+        else:
+            self._aside[load.id] = why
+            self._floor.line.leave(load)
+        return True
+
+    @property
+    def promised(self) -> list[Job]:
+        loads = self._floor.promised.values()
+        return [job_of(load, self._floor, self._now_s) for load in loads if load.attempt is None]
+
+    @property
+    def stopping(self) -> list[Running]:
+        floor = self._floor
+        promised = {number: load for number, load in floor.promised.items() if load.attempt is not None}
+        return [running_of(load, floor, self._now_s) for load in (floor.stopping | promised).values()]
+
+    def foresight(self, ledger: Ledger) -> Foresight:
+        return Foresight(ledger, self._never)
+
+    def age(self, job: Job, tick_s: float) -> Age:
+        return known_age(job, self.estimator, self.state, self._gpus_by_type, tick_s)
+
+    def line_up(
+        self,
+        foresight: Foresight,
+        priority: Priority,
+        moment: Callable[[int], Moment],
+        age: Callable[[Job], Age],
+    ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
+        floor, now_s = self._floor, self._now_s
+        if self._by_order_of_arrival and priority is first_in_first_out:
+            return floor.line.at(now_s, lambda load: job_of(load, floor, now_s), age), self._aside
+        jobs = [job_of(load, floor, now_s) for load in floor.waiting.values()]
+        aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
+        waiting = [job for job in jobs if job.id not in aside]
+        return order(waiting, priority, moment(len(waiting)), age), aside
+
+    def check(self, job: Job) -> None:
+        """Jobs were looked at when they came."""
