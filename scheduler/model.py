@@ -160,6 +160,8 @@ class Job:
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
     most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
+    restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
+    restart_s: float | None = None  # what a restart costs it, measured; None = the knob `restart_cost_s`
     spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
 
     @property

@@ -2,7 +2,7 @@
 
 nodes:                     # groups of alike nodes
   - count: 8               # how many; 1
-    name: dgx              # dgx-1 ... dgx-8; the group's number
+    name: dgx              # dgx-1 ... dgx-8 (dgx where there is one); group-1 ...
     gpu_type: A100         # needed where there are GPUs
     gpus: 8                # 0
     cores: 128
@@ -99,6 +99,52 @@ def cluster_parse(text: str, *, name: str = "cluster") -> ClusterFile:
     return ClusterFile(world, names, name)
 
 
+def cluster_text(cluster: ClusterFile) -> str:
+    """The cluster file that says the same: alike neighbours are one group, and nodes get their names anew."""
+    world = cluster.world
+    groups: list[dict[str, Any]] = []
+    for node in world.nodes:
+        own = _described(node, world)
+        if groups and {**groups[-1], "count": 1} == {**own, "name": groups[-1]["name"]}:
+            groups[-1]["count"] += 1
+        else:
+            groups.append(own)
+    kinds = dict.fromkeys([*world.gpu_speeds, *world.gpu_weights])
+    told: dict[str, Any] = {
+        "nodes": groups,
+        "gpu_types": {
+            name: {"speed": world.gpu_speeds.get(name, 1.0), "weight": world.gpu_weights.get(name, 1.0)}
+            for name in kinds
+        },
+        "tenants": [_told_tenant(name, own) for name, own in zip(cluster.tenants, world.tenants, strict=True)],
+        "manners": {name: getattr(world, name) for name in (*MANNERS, *SWITCHES)},
+    }
+    return yaml.safe_dump({name: value for name, value in told.items() if value}, sort_keys=False, allow_unicode=True)
+
+
+def _described(node: Node, world: World) -> dict[str, Any]:
+    own: dict[str, Any] = {"name": node.name, "count": 1}
+    if node.gpus_total:
+        own |= {"gpu_type": node.gpu_type, "gpus": node.gpus_total}
+    own |= {"cores": node.cores_total, "memory_gib": node.memory_total_mib / 1024}
+    if node.id in world.speeds:
+        own["speed"] = world.speeds[node.id]
+    if node.id in world.bandwidth_gbs:
+        own["bandwidth_gbs"] = world.bandwidth_gbs[node.id]
+    if node.storage_domain and node.storage_domain != f"node:{node.name}":
+        own["storage_domain"] = node.storage_domain  # one of its own is what a node has where nothing is said
+    return own
+
+
+def _told_tenant(name: str, tenant: Tenant) -> dict[str, Any]:
+    quotas = {"gpu_quota": tenant.gpu_quota, "core_quota": tenant.core_quota}
+    return {
+        "name": name,
+        "weight": tenant.weight,
+        **{each: value for each, value in quotas.items() if value is not None},
+    }
+
+
 class _Fields:
     """A mapping of the file at a path in it; each field is checked when it is asked for, unknown ones at once."""
 
@@ -178,8 +224,9 @@ def _nodes(top: _Fields) -> tuple[list[Node], dict[int, float], dict[int, float]
         raise top.wrong("nodes", "no node is described; list at least one group of nodes")
     for n, given in enumerate(groups):
         group = top.group("nodes", n, given)
-        for _ in range(group.whole("count", 1, low=1, high=MOST_NODES)):
-            node = _node(group, len(nodes) + 1, n)
+        name, count = group.text("name", f"group-{n + 1}"), group.whole("count", 1, low=1, high=MOST_NODES)
+        for place in range(1, count + 1):
+            node = _node(group, len(nodes) + 1, name if count == 1 else f"{name}-{place}")
             nodes.append(node)
             if group.has("speed"):
                 factors[node.id] = group.number("speed", 1.0, above=True)
@@ -190,7 +237,7 @@ def _nodes(top: _Fields) -> tuple[list[Node], dict[int, float], dict[int, float]
     return nodes, factors, bandwidths
 
 
-def _node(group: _Fields, number: int, group_number: int) -> Node:
+def _node(group: _Fields, number: int, name: str) -> Node:
     gpus, cores = group.whole("gpus", 0, high=64), group.whole("cores", 0, low=1, high=4096)
     memory_mib = round(group.number("memory_gib", 0.0, above=True, high=1e6) * 1024)
     gpu_type = group.text("gpu_type") or None
@@ -198,7 +245,7 @@ def _node(group: _Fields, number: int, group_number: int) -> Node:
         raise group.wrong("gpu_type", f"the nodes have {gpus} GPUs and no gpu_type; name their type")
     return Node(
         id=number,
-        name=f"{group.text('name', f'group-{group_number + 1}')}-{number}",
+        name=name,
         gpu_type=gpu_type if gpus else None,
         gpus_total=gpus,
         idle_gpus=tuple(range(gpus)),

@@ -67,6 +67,8 @@ def job_of(load: Load, floor: Floor, now_s: float) -> Job:
         instrumented=traced.job.instrumented or (bool(traced.profiles) and floor.world.profiling_s > 0),
         profiled_since_s=load.profiled_since_s,
         most_gpus=max(load.sizes, default=0),
+        restarts=load.restarts,
+        restart_s=_measured_restart_s(load, floor.world),
         spans=load.spans,
     )
 
@@ -102,9 +104,13 @@ def _running(load: Load, attempt: Attempt, floor: Floor, now_s: float) -> Runnin
         description=job_of(load, floor, now_s) if job.movable else None,
         restarts=load.restarts,
         first_started_s=load.first_started_s,
-        restart_s=restart_s(load, floor.world) if load.restarts else None,  # it has been measured
+        restart_s=_measured_restart_s(load, floor.world),
         stopping=attempt.stopping,
     )
+
+
+def _measured_restart_s(load: Load, world: World) -> float | None:
+    return restart_s(load, world) if load.restarts else None
 
 
 def restart_s(load: Load, world: World) -> float:

@@ -1,7 +1,8 @@
 """Sia's integer program (SOSP '23, 3.4): for each job at most one configuration, so that what the types have suffices.
 
     A_ij = N_i * g_ij / min_j g_ij                  g: goodput, N_i: the job's fewest GPUs
-    A_ij <- r_i * A_ij for all but the present j    r_i = (T_i - n_i * S_i) / (T_i + S_i), the restart factor
+    A_ij <- r_i * A_ij for all but the present j    r_i = (T_i - n_i * S_i) / (T_i + S_i), the restart factor: for a job
+                                                    that was stopped and waits too, whatever it is given restarts it
     min  sum_ij A_ij^p * X_ij + lambda * sum_i (1 - sum_j X_ij)        p = -0.5 < 0, the fairness power
     s.t. sum_j X_ij <= 1 for each job,  sum_ij r_j * X_ij <= GPUs for each type
 
@@ -32,7 +33,7 @@ GAP = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A job's goodput by configuration. `present`: the one that it runs in; `restart_factor` of all others."""
+    """A job's goodput by configuration. `present`: the one that it runs in, if any; `restart_factor` of all others."""
 
     job: int
     fewest_gpus: int

@@ -76,18 +76,22 @@ class _Round:
             return None
         if not all(piece.node in ledger.rooms for piece in live.pieces):
             return None
-        restart_s = self._restart_s(live)
-        if live.restarts and self.work.now_s - live.started_s < restart_s:
+        if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
             return None
         try:
             present = present_configuration(live, job, ledger, self.estimator)
         except InvalidJob:
             return None
-        factor = program.restart_factor(self.work.now_s - job.submitted_s, live.restarts, restart_s)
-        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
+        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, self._restart_factor(job), 0.0)
 
-    def _restart_s(self, live: Running) -> float:
-        return self.work.parameters.restart_cost_s if live.restart_s is None else live.restart_s
+    def _restart_s(self, job: Job) -> float:
+        return self.work.parameters.restart_cost_s if job.restart_s is None else job.restart_s
+
+    def _restart_factor(self, job: Job) -> float:
+        """Of a job that has run: the first start costs nothing."""
+        if not job.most_gpus:
+            return 1.0
+        return program.restart_factor(self.work.now_s - job.submitted_s, job.restarts, self._restart_s(job))
 
     def _row(self, job: Job) -> program.Row | None:
         try:
@@ -104,7 +108,7 @@ class _Round:
             goodput.setdefault(present, running.present.throughput)
         if not goodput:
             return None
-        return program.Row(job.id, job.min_gpus, goodput, present, running.factor if running else 1.0)
+        return program.Row(job.id, job.min_gpus, goodput, present, self._restart_factor(job))
 
     def _goodput(self, job: Job) -> dict[Kind, float]:
         """By configuration; worked out once for all jobs of a signature with the same requirement set."""

@@ -98,6 +98,16 @@ class TestRounds:
         assert len(times) > 2
         assert all(later - earlier >= 100 for earlier, later in pairwise(times[1:]))
 
+    def test_a_running_job_is_not_stopped_for_its_equal_that_was_stopped(self):
+        """3.4: to start it anew is a restart too. Two jobs make room for a third; when that is through, one of them starts
+        again beside one that came meanwhile and never ran, and so it stays.
+        """
+        jobs = [asked(n, 1, work=1e5) for n in (1, 2)]
+        jobs += [asked(3, 2, at_s=70.0, work=400.0, node_gpus=2), asked(4, 1, at_s=80.0, work=1e5)]
+        log = watched(jobs, [node(1, 2, gpu_type="a")], 1500.0, restart_s=30.0)
+        starts = [(at_s, number) for at_s, number, _ in log]
+        assert starts == [(60.0, 1), (60.0, 2), (120.0, 3), (360.0, 1), (360.0, 4)]
+
     @pytest.mark.parametrize("policy", ["sia", "sia-hops"])
     def test_whole_runs_keep_the_books(self, policy):
         jobs = [asked(n, 1, 2, 4, at_s=37.0 * n, work=300.0 + 40 * n) for n in range(1, 9)]

@@ -93,7 +93,7 @@ def check_conserved(made, engine):
         if each.ended_s is not None and each.state == "COMPLETED":
             span_s = each.ended_s - each.submitted_s - each.wait_s - each.ran_s  # neither eligible nor running
             assert span_s > -1e-6 if any_quota else abs(span_s) < 1e-6
-            assert each.gpus_mean <= max(each.requirement)
+            assert each.gpus_mean <= max(each.requirement) + 1e-9
     if engine.floor.world.tick_s == 0 and made.plannings:
         ends = [planning.at_s for planning in made.plannings[1:]] + [engine.now_s]
         profiled = engine.floor.profiles.gpu_s

@@ -69,6 +69,10 @@ class TestProgram:
         rows = [Row(number, 1, {a(1): 1.0, a(4): 1.2}) for number in range(1, 5)]
         assert set(solved(rows, {A: 4}).kinds.values()) == {a(1)}
 
+    def test_leaves_a_running_job_alone_for_its_equal_that_was_stopped(self):
+        stopped, running = Row(1, 1, {a(2): 2.0}, None, 0.9), Row(2, 1, {a(2): 2.0}, a(2), 0.9)
+        assert solved([stopped, running], {A: 2}).kinds == {2: a(2)}
+
     def test_leaves_ties_to_the_queues_order(self):
         rows = [Row(number, 1, {a(1): 1.0}) for number in (7, 3, 5)]
         assert solved(rows, {A: 2}).kinds == {7: a(1), 3: a(1)}
