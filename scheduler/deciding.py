@@ -135,8 +135,9 @@ def decide(
     taken_up, left_out = participants.gather(
         taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=books.check
     )
-    outcome = policy.place(replace(work, participants=taken_up) if taken_up else work)
-    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=left_out, order_s=order_s)
+    running = taken_up or left_out
+    outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
+    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept

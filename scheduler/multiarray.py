@@ -26,18 +26,20 @@ from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
+from scheduler.replan.better import take_better
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, ShareView
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
 
 FRONT_TIME_SHARE = 0.6
@@ -100,6 +102,8 @@ def place(work: Work, mode: Mode) -> Outcome:
     _note_kept(windows, work, terms, outcome)
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, work, terms, division, outcome)
+    if work.left_out:
+        take_better(work, outcome, offers=_offers_beside(work, terms), factor=terms.factor)
     place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
     return outcome
 
@@ -118,6 +122,15 @@ def _shared(solving: Work, terms: Terms) -> Terms:
     shared = terms.on(solving.ledger, others)
     shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
     return shared
+
+
+def _offers_beside(work: Work, terms: Terms) -> Callable[[Ranked, Ledger], Sequence[Offer]]:
+    """By these terms, what a running job may use on a ledger on which what it holds is idle."""
+
+    def offers(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
+        return terms.on(ledger, [live for live in work.state.running if live.job != ranked.job.id]).offers(ranked)
+
+    return offers
 
 
 def _division(work: Work, mode: Mode) -> Division:

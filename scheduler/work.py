@@ -67,6 +67,9 @@ class Work:
     state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
     now_s: float  # the snapshot's time
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
+    left_out: Mapping[int, Participant] = field(
+        default_factory=dict
+    )  # others that it may, on what is idle: see `better`
     replan: bool = False
 
     @property

@@ -15,6 +15,7 @@ from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
+from scheduler.replan.better import take_better
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
@@ -57,6 +58,7 @@ class Hops:
                 realise(work, outcome)
         else:
             _place_large(view.picked, solving, work, outcome)
+        take_better(work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome
 

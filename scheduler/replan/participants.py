@@ -123,11 +123,26 @@ def gather(
     *,
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
     check: Callable[[Job], None],
-) -> tuple[dict[int, Participant], int]:
-    """The participants, and how many the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
-    everybody = len(running)
+) -> tuple[dict[int, Participant], dict[int, Participant]]:
+    """The participants, and those that the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    inside = running
     if is_large(work):
-        running = _pinned(running) if by_class(work) else _drawn(running, work)
+        inside = _pinned(running) if by_class(work) else _drawn(running, work)
+    solved_for = {live.job for live in inside}
+    everybody = _described(running, work, rank, check)
+    return (
+        {number: each for number, each in everybody.items() if number in solved_for},
+        {number: each for number, each in everybody.items() if number not in solved_for},
+    )
+
+
+def _described(
+    running: Sequence[Running],
+    work: Work,
+    rank: Callable[[Sequence[Job]], Sequence[Ranked]],
+    check: Callable[[Job], None],
+) -> dict[int, Participant]:
+    """In the queue's order."""
     sound: dict[int, tuple[Running, Job, Configuration]] = {}
     for live in running:
         job = live.description
@@ -145,7 +160,7 @@ def gather(
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
-    return found, everybody - len(running)
+    return found
 
 
 def is_large(work: Work) -> bool:

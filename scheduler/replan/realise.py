@@ -123,7 +123,10 @@ def realise(work: Work, outcome: Outcome) -> None:
             outcome.chosen[ranked.job.id] = replace(picked, placement=placement)
         else:
             late.append((ranked, picked))
-    causes = {number: _cause(each, chosen.get(number)) for number, each in stopped.items()}
+    causes = {
+        number: cause_of(each, chosen[number].configuration if number in chosen else None)
+        for number, each in stopped.items()
+    }
     for number, each in stopped.items():
         if number in chosen:
             shares = chosen[number].configuration.shares
@@ -149,11 +152,12 @@ def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> b
     return not each.keeps(chosen[each.job.id].configuration)
 
 
-def _cause(each: Participant, chosen: Chosen | None) -> str:
-    if chosen is None:
+def cause_of(each: Participant, configuration: Configuration | None) -> str:
+    """What the stop of a running job is called when this is what it gets."""
+    if configuration is None:
         return "preempt"
-    before, after = (_by_node(one) for one in (each.present, chosen.configuration))
-    return "move" if before.keys() != after.keys() and each.present.gpus == chosen.configuration.gpus else "resize"
+    before, after = (_by_node(one) for one in (each.present, configuration))
+    return "move" if before.keys() != after.keys() and each.present.gpus == configuration.gpus else "resize"
 
 
 def _by_node(configuration: Configuration) -> dict[int, int]:

@@ -5,7 +5,7 @@
     models              Table 2                                 its rows, then their data sets, then models, equally likely
     size classes        S 0-1, M 1-10, L 10-50, XL > 50 GPU h   log-uniform within; shares that follow: 5, 8, 8 and 1 of 22
     requirement sets    up to 8 sizes of 1 to 16 GPUs           1 to 8 of them, equally likely, drawn from those of 1 to 16 with
-                                                                which the class hours are over within `PATIENCE_H`
+                                                                which the job takes `SHORTEST_H` to `LONGEST_H`
     512 GPUs            64 servers of 8, five kinds             the same; three GPU types, RTX3090 in three kinds of server
     64 GPUs             10 servers, four kinds                  the same
     iteration           eq. 1-5, two normals of data times      the same is the truth, up to `MODEL_ERROR` a cell
@@ -148,10 +148,11 @@ def _draw_task(rng: Generator) -> Task:
 
 
 def _draw_requirement(hours: float, rng: Generator) -> tuple[int, ...]:
-    """Sizes up to the largest, none so small that the job would take longer than its user's patience."""
-    least = min(LARGEST, math.ceil(hours / free.PATIENCE_H))
-    count = min(int(rng.integers(1, MOST_SIZES + 1)), LARGEST + 1 - least)
-    return tuple(sorted(int(size) for size in rng.choice(LARGEST + 1 - least, count, replace=False) + least))
+    """Sizes at which the job, by its class hours, takes as long as its user has patience for, and as is worth the GPUs."""
+    least = min(LARGEST, math.ceil(hours / free.LONGEST_H))
+    most = max(least, min(LARGEST, math.floor(hours / free.SHORTEST_H)))
+    count = min(int(rng.integers(1, MOST_SIZES + 1)), most + 1 - least)
+    return tuple(sorted(int(size) for size in rng.choice(most + 1 - least, count, replace=False) + least))
 
 
 def _truth(task: Task, rng: Generator) -> Training:

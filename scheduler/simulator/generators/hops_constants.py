@@ -14,12 +14,11 @@ CLASS_HOUR_512 = 1.0
 CLASS_HOUR_64 = 1.0
 """How many hours of one GTX 1080 Ti an hour of Table 2's classes is: the speed of the GPU that they were counted on."""
 
-CLASS_HOURS = {"S": (0.1, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, 100.0)}
-"""GPU hours of a job, log-uniform. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50; free: 0.1, 100, log-uniform."""
+CLASS_HOURS = {"S": (0.1, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, 64.0)}
+"""GPU hours of a job, log-uniform. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50; free: 0.1, 64, log-uniform."""
 
-PATIENCE_H = 8.0
-"""A user asks for no size at which the job would take longer: overnight. Without it one GPU would run for days, beyond any
-of the published makespans."""
+SHORTEST_H, LONGEST_H = 0.1, 4.0
+"""Nobody asks for a size at which the job would take longer than a night, or for GPUs that would be idle again at once."""
 
 TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},

@@ -1,0 +1,77 @@
+"""Better places for running jobs that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
+
+By class the solve knows running jobs on one node, a few a node; else a part of the cluster. All others that may be changed
+would stay as they are for good, however much became idle: the longest job of a queue that has been worked off would crawl
+on with its smallest size on the slowest type. So, once everybody else has been served, each of them in the queue's order
+takes its best configuration on what is still idle and what it holds itself, where that is worth its restart. Nobody is
+displaced for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Promised, StopOrder
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import idle_offers
+from scheduler.replan.participants import released
+from scheduler.replan.promises import Coming, keep
+from scheduler.replan.realise import cause_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scheduler.model import Configuration, Job
+    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
+    from scheduler.replan.participants import Participant
+    from scheduler.work import Outcome, Ranked, Work
+
+
+def any_offer(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
+    """All that is idle."""
+    return idle_offers(ledger)
+
+
+def take_better(
+    work: Work,
+    outcome: Outcome,
+    *,
+    offers: Callable[[Ranked, Ledger], Sequence[Offer]] = any_offer,
+    factor: Callable[[Job, Configuration], float] = lambda _, __: 1.0,
+) -> None:
+    """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises.
+
+    `offers`: what of a ledger's idle resources a job may use; `factor`: on the worth of what it borrows.
+    """
+    for number, each in work.left_out.items():
+        if not work.ledger.idle_gpus or work.remaining_s <= 0:
+            return
+        best = _best(each, work, offers, factor)
+        if best is None:
+            continue
+        live = each.live
+        outcome.stops.append(StopOrder(number, cause_of(each, best), None, live.gpus, best.gpus))
+        outcome.promises.append(Promised(number, best.shares, cause_of(each, best)))
+        keep(best.shares, live.tenant, work.ledger, Coming([live]))
+
+
+def _best(
+    each: Participant,
+    work: Work,
+    offers: Callable[[Ranked, Ledger], Sequence[Offer]],
+    factor: Callable[[Job, Configuration], float],
+) -> Configuration | None:
+    """The configuration of most worth, restart included; None when staying is worth no less."""
+    ledger = released(work.ledger, [each.live])
+    try:
+        found = generate_on(each.job, offers(each.ranked, ledger), ledger, work.estimator, sigma=work.parameters.sigma)
+    except InvalidJob:
+        return None  # it runs on
+
+    def worth(one: Configuration) -> float:
+        return one.throughput * factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
+
+    best = max(found, key=lambda one: (worth(one), -len(one.shares)), default=each.present)
+    return best if worth(best) > worth(each.present) * (1.0 + 1e-9) else None
