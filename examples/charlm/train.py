@@ -95,9 +95,11 @@ def record(recorder, times, exchange_s, update_s):
     slowest = max(each.sum() for each in times)
     for part, seconds in zip(("data", "forward", "backward"), times[0], strict=True):
         recorder.add(part, seconds)
-    recorder.add("update", update_s)
+    handed_s = max(0.0, exchange_s - slowest)  # the model to each process, its gradients back
+    alone = len(times) == 1  # nobody to exchange with: handing over is part of the update then
+    recorder.add("update", update_s + handed_s if alone else update_s)
     recorder.add("wait", slowest - own)
-    recorder.add("communication", max(0.0, exchange_s - slowest))
+    recorder.add("communication", 0.0 if alone else handed_s)
     recorder.step()
 
 

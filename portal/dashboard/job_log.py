@@ -54,9 +54,9 @@ def log_page(*, job: Job, attempt: int | None, rank: int, stream: str, cursor: s
     }
 
 
-def log_parts(*, job: Job, epoch: int | None) -> list[tuple[int, str]]:
-    """Return the (rank, stream) pairs that an attempt wrote to."""
-    part = log_part(job=job, epoch=epoch, rank=0, stream="stdout")
+def log_parts(*, job: Job, epoch: int | None, profile: bool = False) -> list[tuple[int, str]]:
+    """Return the (rank, stream) pairs that an attempt, or a profile, wrote to."""
+    part = log_part(job=job, epoch=epoch, rank=0, stream="stdout", profile=profile)
     if part is None:
         return []
     rows = LogChunk.objects.filter(attempt=part.attempt).order_by("rank", "-stream").values_list("rank", "stream")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.job_history import attempt_cause
@@ -34,6 +35,7 @@ class ProfileRow(TypedDict):
     iterations: int
     samples_per_s: float | None
     cause: str | None
+    log_url: str | None  # its output, when it printed any
     found: list[str]
 
 
@@ -55,12 +57,19 @@ def _row(attempt: Attempt, found: Found | None) -> ProfileRow:
         "iterations": speed.iterations if speed else 0,
         "samples_per_s": speed.samples_per_s if speed else None,
         "cause": attempt_cause(attempt),
+        "log_url": _log_url(attempt),
         "found": _words(found) if found and speed else [],
     }
 
 
 def _where(attempt: Attempt) -> str:
     return ", ".join(part.node.name for part in attempt.allocations.all())
+
+
+def _log_url(attempt: Attempt) -> str | None:
+    if not attempt.log_chunks.exists():
+        return None
+    return f"{reverse('job-log-download', args=[attempt.job.number])}?profile={attempt.epoch}"
 
 
 def _words(found: Found) -> list[str]:

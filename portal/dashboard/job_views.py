@@ -146,17 +146,21 @@ def job_log(request: HttpRequest, number: str) -> JsonResponse:
 @login_required
 @require_GET
 def job_log_download(request: HttpRequest, number: str) -> HttpResponse:
-    """Send an attempt's whole output as text: stdout of each part, then stderr."""
+    """Send the whole output of an attempt, or of a profile, as text: stdout of each part, then stderr."""
     job = job_find(user=request.user, number=number)
-    epoch = _number(request, "attempt")
-    response = StreamingHttpResponse(_whole_log(job, epoch), content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="job-{job.number}.log"'
+    profile = _number(request, "profile")
+    epoch = _number(request, "attempt") if profile is None else profile
+    parts = log_parts(job=job, epoch=epoch, profile=profile is not None)
+    chunks = _whole_log(job, epoch, parts, profile=profile is not None)
+    response = StreamingHttpResponse(chunks, content_type="text/plain; charset=utf-8")
+    name = f"job-{job.number}" if profile is None else f"job-{job.number}-profile-{profile}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
     return response
 
 
-def _whole_log(job: Job, epoch: int | None) -> Iterator[bytes]:
-    for rank, stream in log_parts(job=job, epoch=epoch):
-        part = log_part(job=job, epoch=epoch, rank=rank, stream=stream)
+def _whole_log(job: Job, epoch: int | None, parts: list[tuple[int, str]], *, profile: bool) -> Iterator[bytes]:
+    for rank, stream in parts:
+        part = log_part(job=job, epoch=epoch, rank=rank, stream=stream, profile=profile)
         offset, end = 0, part.length() if part else 0
         while part and offset < end:
             data = log_bytes(part, offset=offset, limit=DOWNLOAD_STEP_BYTES)

@@ -13,7 +13,7 @@ from portal.rounds.decisions import decisions_read
 from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
 from portal.rounds.knobs import KNOBS
 from portal.rounds.models import Planning
-from portal.rounds.outcomes import planning_outcomes, promise_sentence, stop_sentence
+from portal.rounds.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
 from portal.rounds.selectors import planning_decisions, reason_sentence
 
 if TYPE_CHECKING:
@@ -152,9 +152,10 @@ def planning_context(number: int, user: User) -> PlanningPageContext:
 
 
 def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
-    """Return a row for each stop, promise, promise given up and reservation."""
+    """Return a row for each profile, stop, promise, promise given up and reservation."""
     found = planning_outcomes(planning, user)
-    rows = [("Stopped", each["job"], stop_sentence(each)) for each in found["stops"]]
+    rows = [("Profiled", each["job"], profile_sentence(each)) for each in found["profiles"]]
+    rows += [("Stopped", each["job"], stop_sentence(each)) for each in found["stops"]]
     rows += [("Promised", each["job"], f"{promise_sentence(each)}, kept until it starts") for each in found["promises"]]
     rows += [("Promise lapsed", job, "what was kept for it is free again") for job in found["lapsed"]]
     rows += [

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from portal.api.base import ApiView
 from portal.api.queries import Query
 from portal.api.schema import documented, parameter
+from portal.errors import BerthError
 from portal.jobs.api import JOB_PATH, job_of
 from portal.jobs.log_reading import (
     STREAMS,
@@ -70,6 +71,7 @@ class JobLogsView(ApiView):
         parameters=(
             *JOB_PATH,
             parameter("attempt", {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, "Missing: the last one."),
+            parameter("profile", {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, "Of that profile instead."),
             parameter("rank", {"type": "integer", "minimum": 0, "maximum": 32767, "default": 0}, "The node's number."),
             parameter("stream", {"type": "string", "enum": list(STREAMS), "default": "stdout"}),
             parameter("offset", {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET}, "Bytes to skip."),
@@ -82,7 +84,9 @@ class JobLogsView(ApiView):
         description="At most 256 KiB an answer; go on with `offset=next_offset` until `complete`.",
     )
     def get(self, request: Request, number: str) -> Response:
-        query = Query(request, known=("attempt", "rank", "stream", "offset", "tail", "since", "follow", "wait"))
+        query = Query(
+            request, known=("attempt", "profile", "rank", "stream", "offset", "tail", "since", "follow", "wait")
+        )
         job = job_of(request, number)
         rank = query.whole("rank", 0, 0, 32767) or 0
         stream = query.choice("stream", STREAMS) or "stdout"
@@ -90,7 +94,11 @@ class JobLogsView(ApiView):
         tail = query.whole("tail", None, 1, MAX_TAIL_LINES)
         since = query.time("since")
         wait_s = query.whole("wait", FOLLOW_WAIT_S, 1, MAX_FOLLOW_WAIT_S) if query.flag("follow") else 0
-        part = log_part(job=job, epoch=query.whole("attempt", None, 1, 2**31 - 1), rank=rank, stream=stream)
+        epoch, profile = (query.whole(name, None, 1, 2**31 - 1) for name in ("attempt", "profile"))
+        if epoch is not None and profile is not None:
+            raise BerthError("invalid", "Ask for an `attempt` or for a `profile`.", field="profile")
+        of = {"epoch": epoch if profile is None else profile, "profile": profile is not None}
+        part = log_part(job=job, rank=rank, stream=stream, **of)
         start = offset or 0
         if part is not None and offset is None:
             start = offset_since(part, since=since) if since else 0

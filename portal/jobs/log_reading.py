@@ -35,9 +35,9 @@ class LogPart:
         return self.chunks.aggregate(end=Max(F("offset") + F("length")))["end"] or 0
 
 
-def log_part(*, job: Job, epoch: int | None, rank: int, stream: str) -> LogPart | None:
-    """Return a part of the attempt `epoch` (None: the last), None while there is none. Raises NotFound."""
-    attempts = job.attempts.runs().order_by("-epoch")
+def log_part(*, job: Job, epoch: int | None, rank: int, stream: str, profile: bool = False) -> LogPart | None:
+    """Return a part of the attempt (or the `profile`) `epoch` (None: the last), None while there is none. Raises NotFound."""
+    attempts = (job.attempts.profiles() if profile else job.attempts.runs()).order_by("-epoch")
     attempt = (attempts if epoch is None else attempts.filter(epoch=epoch)).first()
     if attempt is None:
         if epoch is None:

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 def planning_outcomes(
     planning: Planning, user: User, *, tenant: Tenant | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return `stops`, `promises`, `lapsed` and `reservations`. Jobs are `{"number", "name"}`, number None when foreign.
+    """Return `stops`, `promises`, `lapsed`, `reservations`, `profiles`. Jobs: `{"number", "name"}`, number None when foreign.
 
     `tenant` narrows what is seen to the one that a token is restricted to. Two queries.
     """
     named = {each["job"] for each in (*planning.stops, *planning.promises, *planning.reservations)}
+    named |= {each["job"] for each in planning.profiles}
     named |= {each["for_job"] for each in planning.stops if each["for_job"]} | set(planning.lapsed)
     jobs = jobs_for(user=user, tenant=tenant).in_bulk(list(named))
     ids = {share[0] for each in planning.promises for share in each["shares"]}
     ids |= {node for each in planning.reservations for node in each["nodes"]}
+    ids |= {each["node"] for each in planning.profiles}
     nodes = dict(Node.objects.filter(pk__in=ids).values_list("pk", "name"))
 
     def who(job_id: int) -> dict[str, Any]:
@@ -44,6 +46,9 @@ def planning_outcomes(
         "reservations": [
             {"job": who(each["job"]), "nodes": [_name(node, nodes) for node in each["nodes"]], "until": each["until"]}
             for each in planning.reservations
+        ],
+        "profiles": [
+            {**each, "job": who(each["job"]), "node": _name(each["node"], nodes)} for each in planning.profiles
         ],
     }
 
@@ -76,6 +81,12 @@ def stop_sentence(entry: dict[str, Any]) -> str:
             number = entry["for_job"]["number"]
             words += f" for {f'job {number}' if number else ANOTHERS}"
     return words if entry["ordered"] else f"{words}: it had ended or was being stopped already"
+
+
+def profile_sentence(entry: dict[str, Any]) -> str:
+    """Say in a line what became of one profile of `planning_outcomes`."""
+    words = f"on one GPU of {entry['gpu_type']}, {entry['node']}, for {entry['limit_s']} s at most"
+    return words if entry["begun"] else f"{words}: it no longer fitted"
 
 
 def promise_sentence(entry: dict[str, Any]) -> str:

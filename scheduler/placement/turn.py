@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from scheduler.work import Outcome, Ranked, Work
 
 
+def shape(job: Job) -> tuple[object, ...]:
+    """What decides where a job fits: jobs of one shape fit the same places."""
+    size = (job.requirement, job.cores, job.least_cores, job.memory_mib)
+    return (*size, job.gpu_types, job.checkpoint_domain, job.tenant, job.model_label)
+
+
 def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     """Place the job on what the ledger has left, if it fits, and record it. InvalidJob is recorded, not raised."""
     job = ranked.job

@@ -1,11 +1,11 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, profiles are known, jobs
-arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal applies them: what is placed
-starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with their jobs. A planning is due at
-the first multiple of `tick_s` after something happened; a re-plan at each multiple of `replan_s` while jobs are live, if
-the policy re-plans; and one more at once when the window ran out before the idle GPUs did, or when stops that take no
-time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
+profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
+applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
+their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
+`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
+GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -173,6 +173,9 @@ class Engine:
                 return False  # it ended otherwise, or its speed has changed
             (self.floor.end if event is Event.END else self.floor.stopped)(load, attempt, self.now_s)
             self._join(load)
+        elif event is Event.TUNED:
+            load = self.floor.loads[number]
+            return attempt is not None and load.attempt is attempt and self.floor.tune(load, attempt, self.now_s)
         return event is not Event.PLANNING
 
     def _join(self, load: Load) -> None:
@@ -286,6 +289,7 @@ class Engine:
             rate=floor.rate,
             solve_s=solve_s,
             gap=outcome.solver.gap,
+            fragments_cores=floor.gpus_short_of_cores(),
         )
 
     def _fragments(self, decided: Decided) -> int:

@@ -55,6 +55,8 @@ def job_of(load: Load, floor: Floor, now_s: float) -> Job:
     traced = load.traced
     return replace(
         traced.job,
+        cores=traced.job.cores if load.cores is None else load.cores,
+        least_cores=load.least_cores,
         wait_s=load.wait_s(now_s),
         age_s=load.age_s,
         promise=load.promise,

@@ -14,6 +14,8 @@ from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.model import ArrayHistory, Ended, RunHistory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scheduler.simulator.load import Load
 
 HISTORY_JOBS = 2000
@@ -58,6 +60,8 @@ class Past:
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
         # The mappings grow in place: whoever holds it sees what is known now.
         self.history = RunHistory()
+        self._largest_tuned: dict[int, dict[str | None, int]] = {}  # owner -> category -> cores a GPU
+        self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
 
     def arrived(self, load: Load) -> None:
         if load.traced.job.requirement[0] >= LARGE_FROM_GPUS:
@@ -93,6 +97,18 @@ class Past:
             cluster_s=self._medians["cluster"].of[None],
         )
 
+    def tuned(self, load: Load, now_s: float) -> None:
+        """The optimum of a job's cores was found."""
+        job = load.traced.job
+        assert load.cores is not None
+        own = self._largest_tuned.setdefault(job.tenant if job.owner is None else job.owner, {})
+        own[job.category] = max(load.cores, own.get(job.category, 0))
+        self._tuned.append((now_s, load.cores))
+
+    def tuned_cores(self, owner: int) -> Mapping[str | None, int]:
+        """The owner's largest tuned number by category: where the search starts (section 8)."""
+        return self._largest_tuned.get(owner, {})
+
     def recent(self, now_s: float) -> tuple[Ended, ...]:
         """Those of the last `raqlr_hours`."""
         while self._ended and self._ended[0].ended_s <= now_s - self._horizon_s:
@@ -108,4 +124,7 @@ class Past:
             PastJob(load.traced.job.submitted_s, load.ended_s, load.traced.job.min_gpus)
             for load in self._large.values()
         )
-        return ArrayHistory(large_gpus_peak=peak_gpus(jobs))
+        while self._tuned and self._tuned[0][0] < now_s - ARRAY_HISTORY_S:
+            self._tuned.popleft()
+        # In order, for whoever takes a percentile of them in each planning.
+        return ArrayHistory(tuple(sorted(cores for _, cores in self._tuned)), peak_gpus(jobs))

@@ -137,6 +137,34 @@ def test_a_job_waits_for_the_one_it_depends_on(tenant):
     assert job["attempts"] == []
 
 
+def test_section_2_an_instrumented_elastic_job_is_profiled_before_it_starts_and_is_placed_by_what_was_found(
+    berth, tenant
+):
+    described = {
+        "command": '"$BERTH_PYTHON" train.py --steps 1000000 --seconds ${BERTH_PROFILE:+6}2',  # 62 in a profile
+        "files": {"train.py": (SOURCE / "examples/charlm/train.py").read_text()},
+        "gpus": [1, 2], "gpu_types": ["RTX 3090"], "cores_per_gpu": 1, "model": "road", "instrumented": True,
+    }  # fmt: skip
+    number = tenant.submit(**described)
+    reasons = set()
+
+    def started():
+        job = tenant.job(number)
+        reasons.add((job["state"], job["reason"]))
+        return job["attempts"]
+
+    berth.wait(started, limit_s=90, what="its first attempt")
+    assert ("PENDING", "profiling") in reasons
+    job = tenant.wait_state(number, "COMPLETED")
+    (profile,), (attempt,) = job["profiles"], job["attempts"]
+    assert (profile["state"], profile["gpu_type"]) == ("COMPLETED", "RTX 3090")
+    assert 10 <= profile["speed"]["iterations"] <= 50
+    assert profile["ended_at"] <= attempt["created_at"], "what was found was there before it was placed"
+    assert job["waited_s"] > 0
+    again = tenant.wait_state(tenant.submit(**described), "COMPLETED")
+    assert (again["profiles"], len(again["attempts"])) == ([], 1)
+
+
 def test_a_held_job_does_not_start_until_released(tenant):
     first = tenant.submit("sleep 3")
     number = tenant.submit("echo released", depends_on=[int(first)])

@@ -22,6 +22,7 @@ MODULES: dict[str, str] = {
     "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
     # openb
+    "openb": f"{_HERE}.openb",
 }
 """`"name": f"{_HERE}.module",` below its paper's line."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces import own, philly, sacct, shockwave, sia
+from scheduler.simulator.traces import openb, own, philly, sacct, shockwave, sia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,5 +24,6 @@ _ALL: tuple[Format, ...] = (
     # Gavel, Shockwave
     shockwave.FORMAT,
     # openb
+    openb.FORMAT,
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}

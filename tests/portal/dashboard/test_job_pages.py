@@ -51,7 +51,7 @@ def test_an_outsider_changes_nothing(client, world, verb):
 
 
 def test_a_teammate_sees_and_cancels(client, world):
-    job = world.submit(name="ours")
+    job = world.submit(name="vgg-secret")
     client.force_login(member("tom", world.tenant))
     assert b"ours" in client.get(reverse("job-list")).content
     client.post(reverse("job-action", args=[job.number, "cancel"]))
@@ -183,11 +183,13 @@ def test_the_form_submits_what_rest_would(owner, world):
         "env": "A=1\nB=x=y",
         "labels": "team=cv",
         "checkpointable": "true",
+        "instrumented": "true",
     }
     answer = owner.post(reverse("job-submit"), FORM | more)
     job = Job.objects.latest("pk")
     assert answer.url == reverse("job-detail", args=[job.number])
     assert (job.gpus, job.memory_mib, job.time_limit_s, job.checkpointable) == ([1, 2], 2048, 1800, True)
+    assert job.instrumented
     assert job.payload.environment == {"A": "1", "B": "x=y"}
 
 
@@ -326,3 +328,45 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert job["progress"]["fraction"] == 0.25
     assert job["attempts"][0]["speed"]["predicted_source"] == "entity"
     assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None
+
+
+def test_the_page_and_rest_show_where_a_job_was_profiled_and_what_was_found(owner, world):
+    job = world.submit(gpus=[1, 2], model="vgg", instrumented=True)
+    planning_run()
+    page = reverse("job-detail", args=[job.number])
+    waiting = owner.get(page).content.decode()
+    assert "Its speed is being measured on one GPU of A100 (n1), for at most 60 s; then it is placed." in waiting
+    assert "nothing recorded" in waiting
+    assert 'class="b-span-profiling"' in waiting
+    profile = job.attempts.profiles().get()
+    recorded(world, profile, rows=[[0.3, 0.1, 0.2, 0.05, None, None, 0.65]] * 16, samples=128.0)
+    written(world, profile, "measuring\n")
+    world.end(profile)
+    text = owner.get(page).content.decode()
+    assert "data 300 ms, forward 100 ms, backward 200 ms, update 50 ms, loads data before it computes" in text
+    assert "Not started yet." in text
+    shown = owner.get(f"/api/v1/jobs/{job.pk}").json()
+    assert (shown["attempts"], shown["instrumented"]) == ([], True)
+    (answer,) = shown["profiles"]
+    assert (answer["state"], answer["gpu_type"], answer["parts"][0]["node"]) == ("COMPLETED", "A100", "n1")
+    assert answer["speed"]["samples_per_s"] == 64.0
+    download = reverse("job-log-download", args=[job.number]) + "?profile=1"
+    assert download in text
+    assert owner.get(download).getvalue() == b"measuring\n"
+    logs = f"/api/v1/jobs/{job.pk}/logs"
+    assert owner.get(logs, {"profile": "1"}).json()["text"] == "measuring\n"
+    assert owner.get(logs).json()["attempt"] is None
+    assert owner.get(logs, {"profile": "2"}).status_code == 404
+    assert owner.get(logs, {"profile": "1", "attempt": "1"}).json()["error"]["field"] == "profile"
+
+
+def test_a_plannings_page_names_its_profiles_to_those_who_may_see_the_job(client, world):
+    job = world.submit(gpus=[1, 2], instrumented=True, name="vgg-secret")
+    planning = planning_run()
+    url, rest = reverse("planning-detail", args=[planning.number]), f"/api/v1/plannings/{planning.number}"
+    client.force_login(world.owner)
+    assert "on one GPU of A100, n1, for 60 s at most" in client.get(url).content.decode()
+    assert client.get(rest).json()["outcomes"]["profiles"][0]["job"] == {"number": job.number, "name": "vgg-secret"}
+    outsider_of(client)
+    assert "vgg-secret" not in client.get(url).content.decode()
+    assert client.get(rest).json()["outcomes"]["profiles"][0]["job"]["number"] is None

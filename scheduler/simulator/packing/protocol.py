@@ -1,0 +1,105 @@
+"""The published packing protocol (Weng et al., USENIX ATC '23, section 6.1): arrivals only, until 1.3 times the capacity.
+
+The list's pods in random order, then pods drawn from it with replacement until the next one's thousandths *per GPU* would
+go beyond 1.3 times the cluster's GPUs (the study's own rule); nodes in random order, which settles equal scores. Each pod
+is placed when it arrives or refused for good. The allocated share is read each time a pod came: the figure at p % is the
+mean over the pods at which what has arrived so far rounds to p % of the capacity. *The study's bars and the figures most
+quoted are those at 100 %*, not those at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.sharing.board import Board
+from scheduler.placement.sharing.least_stranded import LeastStranded
+from scheduler.placement.sharing.pool import Pool
+from scheduler.simulator.packing.bestfit import BestFit
+from scheduler.simulator.packing.clustering import Clustering
+from scheduler.simulator.packing.dotproduct import DotProduct
+from scheduler.simulator.packing.fgd import Fgd
+from scheduler.simulator.packing.gpupacking import GpuPacking
+from scheduler.simulator.packing.lot import Lot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.random import Generator
+
+    from scheduler.placement.sharing.board import Packer
+    from scheduler.placement.sharing.pool import Demand, Host
+
+RATIO = 1.3
+
+BLIND: Mapping[str, Callable[[], Packer]] = {
+    "random": Lot,
+    "dotproduct": DotProduct,
+    "clustering": Clustering,
+    "packing": GpuPacking,
+    "bestfit": BestFit,
+}
+EXPECTING: Mapping[str, Callable[[Sequence[Demand], tuple[str, ...]], Packer]] = {
+    "fgd": Fgd.expecting,
+    "berth": LeastStranded.expecting,
+}
+"""Those that expect a workload like these demands on nodes of these models: in the protocol the list itself."""
+
+PACKERS = (*BLIND, *EXPECTING)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What became of the arrivals. `share_pct`: per cent of capacity arrived (rounded) -> per cent of GPU allocated, mean."""
+
+    share_pct: Mapping[int, float]
+    arrived: int
+    refused: int
+
+    def share_at(self, pct: int) -> float:
+        """Per cent allocated when `pct` per cent had arrived, or the last before it where a pod took more than one step."""
+        return self.share_pct[max(at for at in self.share_pct if at <= pct)]
+
+
+def arrivals(demands: Sequence[Demand], capacity: int, rng: Generator, ratio: float = RATIO) -> list[Demand]:
+    """The list shuffled, then drawn from until `ratio` times the capacity (thousandths of GPU).
+
+    A list beyond that is thinned by lot instead. ValueError if it asks for no GPU at all.
+    """
+    order = [demands[n] for n in rng.permutation(len(demands))]
+    total = sum(demand.milli for demand in order)
+    if total == 0:
+        raise ValueError("no pod of the list asks for a GPU")
+    while total > ratio * capacity:
+        total -= order.pop(int(rng.integers(len(order)))).milli
+    while True:
+        drawn = demands[int(rng.integers(len(demands)))]
+        if total + drawn.gpu_milli > ratio * capacity:
+            return order
+        order.append(drawn)
+        total += drawn.milli
+
+
+def pack(hosts: Sequence[Host], demands: Sequence[Demand], packer: str, seed: int) -> Packed:
+    """One run. The same seed gives every packer the same arrivals and the same order of nodes."""
+    rng = np.random.default_rng(seed)
+    pool = Pool([hosts[n] for n in rng.permutation(len(hosts))])
+    order = arrivals(demands, pool.capacity, rng)
+    chosen = BLIND[packer]() if packer in BLIND else EXPECTING[packer](demands, pool.models)
+    board = Board(chosen, pool, np.random.default_rng([seed, 1]))
+    return _run(board, order)
+
+
+def _run(board: Board, order: Sequence[Demand]) -> Packed:
+    pool, shares = board.pool, dict[int, list[float]]()
+    came = refused = allocated = 0
+    for demand in order:
+        placed = board.place(demand) is not None
+        refused += not placed
+        allocated += demand.milli if placed else 0
+        came += demand.milli
+        shares.setdefault(round(100 * came / pool.capacity), []).append(100 * allocated / pool.capacity)
+    means = {at: float(np.mean(values)) for at, values in shares.items()}
+    return Packed(means, len(order), refused)

@@ -1,0 +1,85 @@
+"""openb's pods and nodes, from a few rows of the same form; the real ones where BERTH_TRACE_DATA names them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scheduler.placement.sharing.pool import Demand, Host
+from scheduler.simulator.traces.openb import FORMAT, hosts, pods
+from scheduler.simulator.traces.source import Source, TraceError
+
+HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+WHOLE = "p0,12000,16384,2,1000,,LS,Running,10,110,30"
+PART = "p1,6500,12288,1,460,V100M16|T4,LS,Running,40,140,40"
+CPU = "p2,1500,512,0,0,,BE,Succeeded,50,60,55"
+NEVER = "p3,1500,512,1,1000,,BE,Pending,50,60,"
+
+
+def read(*lines, **options):
+    return list(FORMAT.read(Source("pods.csv", [HEADER, *lines]), options))
+
+
+def test_a_pod_is_a_rigid_job_that_takes_whole_gpus():
+    two, part, cpu = read(WHOLE, PART, CPU, NEVER)
+    assert [each.job.requirement for each in (two, part, cpu)] == [(2,), (1,), (0,)]
+    assert [each.job.cores for each in (two, part, cpu)] == [6, 7, 2]
+    assert [each.job.submitted_s for each in (two, part, cpu)] == [10, 40, 50]
+    assert [each.work for each in (two, part, cpu)] == [80, 100, 5]
+    assert (part.job.gpu_types, part.job.memory_mib, part.name) == (frozenset({"V100M16", "T4"}), 12288, "p1")
+
+
+def test_options_leave_parts_out_and_deal_tenants():
+    jobs = read(WHOLE, PART, CPU, parts="none", tenants="2")
+    assert [(each.name, each.job.tenant) for each in jobs] == [("p0", 1), ("p2", 1)]
+
+
+def test_what_pods_ask_for_needs_no_times():
+    lines = ["name,cpu_milli,memory_mib,num_gpu,gpu_milli", "a,6000,100,1,460", "b,1,2,0,0"]
+    assert list(pods(Source("p", lines))) == [Demand(6000, 100, 1, 460), Demand(1, 2, 0, 0)]
+    assert next(pods(Source("p", [HEADER, PART]))).models == {"V100M16", "T4"}
+
+
+def test_nodes():
+    lines = ["sn,cpu_milli,memory_mib,gpu,model", "n0,64000,262144,2,P100", "n1,8000,100,0,"]
+    assert list(hosts("nodes.csv", lines)) == [Host("n0", 64000, 262144, 2, "P100"), Host("n1", 8000, 100, 0, "")]
+    with pytest.raises(TraceError, match=r"nodes.csv, line 2, column model: nothing stands there"):
+        list(hosts("nodes.csv", [lines[0], "n0,1,1,2,"]))
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ("p,x,1,1,1000,,,,1,3,2", "cpu_milli"),
+        ("p,1,-1,1,1000,,,,1,3,2", "memory_mib"),
+        ("p,1,1,1.5,1000,,,,1,3,2", "num_gpu"),
+        ("p,1,1,2,500,,,,1,3,2", "gpu_milli"),
+        ("p,1,1,1,0,,,,1,3,2", "gpu_milli"),
+        ("p,1,1,1,1000,,,,,3,2", "creation_time"),
+        ("p,1,1,1,1000,,,,3,4,2", "scheduled_time"),
+        ("p,1,1,1,1000,,,,1,2,2", "deletion_time"),
+    ],
+)
+def test_complaints_name_line_and_column(row, column):
+    with pytest.raises(TraceError, match=f"pods.csv, line 3, column {column}: "):
+        read(WHOLE, row)
+
+
+def test_unknown_options_and_missing_columns_are_named():
+    with pytest.raises(TraceError, match="no option 'part'; there are tenants, parts"):
+        read(part="none")
+    with pytest.raises(TraceError, match="column scheduled_time: there is no such column"):
+        list(FORMAT.read(Source("p.csv", ["name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time"]), {}))
+
+
+@pytest.mark.skipif("BERTH_TRACE_DATA" not in os.environ, reason="BERTH_TRACE_DATA names no folder of public traces")
+def test_the_real_files():
+    folder = Path(os.environ["BERTH_TRACE_DATA"]) / "openb"
+    with (folder / "openb_pod_list_default.csv").open() as lines:
+        demands = list(pods(Source("pods", lines)))
+    with (folder / "openb_node_list_gpu_node.csv").open() as lines:
+        nodes = list(hosts("nodes", lines))
+    assert (len(demands), sum(each.shares for each in demands)) == (8152, 3078)
+    assert (len(nodes), sum(each.gpus for each in nodes)) == (1213, 6212)
+    with (folder / "openb_pod_list_default.csv").open() as lines:
+        assert len(list(FORMAT.read(Source("pods", lines), {}))) == 7255
