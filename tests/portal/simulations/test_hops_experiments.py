@@ -44,6 +44,14 @@ def test_medians_are_over_the_seeds_that_have_the_figure():
     assert medians(seeds, ("max_lr", "max_ftf")) == {"max_lr": 3.0, "max_ftf": None}
 
 
+def test_every_figure_that_programs_read_is_there():
+    """Section 13: the keys of `--json`."""
+    asked = (
+        "mean_jct_h median_jct_h p99_jct_h makespan_h mean_wait_h mean_lr max_lr max_ftf fragments_per_round".split()
+    )
+    assert {*asked, "gpu_active_rate", "solve_p95_s"} <= set(medians([{}]))
+
+
 def test_the_table_sets_the_papers_figures_beside_ours():
     shown = table("T", {"gavel-hops": {"makespan_h": 15.42}}, PAPER, keys=("makespan_h",))
     assert "15.4 (15.4; 1.00)" in shown.text()
