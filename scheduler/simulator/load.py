@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.estimator.tuner import Tuning
-    from scheduler.model import Piece, Placement, Promise, Running, Span, StopOrder
+    from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
     from scheduler.simulator.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
@@ -70,6 +70,7 @@ class Load:
     promise: Promise | None = None
     gave_back: bool = False
     profiled_since_s: float | None = None  # start of its first profile
+    described: Job | None = None  # as it waits, while nothing but its waiting has changed
     ended_s: float | None = None
     state: str = "UNFINISHED"
     unit_rate: float = 1.0  # work a second that counts as one GPU's worth
