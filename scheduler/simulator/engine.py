@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from scheduler.deciding import Decided
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
-    from scheduler.policy import Parameters
+    from scheduler.policy import Parameters, Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 
@@ -87,14 +87,16 @@ class Engine:
         clock: Clock,
         progress: Callable[[float, int], None] | None = None,
         watch: Watch | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
-        and what was decided from the kept books.
+        and what was decided from the kept books. `policy`: in place of the one that the parameters name.
         """
-        self.policy = policy_named(parameters.policy)
+        self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
         self._progress, self._watch = progress or (lambda *_: None), watch
+        self._undrawn = np.random.default_rng(seed)
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
@@ -226,6 +228,9 @@ class Engine:
         return again
 
     def _rng(self) -> np.random.Generator:
+        """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
+        if not self.policy.replans:
+            return self._undrawn
         return np.random.default_rng([self.seed, len(self._plannings)])
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
