@@ -8,7 +8,7 @@ from portal.simulations.experiments import hops_calibration
 from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
 from portal.simulations.experiments.hops_512 import PAPER, SETTING
-from portal.simulations.experiments.hops_setting import Entrant, Setting, entrants, medians, runs, table
+from portal.simulations.experiments.hops_setting import OURS, RIVALS, Entrant, Setting, entrants, medians, runs, table
 
 TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
 
@@ -75,3 +75,10 @@ def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeyp
     assert last["class_hour"] == pytest.approx(1.542, abs=0.01)
     assert abs(last["makespan_h"] - 15.42) <= hops_calibration.WITHIN_H
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
+
+
+def test_every_policy_brings_the_workload_to_its_end():
+    """Hops 4.2, on a few of its jobs: the rivals too take part under the names that the tables give them."""
+    few = Setting(gpus=64, jobs=6, per_hour=60.0, physical=True, class_hour=0.5)
+    found = runs(few, entrants(*OURS, *RIVALS), Options())
+    assert {name: seeds[0]["jobs_completed"] for name, seeds in found.items()} == dict.fromkeys((*OURS, *RIVALS), 6)
