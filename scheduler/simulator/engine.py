@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from scheduler.deciding import Decided
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
-    from scheduler.policy import Parameters
+    from scheduler.policy import Parameters, Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 
@@ -87,11 +87,12 @@ class Engine:
         clock: Clock,
         progress: Callable[[float, int], None] | None = None,
         watch: Watch | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
-        and what was decided from the kept books.
+        and what was decided from the kept books. `policy`: in place of the one that the parameters name.
         """
-        self.policy = policy_named(parameters.policy)
+        self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
         self._progress, self._watch = progress or (lambda *_: None), watch
