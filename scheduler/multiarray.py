@@ -26,7 +26,8 @@ from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
-from scheduler.replan.better import take_better
+from scheduler.replan.better import Rules, take_better
+from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, spare_owners, tidy
@@ -80,7 +81,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
-        **joint_weights(windows.picked, work.participants, work.parameters.lambda_),
+        **joint_weights(windows.picked, work.changeable, work.parameters.lambda_),
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
@@ -97,13 +98,15 @@ def place(work: Work, mode: Mode) -> Outcome:
             _drop_reservations(terms, outcome)
         _place_stages(windows, work, mode, terms, outcome)
         _settle(windows, work, terms, outcome)
+    rules = Rules(_offers_beside(work, terms), terms.factor)
+    make_room([each for stage in _stages(windows, outcome)[:1] for each in stage], work, outcome, rules)
     _drop_reservations(terms, outcome)
     terms.refresh()
     _note_kept(windows, work, terms, outcome)
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, work, terms, division, outcome)
     if work.left_out:
-        take_better(work, outcome, offers=_offers_beside(work, terms), factor=terms.factor)
+        take_better(work, outcome, rules)
     place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
     return outcome
 

@@ -77,6 +77,11 @@ class Work:
         return self.deadline_s - self.clock()
 
     @property
+    def changeable(self) -> Mapping[int, Participant]:
+        """All running jobs that this re-plan may change."""
+        return {**self.participants, **self.left_out} if self.left_out else self.participants
+
+    @property
     def adjusts_sensitivity(self) -> bool:
         """Between re-plans, unless the operator has it off."""
         return not self.replan and self.parameters.sensitivity_adjustment == "on"

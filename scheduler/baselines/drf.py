@@ -33,7 +33,7 @@ class Drf:
 
     def place(self, work: Work) -> Outcome:
         outcome = Outcome(window_gpus=work.ledger.gpus_up)
-        gpus, cores = _shares(work)
+        gpus, cores = pool_shares(work)
         lines = by_tenant(work.queue)
         heads = {tenant: next(line) for tenant, line in lines.items()}
         while heads:
@@ -57,7 +57,8 @@ class Drf:
         return outcome
 
 
-def _shares(work: Work) -> tuple[Shares, Shares]:
+def pool_shares(work: Work) -> tuple[Shares, Shares]:
+    """What each tenant holds of all GPUs, and of all cores."""
     ledger, weights = work.ledger, {tenant.id: tenant.weight for tenant in work.state.tenants}
     held = ledger.held.items()
     return (

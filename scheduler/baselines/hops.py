@@ -16,6 +16,7 @@ from scheduler.model import SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
 from scheduler.replan.better import take_better
+from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, tidy
@@ -49,7 +50,7 @@ class Hops:
             view = replace(view, picked=(*view.picked, *more))
         outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
         outcome.window_s = work.clock() - began_s
-        outcome.weights = joint_weights(view.picked, work.participants, work.parameters.lambda_)
+        outcome.weights = joint_weights(view.picked, work.changeable, work.parameters.lambda_)
         if is_located(work) or by_class(work):
             place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
             tidy(solving, outcome)
@@ -58,6 +59,7 @@ class Hops:
                 realise(work, outcome)
         else:
             _place_large(view.picked, solving, work, outcome)
+        make_room(view.picked, work, outcome)
         take_better(work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome

@@ -14,6 +14,7 @@ from scheduler.errors import InvalidJob
 from scheduler.fairness.giving_back import borrowers, owner_borrowers, whom_to_stop
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import with_lent
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.progressive import ArrayWindow
     from scheduler.model import Running
-    from scheduler.placement.feasibility import Offer
     from scheduler.work import Outcome, Ranked, Work
 
 
@@ -48,7 +48,7 @@ def call_back(
 
 
 def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:
-    offers = [_with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
+    offers = [with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
         wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
@@ -63,13 +63,3 @@ def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Runnin
         outcome.promises.append(Promised(job.id, best.shares, CAUSE))
         keep(best.shares, job.tenant, work.ledger, Coming(stopped))
         terms.refresh()
-
-
-def _with_lent(offer: Offer, lenders: Sequence[Running]) -> Offer:
-    pieces = [piece for live in lenders for piece in live.pieces if piece.node == offer.node.id]
-    return replace(
-        offer,
-        gpus=offer.gpus + sum(len(piece.gpus) for piece in pieces),
-        cores=offer.cores + sum(len(piece.cores) for piece in pieces),
-        memory_mib=offer.memory_mib + sum(piece.memory_mib for piece in pieces),
-    )

@@ -24,10 +24,15 @@ def choose(job: Job, ledger: Ledger) -> Configuration | None:
     if ledger.quota_shortfall(job.tenant, 0, job.cores) is not None:
         return None
     offers = ledger.shelves.offers() if job.checkpoint_domain is None else idle_offers(ledger)
-    best = min((offer for offer in offers if _fits(job, offer)), key=lambda offer: _cost(job, offer), default=None)
+    best = min((offer for offer in offers if fits(job, offer)), key=lambda offer: _cost(job, offer), default=None)
     if best is None:
         return None
-    return Configuration(job.id, (Share(best.node.id, 0, job.cores, job.memory_mib),), 1.0, "cpu")
+    return on(job, best)
+
+
+def on(job: Job, offer: Offer) -> Configuration:
+    """The configuration of a CPU job there."""
+    return Configuration(job.id, (Share(offer.node.id, 0, job.cores, job.memory_mib),), 1.0, "cpu")
 
 
 def shape(job: Job) -> tuple[object, ...]:
@@ -35,7 +40,8 @@ def shape(job: Job) -> tuple[object, ...]:
     return (job.tenant, job.cores, job.memory_mib, job.checkpoint_domain)
 
 
-def _fits(job: Job, offer: Offer) -> bool:
+def fits(job: Job, offer: Offer) -> bool:
+    """Whether the offer holds the CPU job, quotas apart."""
     return (
         job.cores <= offer.cores
         and job.memory_mib <= offer.memory_mib

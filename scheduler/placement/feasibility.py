@@ -7,14 +7,14 @@ first level at which nothing is left is the reason. The same question is put to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Job, Node
+    from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
 
 
@@ -45,6 +45,17 @@ class Offer:
 def idle_offers(ledger: Ledger) -> list[Offer]:
     """What is idle on schedulable nodes, in id order."""
     return [Offer(r.node, len(r.gpus), len(r.cores), r.memory_mib, r.tenants) for r in ledger.rooms.values()]
+
+
+def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
+    """The offer and what these hold of its node."""
+    pieces = [piece for live in lenders for piece in live.pieces if piece.node == offer.node.id]
+    return replace(
+        offer,
+        gpus=offer.gpus + sum(len(piece.gpus) for piece in pieces),
+        cores=offer.cores + sum(len(piece.cores) for piece in pieces),
+        memory_mib=offer.memory_mib + sum(piece.memory_mib for piece in pieces),
+    )
 
 
 def whole_offers(nodes: Iterable[Node]) -> list[Offer]:

@@ -9,7 +9,7 @@ displaced for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
 from scheduler.model import Promised, StopOrder
@@ -29,26 +29,23 @@ if TYPE_CHECKING:
     from scheduler.work import Outcome, Ranked, Work
 
 
-def any_offer(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
-    """All that is idle."""
-    return idle_offers(ledger)
+class Rules(NamedTuple):
+    """What of a ledger's idle resources a job may use, and the factor on the worth of what it borrows."""
+
+    offers: Callable[[Ranked, Ledger], Sequence[Offer]]
+    factor: Callable[[Job, Configuration], float]
 
 
-def take_better(
-    work: Work,
-    outcome: Outcome,
-    *,
-    offers: Callable[[Ranked, Ledger], Sequence[Offer]] = any_offer,
-    factor: Callable[[Job, Configuration], float] = lambda _, __: 1.0,
-) -> None:
-    """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises.
+ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0)
 
-    `offers`: what of a ledger's idle resources a job may use; `factor`: on the worth of what it borrows.
-    """
+
+def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
+    """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
+    stopping = {order.job for order in outcome.stops}
     for number, each in work.left_out.items():
         if not work.ledger.idle_gpus or work.remaining_s <= 0:
             return
-        best = _best(each, work, offers, factor)
+        best = None if number in stopping else _best(each, work, rules)
         if best is None:
             continue
         live = each.live
@@ -57,21 +54,18 @@ def take_better(
         keep(best.shares, live.tenant, work.ledger, Coming([live]))
 
 
-def _best(
-    each: Participant,
-    work: Work,
-    offers: Callable[[Ranked, Ledger], Sequence[Offer]],
-    factor: Callable[[Job, Configuration], float],
-) -> Configuration | None:
+def _best(each: Participant, work: Work, rules: Rules) -> Configuration | None:
     """The configuration of most worth, restart included; None when staying is worth no less."""
     ledger = released(work.ledger, [each.live])
     try:
-        found = generate_on(each.job, offers(each.ranked, ledger), ledger, work.estimator, sigma=work.parameters.sigma)
+        found = generate_on(
+            each.job, rules.offers(each.ranked, ledger), ledger, work.estimator, sigma=work.parameters.sigma
+        )
     except InvalidJob:
         return None  # it runs on
 
     def worth(one: Configuration) -> float:
-        return one.throughput * factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
+        return one.throughput * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
 
     best = max(found, key=lambda one: (worth(one), -len(one.shares)), default=each.present)
     return best if worth(best) > worth(each.present) * (1.0 + 1e-9) else None

@@ -89,6 +89,16 @@ class Cluster:
             idle.gpus, idle.cores = _with(idle.gpus, piece.gpus), _with(idle.cores, piece.cores)
             self._count(piece, tenant, -1)
 
+    def exchange(self, piece: Piece, cores: int, tenant: int) -> Piece:
+        """The piece with so many cores, taken from what is idle there or given back. SimulationError when there are not."""
+        held = piece.cores[:cores] + self.idle[piece.node].cores[: max(0, cores - len(piece.cores))]
+        if len(held) < cores:
+            raise SimulationError(f"node {piece.node} has not {cores} cores for {piece}")
+        changed = replace(piece, cores=held)
+        self.give([piece], tenant)
+        self.take([changed], tenant)
+        return changed
+
     def _count(self, piece: Piece, tenant: int, sign: int) -> None:
         """Add a piece to, or take it from, all that is counted."""
         number, gpus, cores = piece.node, sign * len(piece.gpus), sign * len(piece.cores)

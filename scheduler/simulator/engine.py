@@ -1,11 +1,11 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, profiles are known, jobs
-arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal applies them: what is placed
-starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with their jobs. A planning is due at
-the first multiple of `tick_s` after something happened; a re-plan at each multiple of `replan_s` while jobs are live, if
-the policy re-plans; and one more at once when the window ran out before the idle GPUs did, or when stops that take no
-time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
+profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
+applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
+their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
+`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
+GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from scheduler.deciding import Decided
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
-    from scheduler.policy import Parameters
+    from scheduler.policy import Parameters, Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 
@@ -87,14 +87,16 @@ class Engine:
         clock: Clock,
         progress: Callable[[float, int], None] | None = None,
         watch: Watch | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
-        and what was decided from the kept books.
+        and what was decided from the kept books. `policy`: in place of the one that the parameters name.
         """
-        self.policy = policy_named(parameters.policy)
+        self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
         self._progress, self._watch = progress or (lambda *_: None), watch
+        self._undrawn = np.random.default_rng(seed)
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
@@ -173,6 +175,9 @@ class Engine:
                 return False  # it ended otherwise, or its speed has changed
             (self.floor.end if event is Event.END else self.floor.stopped)(load, attempt, self.now_s)
             self._join(load)
+        elif event is Event.TUNED:
+            load = self.floor.loads[number]
+            return attempt is not None and load.attempt is attempt and self.floor.tune(load, attempt, self.now_s)
         return event is not Event.PLANNING
 
     def _join(self, load: Load) -> None:
@@ -223,6 +228,9 @@ class Engine:
         return again
 
     def _rng(self) -> np.random.Generator:
+        """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
+        if not self.policy.replans:
+            return self._undrawn
         return np.random.default_rng([self.seed, len(self._plannings)])
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
@@ -286,6 +294,7 @@ class Engine:
             rate=floor.rate,
             solve_s=solve_s,
             gap=outcome.solver.gap,
+            fragments_cores=floor.gpus_short_of_cores(),
         )
 
     def _fragments(self, decided: Decided) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Span
+from scheduler.simulator import tuning
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.ideal import Ideal
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
     from scheduler.model import Placement, Promise, StopOrder
     from scheduler.policy import Parameters
+    from scheduler.simulator.cluster import Idle
     from scheduler.simulator.truth import World
+
+
+Ask = tuple[tuple[int, ...], frozenset[str], int, int]
+"""Sizes, GPU types, hard cores a GPU, memory."""
 
 
 class Event(IntEnum):
@@ -33,9 +39,10 @@ class Event(IntEnum):
 
     END = 0
     STOPPED = 1
-    PROFILED = 2
-    ARRIVAL = 3
-    PLANNING = 4
+    TUNED = 2
+    PROFILED = 3
+    ARRIVAL = 4
+    PLANNING = 5
 
 
 class Floor:
@@ -49,6 +56,7 @@ class Floor:
         announce: Callable[[float, Event, int, Attempt], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
+        self._large_model_parameters = parameters.large_model_parameters
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
         self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
@@ -60,6 +68,7 @@ class Floor:
         self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
         self.line = Lineup()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
+        self.asking: Counter[Ask] = Counter()  # what they ask of a node
         self.cpu_waiting = 0
         self.ended = 0
         self.rate = 0.0  # of all that run, in GPUs' worth of work: see `Load.unit_rate`
@@ -72,6 +81,8 @@ class Floor:
         load.since_s = now_s
         load.unit_rate = _unit_rate(load, self.ideal)
         self.past.arrived(load)
+        if self.world.tunes_cores:
+            load.cores = tuning.wish(load, self.past, self._large_model_parameters)
         self.knowing.arrived(load)
         self._join(load)
 
@@ -93,6 +104,20 @@ class Floor:
             self.reporting[load.id] = load
         self._find_rate(load, now_s)
         self._press(attempt, load.traced.bandwidth_gbs, now_s)
+        if tuning.is_tuned(load):
+            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+
+    def tune(self, load: Load, attempt: Attempt, now_s: float) -> bool:
+        """A step of the search for the attempt's cores is over; whether that gave cores back."""
+        held = len(attempt.pieces[0].cores)
+        if tuning.step(load, self.cluster, attempt.rate / attempt.noise):
+            self.past.tuned(load, now_s)
+        else:
+            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+        holds, attempt.shown = len(attempt.pieces[0].cores), None
+        if holds != held:
+            self._find_rate(load, now_s)
+        return holds < held
 
     def _noise(self, load: Load) -> float:
         """The factor on the attempt's speed: lognormal with mean 1, the same for a job's k-th attempt in every run."""
@@ -196,7 +221,7 @@ class Floor:
 
     def promise(self, load: Load, promise: Promise | None) -> None:
         """Keep a promise with the job, or forget it."""
-        load.promise = promise
+        load.promise, load.described = promise, None
         if promise is None:
             self.promised.pop(load.id, None)
         else:
@@ -209,6 +234,7 @@ class Floor:
         self._join(load)
 
     def _join(self, load: Load) -> None:
+        load.described = None
         self.waiting[load.id] = load
         self.line.join(load)
         self._count_waiting(load, 1)
@@ -226,6 +252,19 @@ class Floor:
         self.wanting[job.min_gpus, job.gpu_types] += sign
         if not self.wanting[job.min_gpus, job.gpu_types]:
             del self.wanting[job.min_gpus, job.gpu_types]
+        ask = (job.requirement, job.gpu_types, load.least_cores, job.memory_mib)
+        self.asking[ask] += sign
+        if not self.asking[ask]:
+            del self.asking[ask]
+
+    def gpus_short_of_cores(self) -> int:
+        """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""
+        short = 0
+        for number, idle in self.cluster.idle.items() if self.asking else ():
+            node, gpus = self.cluster.nodes[number], len(idle.gpus)
+            if gpus and node.schedulable and any(_lacks_cores(ask, node.gpu_type, idle) for ask in self.asking):
+                short += gpus
+        return short
 
     def _finish(self, load: Load, state: str, now_s: float) -> None:
         load.state, load.ended_s = state, now_s
@@ -239,6 +278,13 @@ class Floor:
     def _count_live(self, now_s: float) -> None:
         self.live_s += (len(self.waiting) + len(self.running)) * (now_s - self._counted_s)
         self._counted_s = now_s
+
+
+def _lacks_cores(ask: Ask, gpu_type: str | None, idle: Idle) -> bool:
+    sizes, types, least, memory_mib = ask
+    if (types and gpu_type not in types) or memory_mib > idle.memory_mib:
+        return False
+    return any(size <= len(idle.gpus) and len(idle.cores) < size * least for size in sizes)
 
 
 def _unit_rate(load: Load, ideal: Ideal) -> float:

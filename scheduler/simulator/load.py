@@ -11,7 +11,8 @@ from scheduler.simulator.errors import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Piece, Placement, Promise, Running, Span, StopOrder
+    from scheduler.estimator.tuner import Tuning
+    from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
     from scheduler.simulator.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
@@ -32,6 +33,7 @@ class Attempt:
     end_s: float = math.inf
     order: StopOrder | None = None  # that ended it, or will
     measured_s: float = 0.0  # its speed was told up to here
+    tuning: Tuning | None = None  # the search for its cores, once it has begun
     shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
 
     @property
@@ -68,11 +70,14 @@ class Load:
     promise: Promise | None = None
     gave_back: bool = False
     profiled_since_s: float | None = None  # start of its first profile
+    described: Job | None = None  # as it waits, while nothing but its waiting has changed
     ended_s: float | None = None
     state: str = "UNFINISHED"
     unit_rate: float = 1.0  # work a second that counts as one GPU's worth
     joined: float = 0.0  # the integral of live jobs over time, when it came: see `ideal`
     ideal_s: float | None = None
+    cores: int | None = None  # a GPU, as the service asks for it; None = as its tenant did
+    tuned: bool = False  # and they are the optimum that was found
     sizes: list[int] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)  # of the stops that were ordered
     spans: tuple[Span, ...] = ()  # the attempts on GPUs that ended in the last `SPANS_S`
@@ -80,6 +85,11 @@ class Load:
     @property
     def id(self) -> int:
         return self.traced.job.id
+
+    @property
+    def least_cores(self) -> int:
+        """Its hard cores a GPU: what its tenant asked; one where the service chooses."""
+        return self.traced.job.least_cores if self.cores is None else 1
 
     def wait_s(self, now_s: float) -> float:
         return self.waited_s if self.since_s is None else self.waited_s + (now_s - self.since_s)
@@ -105,8 +115,14 @@ def count_work(load: Load, now_s: float) -> None:
 
 
 def rate_of(load: Load, spots: Sequence[Spot]) -> float:
-    """Units of work a second there, by the job's law. SimulationError unless it is a finite number above 0."""
-    rate = load.traced.law.rate(spots)
+    """Units of work a second there, by the job's law. SimulationError unless it is a finite number above 0.
+
+    A law may raise ValueError where it knows of none, on a GPU type that was not measured, say.
+    """
+    try:
+        rate = load.traced.law.rate(spots)
+    except ValueError as error:
+        raise SimulationError(f"job {load.id}: {error}") from error
     if not (rate > 0 and math.isfinite(rate)):
         where = ", ".join(f"{spot.gpus} GPUs on node {spot.node} ({spot.gpu_type})" for spot in spots)
         raise SimulationError(f"job {load.id}: its law gives the rate {rate} on {where}; it must be above 0")

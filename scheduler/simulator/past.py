@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.model import ArrayHistory, Ended, RunHistory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scheduler.simulator.load import Load
 
 HISTORY_JOBS = 2000
@@ -58,6 +61,8 @@ class Past:
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
         # The mappings grow in place: whoever holds it sees what is known now.
         self.history = RunHistory()
+        self._largest_tuned: dict[int, dict[str | None, int]] = {}  # owner -> category -> cores a GPU
+        self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
 
     def arrived(self, load: Load) -> None:
         if load.traced.job.requirement[0] >= LARGE_FROM_GPUS:
@@ -93,6 +98,18 @@ class Past:
             cluster_s=self._medians["cluster"].of[None],
         )
 
+    def tuned(self, load: Load, now_s: float) -> None:
+        """The optimum of a job's cores was found."""
+        job = load.traced.job
+        assert load.cores is not None
+        own = self._largest_tuned.setdefault(job.tenant if job.owner is None else job.owner, {})
+        own[job.category] = max(load.cores, own.get(job.category, 0))
+        self._tuned.append((now_s, load.cores))
+
+    def tuned_cores(self, owner: int) -> Mapping[str | None, int]:
+        """The owner's largest tuned number by category: where the search starts (section 8)."""
+        return self._largest_tuned.get(owner, {})
+
     def recent(self, now_s: float) -> tuple[Ended, ...]:
         """Those of the last `raqlr_hours`."""
         while self._ended and self._ended[0].ended_s <= now_s - self._horizon_s:
@@ -100,12 +117,39 @@ class Past:
         return tuple(self._ended)
 
     def arrays(self, now_s: float) -> ArrayHistory:
-        """What the arrays are divided by from now on; asked once a round, so that no border moves in one."""
+        """What the arrays are divided by from now on; asked once a round, so that no border moves in one.
+
+        It is put together when a planning first looks at it: a policy without arrays never does.
+        """
+        return cast("ArrayHistory", _LaterHistory(self, now_s))
+
+    def tuned_cores_since(self, since_s: float) -> tuple[int, ...]:
+        """In order, for whoever takes a percentile of them in each planning."""
+        while self._tuned and self._tuned[0][0] < since_s:
+            self._tuned.popleft()
+        return tuple(sorted(cores for _, cores in self._tuned))
+
+    def large_gpus_peak(self, now_s: float) -> int | None:
+        """The most GPUs that jobs of the large array held plus queued at one time in the last week."""
         gone = [key for key, load in self._large.items() if (load.ended_s or now_s) < now_s - ARRAY_HISTORY_S]
         for key in gone:
             del self._large[key]
-        jobs = (
+        return peak_gpus(
             PastJob(load.traced.job.submitted_s, load.ended_s, load.traced.job.min_gpus)
             for load in self._large.values()
         )
-        return ArrayHistory(large_gpus_peak=peak_gpus(jobs))
+
+
+class _LaterHistory:
+    """An `ArrayHistory` that reads the past when it is first looked at."""
+
+    def __init__(self, past: Past, now_s: float) -> None:
+        self._past, self._now_s = past, now_s
+
+    @cached_property
+    def tuned_cores_per_gpu(self) -> tuple[int, ...]:
+        return self._past.tuned_cores_since(self._now_s - ARRAY_HISTORY_S)
+
+    @cached_property
+    def large_gpus_peak(self) -> int | None:
+        return self._past.large_gpus_peak(self._now_s)

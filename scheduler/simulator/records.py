@@ -48,6 +48,7 @@ class PlanningRecord:
     rate: float  # work done a second, in the units of the trace's laws over the job's mean: see `report`
     solve_s: float  # the whole planning
     gap: float | None = None
+    fragments_cores: int = 0  # of them those of the first kind: idle for want of cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scheduler.baselines import gavel, gavel_hops, sia, sia_hops
+from scheduler.baselines import gavel, gavel_hops, sia, sia_hops, sjf, tetris
 from scheduler.policy import POLICIES, Parameters
 from scheduler.simulator.errors import SimulationError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from scheduler.policy import Policy
 
-_ALL: tuple[Policy, ...] = (gavel.POLICY, gavel_hops.POLICY, sia.POLICY, sia_hops.POLICY)
+_ALL: tuple[Policy, ...] = (gavel.POLICY, gavel_hops.POLICY, sia.POLICY, sia_hops.POLICY, sjf.POLICY, tetris.POLICY)
 
 RIVALS: Mapping[str, Policy] = {policy.name: policy for policy in _ALL}
 

@@ -45,6 +45,15 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
+class Hints:
+    """What the owner of a training job tells of its use of cores (section 8). Its law's rate is a part of full speed, 0 to 1."""
+
+    pipelined: bool = False
+    model_parameters: int | None = None
+    heavy_between_iterations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TracedJob:
     """A job of a trace or generator. `job`: what its tenant declares, with its arrival as `submitted_s`."""
 
@@ -58,6 +67,7 @@ class TracedJob:
     fails: tuple[float, ...] = ()  # fraction of the work at which it fails the first, the second ... time
     retries: int = 0  # failures after which it waits again; the next one is final. It goes on where it was if movable
     restart_s: float | None = None  # what a restart costs it; None = the world's
+    hints: Hints | None = None  # of a training job whose cores are tuned where the world does that
     # (GPU type, GPUs, nodes) -> per-GPU speed, work units a second, that the estimator has as one measurement of the
     # job's signature when the job comes, where it has none yet: what a trace's own table of speeds tells every policy.
     known: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
@@ -86,6 +96,7 @@ class World:
     )
     noise: float = 0.0  # coefficient of variation of an attempt's speed (lognormal, mean 1)
     failures: bool = False  # whether `TracedJob.fails` are played
+    tunes_cores: bool = False  # whether the cores of jobs with hints are tuned: see `tuning`
     shared_storage: bool = (
         True  # every node reads every checkpoint; False: those of its `storage_domain`, as in service
     )

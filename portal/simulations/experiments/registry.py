@@ -21,6 +21,7 @@ MODULES: dict[str, str] = {
     # Sia
     "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
+    "validity": f"{_HERE}.validity",
     # openb
     "openb": f"{_HERE}.openb",
 }

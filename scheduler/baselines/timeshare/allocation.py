@@ -36,6 +36,9 @@ BOUND = 1e-7
 SLACK = 1e-7
 """By so much, relatively, a level reached may be missed when the next is sought: the solver's own tolerance."""
 
+DIGITS = 9
+"""Of a fraction: what is equal but for the solver's rounding is equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -98,13 +101,14 @@ class _Levels:
             lowest, found = (level if found is None else lowest), raised
             if not self._hold(level, raised.prices):
                 break
-        last = self._solve(raise_level=False) if found is not None else None
+        all_bound = len(self.held) == len(self.rows)
+        last = None if found is None or all_bound else self._solve(raise_level=False)
         best = last or found
         if best is None:
             return None
         fractions: dict[int, dict[str, float]] = {row.job: {} for row in self.rows}
         for (k, name), value in zip(self.cells, best.values, strict=False):
-            fractions[self.rows[k].job][name] = min(1.0, max(0.0, float(value)))
+            fractions[self.rows[k].job][name] = min(1.0, max(0.0, round(float(value), DIGITS)))
         return Allocation(fractions, lowest, self.solves, len(self.cells) + 1, 2 * len(self.rows) + len(self.gpus))
 
     def _hold(self, level: float, prices: np.ndarray) -> bool:

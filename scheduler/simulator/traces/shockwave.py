@@ -8,6 +8,7 @@ type, scale factor and GPU type, so the table's job types are the labels under w
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ OPTIONS = {
     "tenants": "how many tenants the jobs are dealt out to, in turn; default 1",
     "cores": "CPU cores that each job wants per GPU; default 1",
     "batch_sizes": "fixed (default): every job keeps its batch size; dynamic: gns and accordion jobs change theirs",
+    "reference": "the GPU type on which run times are reckoned; without it the one on which the job goes fastest",
     "round_s": "with dynamic batch sizes, the length of the rounds at whose ends they change, s; default 120",
 }
 
@@ -58,11 +60,16 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     dynamic = options.get("batch_sizes", "fixed")
     if dynamic not in ("fixed", "dynamic"):
         raise TraceError(source.name, None, None, f"option batch_sizes: {dynamic!r} is neither fixed nor dynamic")
+    reference = options.get("reference")
+    if reference is not None and reference not in table.gpu_types:
+        known = ", ".join(table.gpu_types)
+        raise TraceError(source.name, None, None, f"option reference: {reference!r} is not in the table: {known}")
+    deal = _Deal(table, tenants, cores, reference, round_s if dynamic == "dynamic" else None)
     numbers = count(1)
     for number, text in enumerate(source.lines, start=1):
         if text.strip():
             line = _Line(source.name, number, text)
-            yield _job(line, next(numbers), table, tenants, cores, round_s if dynamic == "dynamic" else None)
+            yield _job(line, next(numbers), deal)
 
 
 def _table(source: Source, name: str | None) -> Table:
@@ -116,7 +123,19 @@ class _Line:
         return int(value)
 
 
-def _job(line: _Line, number: int, table: Table, tenants: int, cores: int, round_s: float | None) -> TracedJob:
+@dataclass(frozen=True, slots=True)
+class _Deal:
+    """What the options say. `round_s`: None = every job keeps its batch size."""
+
+    table: Table
+    tenants: int
+    cores: int
+    reference: str | None
+    round_s: float | None
+
+
+def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
+    table = deal.table
     job_type, scale, steps = line.text("job_type"), line.whole("scale_factor"), line.whole("total_steps")
     mode = line.text("mode", "static")
     if mode not in MODES:
@@ -124,20 +143,22 @@ def _job(line: _Line, number: int, table: Table, tenants: int, cores: int, round
     if line.number_of("priority_weight", least=0) == 0:
         raise line.wrong("priority_weight", "a weight of 0 would never run")
     best = table.fastest(job_type, scale)
+    if best is not None and deal.reference is not None and table.solo(deal.reference, job_type, scale) > 0:
+        best = deal.reference
     if best is None:
         raise line.wrong("job_type", f"{job_type!r} on {scale} GPUs is not in the table of throughputs")
     speed = table.solo(best, job_type, scale)
     steps_s = steps / speed
-    if round_s is not None:
-        steps_s = run_time(job_type, mode, scale, steps, lambda kind: table.solo(best, kind, scale), round_s)
+    if deal.round_s is not None:
+        steps_s = run_time(job_type, mode, scale, steps, lambda kind: table.solo(best, kind, scale), deal.round_s)
     runs_on = table.runs_on(job_type, scale)
     job = Job(
         id=number,
-        tenant=(number - 1) % tenants + 1,
+        tenant=(number - 1) % deal.tenants + 1,
         requirement=(scale,),
         submitted_s=line.number_of("arrival_time", least=0),
         gpu_types=frozenset() if runs_on == table.gpu_types else frozenset(runs_on),
-        cores=cores,
+        cores=deal.cores,
         model_label=f"{job_type} x{scale}",
         expected_duration_s=line.number_of("duration", least=1, default=str(max(1.0, steps / speed))),
         total_samples=steps_s * speed,

@@ -80,6 +80,11 @@ def test_a_dynamic_job_has_the_work_of_its_growing_batch_size():
     assert least_s - 150 < grown.work / 10 < least_s + 240, "it changes over up to two rounds late, at an epoch's end"
 
 
+def test_run_times_are_reckoned_on_the_reference_type():
+    (traced,) = read("\t".join([*line().split("\t")[:7], "1", "-1", "7"]), reference="k80")
+    assert traced.job.expected_duration_s == 500.0, "1 000 steps at 2 a second"
+
+
 def test_accordion_uses_the_largest_batch_size_outside_the_critical_regime():
     (grown,) = read(line(mode="accordion", steps=40 * 1492), batch_sizes="dynamic")
     least_s = 10 * 1492 / 10 + 30 * 746 / 6
@@ -138,6 +143,7 @@ def test_errors_of_the_table_name_its_file(table, name, error):
     [
         ({"tenants": "0"}, "option tenants: '0' is not a whole number from 1 on"),
         ({"batch_sizes": "yes"}, "option batch_sizes: 'yes' is neither fixed nor dynamic"),
+        ({"reference": "t4"}, "option reference: 't4' is not in the table: v100, k80"),
         ({"speed": "2"}, "no option 'speed'; there are throughputs, tenants"),
         ({"throughputs": "mine.json"}, r"its table of throughputs (mine.json) is not in the folder"),
     ],

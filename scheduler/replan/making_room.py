@@ -1,0 +1,99 @@
+"""Room for waiting jobs from running ones that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
+
+By class the solve can stop running jobs on one node, a few a node. Where the others hold most of the cluster, a waiting
+job that needs a whole node, or two, would wait behind every smaller one until enough of them happen to end together. So,
+after the solve, each waiting job of the front without an answer, in order, may have the fewest of the running jobs that
+take part in re-plans stopped, by the solve's own measure: only where
+
+    w * G  >  sum over the stopped of  w * G_present * (1 + S / period)
+
+What it gets, its smallest size, is promised to it; the stopped ones wait again, and what they leave over is theirs to ask
+for with everybody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness.giving_back import whom_to_stop
+from scheduler.model import Promised, StopOrder
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import type_allowed, with_lent
+from scheduler.replan.better import ANYTHING
+from scheduler.replan.promises import Coming, keep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import Configuration, Job, Running
+    from scheduler.replan.better import Rules
+    from scheduler.work import Outcome, Ranked, Work
+
+CAUSE = "preempt"
+
+MOST_JOBS = 8
+"""Waiting jobs that are looked at in one re-plan: each asks about every node."""
+
+
+class _Way(NamedTuple):
+    gain: float  # of the objective
+    configuration: Configuration
+    stopped: tuple[Running, ...]
+
+
+def make_room(waiting: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
+    """Add to `outcome` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
+    if not work.left_out or work.parameters.preemption != "on":
+        return
+    unanswered = [each for each in waiting if not outcome.has_answer(each.job.id)]
+    for ranked in unanswered[:MOST_JOBS]:
+        if work.remaining_s <= 0:
+            return
+        if work.ledger.over_quota(ranked.job) is not None:
+            continue
+        way = _best_way(ranked, work, outcome, rules)
+        if way is None:
+            continue
+        number, shares = ranked.job.id, way.configuration.shares
+        outcome.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
+        outcome.promises.append(Promised(number, shares, CAUSE))
+        keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
+
+
+def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules) -> _Way | None:
+    stopping = {order.job for order in outcome.stops}
+    lenders = sorted(
+        (each.live for number, each in work.changeable.items() if number not in stopping),
+        key=lambda live: (-live.started_s, live.job),
+    )
+    offers = [with_lent(offer, lenders) for offer in rules.offers(ranked, work.ledger)]
+    smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
+    try:
+        found = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
+    except InvalidJob as error:
+        outcome.invalid[ranked.job.id] = error
+        return None
+    weight = outcome.weights.get(ranked.job.id, 1.0)
+    ways = []
+    for wanted in found:
+        stopped = whom_to_stop(wanted, work.ledger, lenders)
+        if stopped:
+            worth = weight * outcome.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(worth - sum(_loss(live, work, outcome) for live in stopped), wanted, stopped))
+    best = max(ways, key=lambda way: way.gain, default=None)
+    return best if best is not None and best.gain > 0 else None
+
+
+def _loss(live: Running, work: Work, outcome: Outcome) -> float:
+    """What the objective loses when the running job goes on no more."""
+    each = work.changeable[live.job]
+    gain = each.present.throughput / min(each.present.throughput, _least(each.job, work))
+    return outcome.weights.get(live.job, 1.0) * gain * (1.0 + each.unselected_cost)
+
+
+def _least(job: Job, work: Work) -> float:
+    """Its smallest size on its slowest type: near enough to the least of all that could be generated."""
+    hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
+    return min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
