@@ -149,9 +149,9 @@ def test_companions_are_read_from_the_folder_alone(tmp_path):
 
 
 def test_a_generators_jobs_are_simulated_on_its_own_cluster():
-    options = ["--option", "jobs=12", "--option", "blocks=1", "--seed", "3"]
-    answer = json.loads(simulate("--generator", "hops", *options, "--policy", "fifo,hops", "--json"))
-    assert (answer["trace"], answer["format"], answer["gpus"]) == ("hops, seed 3", "hops", 64)
+    options = ["--option", "jobs=12", "--seed", "3"]
+    answer = json.loads(simulate("--generator", "hops-64", *options, "--policy", "fifo,hops", "--json"))
+    assert (answer["trace"], answer["format"], answer["gpus"]) == ("hops-64, seed 3", "hops-64", 64)
     assert answer["policies"]["hops"]["jobs_completed"] == 12
     assert list(answer["policies"]["hops"]["tenants"]) == ["tenant 1"]
 
@@ -159,12 +159,12 @@ def test_a_generators_jobs_are_simulated_on_its_own_cluster():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--generator", "none"], "generator: there is no generator 'none'; there are hops"),
-        (["--generator", "hops", "--option", "size=3"], "option: hops has no 'size'; there are jobs, per_hour"),
-        (["--generator", "hops", "--option", "jobs=0"], "option: jobs: 0.0 is outside 1 to 20000"),
-        (["--generator", "hops", "--option", "jobs=many"], "option: jobs: 'many' is not a number"),
-        (["--generator", "hops", "--format", "sia"], "format: --format goes with --trace alone"),
-        (["--generator", "hops", "--trace", "x"], "trace: give one of --trace"),
+        (["--generator", "none"], "generator: there is no generator 'none'; there are hops-64"),
+        (["--generator", "hops-64", "--option", "size=3"], "option: a generator has no 'size'"),
+        (["--generator", "hops-64", "--option", "jobs=0"], "option: jobs: 0 is outside 1 to 100000"),
+        (["--generator", "hops-64", "--option", "jobs=many"], "option: jobs: 'many' is not a whole number"),
+        (["--generator", "hops-64", "--format", "sia"], "format: --format goes with --trace alone"),
+        (["--generator", "hops-64", "--trace", "x"], "trace: give one of --trace"),
     ],
 )
 def test_what_cannot_be_generated_is_refused(arguments, complaint):

@@ -16,7 +16,8 @@ from portal.simulations.bars import progress_bars
 from portal.simulations.clusters import cluster_read
 from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
-from portal.simulations.generated import GENERATORS, GeneratedJobs
+from portal.simulations.generated import GeneratedJobs
+from portal.simulations.generators import GENERATORS
 from portal.simulations.history import cluster_now, history_rows, knobs_in_force
 from portal.simulations.services import Request, knobs_parse, simulation_run
 from portal.simulations.traces import TraceFile
@@ -115,7 +116,7 @@ class Command(BaseCommand):
 
     def generated(self, options: dict[str, Any]) -> Request:
         """A generator's jobs of the seed, on the cluster that goes with them unless one is given."""
-        jobs = GeneratedJobs(options["generator"], options["seed"], self.pairs(options))
+        jobs = GeneratedJobs.of(options["generator"], options["seed"], self.pairs(options))
         cluster = jobs.cluster() if options["cluster"] is None else cluster_read(options["cluster"])
         return self.request(options, jobs, cluster, "berth", {})
 
