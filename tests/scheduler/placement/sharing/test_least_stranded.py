@@ -121,6 +121,11 @@ class TestRule:
         own.pool.take(1, (0,), ONE)
         assert own.place(ONE) == (1, (1,))
 
+    def test_without_a_workload_to_expect_fills_what_is_in_use(self):
+        own = board([host("idle", gpus=2), host("used", gpus=2)], [])
+        own.pool.take(1, (1,), HALF)
+        assert [own.place(demand) for demand in (SMALL, CPU, ONE, ONE)] == [(1, (1,)), (1, ()), (1, (0,)), (0, (0,))]
+
     def test_gives_several_gpus_of_one_node(self):
         own = board([host(gpus=1), host(gpus=1), host(gpus=2)], [ONE, PAIR])
         assert own.place(PAIR) == (2, (0, 1))
