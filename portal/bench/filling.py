@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from portal.bench.errors import BenchError
+from portal.bench.readiness import database_ready
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.states import AttemptState, JobState
@@ -37,6 +38,7 @@ def database_fill(*, gpus: int, jobs: int, seed: int) -> None:
     """Fill the database; BenchError unless it holds neither nodes nor jobs."""
     if gpus < 1 or jobs < 1:
         raise BenchError("--gpus and --jobs must be at least 1.")
+    database_ready()
     if Node.objects.exists() or Job.objects.exists():
         raise BenchError("The database holds nodes or jobs already; a benchmark fills an empty one only.")
     instance = instance_draw(gpus=gpus, jobs=jobs, seed=seed, workload="gpu-only")

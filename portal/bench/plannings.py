@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from portal.bench.errors import BenchError
+from portal.bench.readiness import database_ready
 from portal.rounds.models import Planning
 
 TARGET_P95_S = 0.15
@@ -22,6 +23,7 @@ def plannings_measure(*, last: int) -> dict[str, Any]:
     """Return p50, p95 and maximum of the last so many applied plannings, in seconds, by part and in all."""
     if last < 1:
         raise BenchError("--last must be at least 1.")
+    database_ready()
     applied = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
     rows = list(applied.values_list(*PARTS, "queue_length", "placed", "replan")[:last])
     if not rows:

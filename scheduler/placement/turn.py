@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.placement import configurations, cpu
 from scheduler.placement.greedy import best_fit
+from scheduler.placement.menu import speed_class
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from scheduler.model import Configuration, Job
+    from scheduler.placement.feasibility import Offer
     from scheduler.work import Outcome, Ranked, Work
 
 
@@ -60,8 +62,32 @@ def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
         return ()
     if job.checkpoint_domain is not None or work.estimator.is_known(job) or _may_spread(job, work):
         return configurations.generate(job, ledger, work.estimator, sigma=sigma)
-    offers = [offer for offer in ledger.shelves.offers() if offer.gpus >= job.min_gpus]
+    offers = [
+        offer for offer in ledger.shelves.offers() if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type)
+    ]
+    if len(job.requirement) == 1:
+        offers = _tightest(job, offers)
     return configurations.generate_on(job, offers, ledger, work.estimator, sigma=sigma)
+
+
+def _tightest(job: Job, offers: Sequence[Offer]) -> list[Offer]:
+    """For a job of one size: of equally fast nodes with all the cores that it wants, the one with fewest GPUs to spare.
+
+    It beats the others, and what has fewer cores is slower. Where no node has them, all that there are.
+    """
+    wanted = job.cores * job.min_gpus
+    by_speed: dict[tuple[str | None, int], list[Offer]] = {}
+    for offer in offers:
+        by_speed.setdefault((offer.node.gpu_type, speed_class(offer.node)), []).append(offer)
+    found: list[Offer] = []
+    for own in by_speed.values():
+        full = [
+            each
+            for each in own
+            if each.cores >= wanted and each.memory_mib >= job.memory_mib and each.admits(job.tenant)
+        ]
+        found += [min(full, key=lambda each: (each.gpus, each.node.id))] if full else own
+    return found
 
 
 def _may_use(job: Job, gpu_type: str | None) -> bool:

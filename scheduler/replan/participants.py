@@ -125,6 +125,8 @@ def gather(
     check: Callable[[Job], None],
 ) -> tuple[dict[int, Participant], dict[int, Participant]]:
     """The participants, and those that the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    if not running:
+        return {}, {}
     inside = running
     if is_large(work):
         inside = _pinned(running) if by_class(work) else _drawn(running, work)

@@ -19,7 +19,7 @@ from scheduler.intake import take_in
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.observe import beside, job_of, running_in, running_of
+from scheduler.simulator.observe import beside, job_now, running_in, running_of
 from scheduler.validation import check_job
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class KeptBooks:
 
     def join(self, load: Load, now_s: float) -> bool:
         """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""
-        job = job_of(load, self._floor, now_s)
+        job = job_now(load, self._floor, now_s)
         if not load.starts:
             try:
                 check_job(job, self._known_types)
@@ -121,7 +121,7 @@ class KeptBooks:
     @property
     def promised(self) -> list[Job]:
         loads = self._floor.promised.values()
-        return [job_of(load, self._floor, self._now_s) for load in loads if load.attempt is None]
+        return [job_now(load, self._floor, self._now_s) for load in loads if load.attempt is None]
 
     @property
     def stopping(self) -> list[Running]:
@@ -144,8 +144,8 @@ class KeptBooks:
     ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
         floor, now_s = self._floor, self._now_s
         if self._by_order_of_arrival and priority is first_in_first_out:
-            return floor.line.at(now_s, lambda load: job_of(load, floor, now_s), age), self._aside
-        jobs = [job_of(load, floor, now_s) for load in floor.waiting.values()]
+            return floor.line.at(now_s, lambda load: job_now(load, floor, now_s), age), self._aside
+        jobs = [job_now(load, floor, now_s) for load in floor.waiting.values()]
         aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
         waiting = [job for job in jobs if job.id not in aside]
         return order(waiting, priority, moment(len(waiting)), age), aside

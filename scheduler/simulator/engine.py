@@ -96,6 +96,7 @@ class Engine:
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
         self._progress, self._watch = progress or (lambda *_: None), watch
+        self._undrawn = np.random.default_rng(seed)
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
@@ -227,6 +228,9 @@ class Engine:
         return again
 
     def _rng(self) -> np.random.Generator:
+        """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
+        if not self.policy.replans:
+            return self._undrawn
         return np.random.default_rng([self.seed, len(self._plannings)])
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:

@@ -114,9 +114,8 @@ class Floor:
             self.past.tuned(load, now_s)
         else:
             self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
-        holds = len(attempt.pieces[0].cores)
+        holds, attempt.shown = len(attempt.pieces[0].cores), None
         if holds != held:
-            attempt.shown = None
             self._find_rate(load, now_s)
         return holds < held
 
@@ -222,7 +221,7 @@ class Floor:
 
     def promise(self, load: Load, promise: Promise | None) -> None:
         """Keep a promise with the job, or forget it."""
-        load.promise = promise
+        load.promise, load.described = promise, None
         if promise is None:
             self.promised.pop(load.id, None)
         else:
@@ -235,6 +234,7 @@ class Floor:
         self._join(load)
 
     def _join(self, load: Load) -> None:
+        load.described = None
         self.waiting[load.id] = load
         self.line.join(load)
         self._count_waiting(load, 1)

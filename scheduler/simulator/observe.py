@@ -21,17 +21,17 @@ def state_of(floor: Floor, arrays: ArrayHistory, now_s: float) -> ClusterState:
         nodes=[cluster.node_now(number) for number in cluster.nodes],
         jobs=[job_of(load, floor, now_s) for load in floor.waiting.values()],
         running=running_in(floor, now_s),
+        ended=floor.past.recent(now_s),
         **beside(floor, arrays, now_s),
     )
 
 
 def beside(floor: Floor, arrays: ArrayHistory, now_s: float) -> dict[str, Any]:
-    """What a snapshot has beside nodes, waiting and running jobs."""
+    """What a planning decides by beside nodes, waiting and running jobs."""
     world = floor.world
     return {
         "tenants": world.tenants,
         "gpu_speeds": world.gpu_speeds,
-        "ended": floor.past.recent(now_s),
         "history": floor.past.history,
         "gpu_weights": world.gpu_weights,
         "array_history": arrays,
@@ -71,6 +71,17 @@ def job_of(load: Load, floor: Floor, now_s: float) -> Job:
         restart_s=_measured_restart_s(load, floor.world),
         spans=load.spans,
     )
+
+
+def job_now(load: Load, floor: Floor, now_s: float) -> Job:
+    """As `job_of`, in one object that lasts from one start or end of an attempt to the next: its waiting is brought up to
+    date. For who looks at it during a planning and does not keep it.
+    """
+    job = load.described
+    if job is None:
+        job = load.described = job_of(load, floor, now_s)
+    object.__setattr__(job, "wait_s", load.wait_s(now_s))
+    return job
 
 
 def _domain(load: Load, floor: Floor) -> str | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.model import ArrayHistory, Ended, RunHistory
@@ -116,15 +117,39 @@ class Past:
         return tuple(self._ended)
 
     def arrays(self, now_s: float) -> ArrayHistory:
-        """What the arrays are divided by from now on; asked once a round, so that no border moves in one."""
+        """What the arrays are divided by from now on; asked once a round, so that no border moves in one.
+
+        It is put together when a planning first looks at it: a policy without arrays never does.
+        """
+        return cast("ArrayHistory", _LaterHistory(self, now_s))
+
+    def tuned_cores_since(self, since_s: float) -> tuple[int, ...]:
+        """In order, for whoever takes a percentile of them in each planning."""
+        while self._tuned and self._tuned[0][0] < since_s:
+            self._tuned.popleft()
+        return tuple(sorted(cores for _, cores in self._tuned))
+
+    def large_gpus_peak(self, now_s: float) -> int | None:
+        """The most GPUs that jobs of the large array held plus queued at one time in the last week."""
         gone = [key for key, load in self._large.items() if (load.ended_s or now_s) < now_s - ARRAY_HISTORY_S]
         for key in gone:
             del self._large[key]
-        jobs = (
+        return peak_gpus(
             PastJob(load.traced.job.submitted_s, load.ended_s, load.traced.job.min_gpus)
             for load in self._large.values()
         )
-        while self._tuned and self._tuned[0][0] < now_s - ARRAY_HISTORY_S:
-            self._tuned.popleft()
-        # In order, for whoever takes a percentile of them in each planning.
-        return ArrayHistory(tuple(sorted(cores for _, cores in self._tuned)), peak_gpus(jobs))
+
+
+class _LaterHistory:
+    """An `ArrayHistory` that reads the past when it is first looked at."""
+
+    def __init__(self, past: Past, now_s: float) -> None:
+        self._past, self._now_s = past, now_s
+
+    @cached_property
+    def tuned_cores_per_gpu(self) -> tuple[int, ...]:
+        return self._past.tuned_cores_since(self._now_s - ARRAY_HISTORY_S)
+
+    @cached_property
+    def large_gpus_peak(self) -> int | None:
+        return self._past.large_gpus_peak(self._now_s)

@@ -46,7 +46,7 @@ class Profiles:
         self._cluster.take((order.piece,), load.traced.job.tenant)
         self._running[-self._begun] = _Run(order, load, now_s)
         if load.profiled_since_s is None:
-            load.profiled_since_s = now_s
+            load.profiled_since_s, load.described = now_s, None
         return -self._begun, now_s + min(self._profiling_s, order.limit_s)
 
     def end(self, number: int, now_s: float) -> None:
