@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation"])
+app.autodiscover_tasks(["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation", "portal.simulations"])
 
 
 @celeryd_init.connect

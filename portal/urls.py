@@ -12,6 +12,7 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("api/v1/", include("portal.api.urls")),
     path("api/agent/v1/", include("portal.cluster.agent_urls")),
+    path("", include("portal.simulations.urls")),
     path("", include("portal.dashboard.urls")),
 ]
 

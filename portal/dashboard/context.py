@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 Tone = Literal["run", "wait", "fail", "stop", "neutral"]
-PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "account"]
+PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "laboratory", "account"]
 
 
 class Segment(TypedDict):

@@ -104,7 +104,10 @@ def broker_program(server: Server, layout: Layout) -> Program:
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
-    """Portal, worker and beat. Plannings are short, so two worker processes do; one waits while the other solves."""
+    """Portal, workers and beat. Plannings are short, so two worker processes do; one waits while the other solves.
+
+    The laboratory has a worker of its own, which gives way to everything else; one that grew is replaced after its task.
+    """
     marked = environment | {MARK: str(layout.root)}
     python = [sys.executable, "-m"]
     portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
@@ -114,12 +117,16 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
     worker = [*python, "celery", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
               "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
+    laboratory = ["nice", "-n", "5", *python, "celery", "-A", "portal", "worker", "--queues", "laboratory", "--hostname",
+                  "laboratory@%h", "--pool", "prefork", "--concurrency", "1", "--max-memory-per-child", "400000",
+                  "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
     beat = [*python, "celery", "-A", "portal", "beat", "--scheduler",
             "django_celery_beat.schedulers:DatabaseScheduler", "--max-interval", "1", "--loglevel",
             "WARNING"]  # fmt: skip
     return [
         Program("portal", "portal", portal, marked),
         Program("worker", "worker", worker, marked),
+        Program("laboratory", "worker", laboratory, marked),
         Program("beat", "beat", beat, marked, patience_s=3.0),
     ]
 

@@ -23,6 +23,22 @@ PORTAL_KNOBS = (
         1,
         90,
     ),
+    Parameter("laboratory_minutes", "How long a simulation of the laboratory may run.", "min", 30, 1, 1440),
+    Parameter(
+        "laboratory_queue", "How many simulations of a tenant may wait or run at one time.", "simulations", 5, 1, 1000
+    ),
+    Parameter(
+        "laboratory_jobs",
+        "How many jobs a trace or a drawn workload of the laboratory may have.",
+        "jobs",
+        20000,
+        1,
+        1000000,
+    ),
+    Parameter("laboratory_nodes", "How many nodes a simulated cluster may have.", "nodes", 2000, 1, 100000),
+    Parameter("laboratory_trace_mib", "How long an uploaded trace may be.", "MiB", 8, 1, 256),
+    Parameter("laboratory_traces", "How many traces a tenant may keep.", "traces", 50, 1, 10000),
+    Parameter("laboratory_keep_days", "How long simulations are kept after their end.", "days", 90, 1, 3650),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
 )
 KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
@@ -40,6 +56,11 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Rounds and re-plans", ("replan_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
     ("Job descriptions", ("r_num", "large_model_parameters")),
+    (
+        "Laboratory",
+        ("laboratory_minutes", "laboratory_queue", "laboratory_jobs", "laboratory_nodes", "laboratory_trace_mib",
+         "laboratory_traces", "laboratory_keep_days"),
+    ),
     ("Figures and what is kept", ("raqlr_hours", "planning_keep_days", "round_keep_days")),
 )  # fmt: skip
 """How the console and the operator's guide present the knobs: each stands in one group."""

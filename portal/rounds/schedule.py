@@ -8,11 +8,19 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from portal.rounds.knobs import knobs_current
 
+LABORATORY = "laboratory"
+"""The queue of the laboratory's worker."""
+
 FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
     "rounds.forecast": 60,
     "estimation.speeds": 120,
     "estimation.expire": 3600,
+    "simulations.next": 5,
+    "simulations.expire": 3600,
 }
+
+QUEUES = {"simulations.next": LABORATORY}
+"""What does not go to the workers that plan: simulations may take half an hour each."""
 
 
 def schedule_make(**_: Any) -> None:
@@ -20,5 +28,12 @@ def schedule_make(**_: Any) -> None:
     for task, every_s in {"rounds.plan": knobs_current()["tick_s"], **FIXED_S}.items():
         interval, _ = IntervalSchedule.objects.get_or_create(every=max(1, round(every_s)), period="seconds")
         PeriodicTask.objects.update_or_create(
-            name=task, defaults={"task": task, "interval": interval, "enabled": True, "expire_seconds": 60}
+            name=task,
+            defaults={
+                "task": task,
+                "interval": interval,
+                "enabled": True,
+                "expire_seconds": 60,
+                "queue": QUEUES.get(task),
+            },
         )

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class SimulationsConfig(AppConfig):
-    """The laboratory: simulations and the papers' experiments. No models yet."""
+    """The laboratory: simulations, and the experiments that regenerate the papers' figures."""
 
     name = "portal.simulations"
     label = "simulations"

@@ -54,7 +54,9 @@ def _attempts(*, since: datetime, tenants: Sequence[int] | None) -> Any:
     own = Q() if tenants is None else Q(job__tenant__in=tenants)
     node_type = Allocation.objects.filter(attempt=OuterRef("pk"), rank=0).values("node__gpu_type__name")[:1]
     return (
-        Attempt.objects.filter(own, job__submitted_at__gte=since, started_at__isnull=False, job__array_size=None)
+        Attempt.objects.filter(
+            own, kind=Attempt.Kind.RUN, job__submitted_at__gte=since, started_at__isnull=False, job__array_size=None
+        )
         .select_related("job__tenant", "job__owner")
         .annotate(node_type=Subquery(node_type))
     )

@@ -108,6 +108,7 @@ _shared: dict[str, Any] = {}
 
 def _begin(done: Any, stop: Any) -> None:
     """In each process: Ctrl-C is the caller's to hear, and the process ends when the caller does."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is loaded: the processes are the parallelism
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _shared.update(done=done, stop=stop)
     caller = multiprocessing.parent_process()

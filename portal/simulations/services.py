@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from portal.simulations.errors import SimulationError
 from portal.simulations.parallel import Task, run_tasks
@@ -18,17 +18,37 @@ if TYPE_CHECKING:
 
     from portal.simulations.clusters import ClusterFile
     from portal.simulations.parallel import Tell, Watch
-    from portal.simulations.traces import TraceFile
     from scheduler.policy import Parameters
+    from scheduler.simulator.truth import TracedJob
 
 MOST_SEED = 2**32 - 1
+
+
+class Source(Protocol):
+    """Where jobs come from: a `TraceFile`, or whatever else can say the same. Picklable; each process reads for itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def form(self) -> str:
+        """The trace's format, or what made the jobs."""
+        ...
+
+    def check(self) -> None:
+        """Raise SimulationError where it is plain that it cannot be read."""
+        ...
+
+    def read(self, cluster: ClusterFile) -> tuple[list[TracedJob], dict[int, str]]:
+        """The jobs in order of arrival, and the tenants' names by number. SimulationError, TraceError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is to be simulated: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
 
-    trace: TraceFile
+    trace: Source
     cluster: ClusterFile
     policies: tuple[str, ...]
     seed: int = 1
@@ -69,7 +89,7 @@ def simulation_run(*, request: Request, processes: int = 1, watch: Watch | None 
     except EngineError as error:
         raise SimulationError("trace", str(error)) from error
     return {
-        "trace": request.trace.path.name,
+        "trace": request.trace.name,
         "format": request.trace.form,
         "gpus": sum(node.gpus_total for node in request.cluster.world.nodes),
         "seed": request.seed,

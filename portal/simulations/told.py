@@ -87,14 +87,18 @@ def _of_policies(policies: Mapping[str, Any]) -> Table:
 
 def _note(policies: Mapping[str, Any]) -> str:
     """What no mean tells: jobs that did not come to their end."""
-    words = {"jobs_unfinished": "unfinished", "jobs_invalid": "refused", "jobs_failed": "failed"}
-    notes = [
-        f"{name}: "
-        + ", ".join(f"{figures[key]} of {figures['jobs']} jobs {word}" for key, word in words.items() if figures[key])
-        for name, figures in policies.items()
-        if any(figures[key] for key in words)
-    ]
-    return ("; ".join(notes) + ".") if notes else ""
+    words = {
+        "jobs_unfinished": "unfinished",
+        "jobs_invalid": "refused",
+        "jobs_failed": "failed",
+        "jobs_to_come": "still to come",
+    }
+    notes = []
+    for name, figures in policies.items():
+        parts = [f"{figures[key]} {word}" for key, word in words.items() if figures[key]]
+        if parts:
+            notes.append(f"{name}: {', '.join(parts)} ({figures['jobs']} came)")
+    return f"Jobs of {'; '.join(notes)}." if notes else ""
 
 
 def _of_tenants(policies: Mapping[str, Any]) -> Table:

@@ -31,6 +31,10 @@ class TraceFile:
     options: Mapping[str, str] = field(default_factory=dict)
     most_jobs: int | None = None
 
+    @property
+    def name(self) -> str:
+        return self.path.name
+
     def check(self) -> None:
         """SimulationError for a format that there is not, a file or folder that is not there."""
         if self.form not in FORMATS:

@@ -115,8 +115,14 @@ def count_work(load: Load, now_s: float) -> None:
 
 
 def rate_of(load: Load, spots: Sequence[Spot]) -> float:
-    """Units of work a second there, by the job's law. SimulationError unless it is a finite number above 0."""
-    rate = load.traced.law.rate(spots)
+    """Units of work a second there, by the job's law. SimulationError unless it is a finite number above 0.
+
+    A law may raise ValueError where it knows of none, on a GPU type that was not measured, say.
+    """
+    try:
+        rate = load.traced.law.rate(spots)
+    except ValueError as error:
+        raise SimulationError(f"job {load.id}: {error}") from error
     if not (rate > 0 and math.isfinite(rate)):
         where = ", ".join(f"{spot.gpus} GPUs on node {spot.node} ({spot.gpu_type})" for spot in spots)
         raise SimulationError(f"job {load.id}: its law gives the rate {rate} on {where}; it must be above 0")

@@ -2,7 +2,8 @@
 
 JCT = end - submission, of the jobs that ended well or ill; waiting = eligible and not running, over all attempts; LR =
 waiting over the run time that the scheduler expected at the first start (Hops eq. 8), of the jobs that started. Figures
-of those that never started are in no mean: `jobs_unstarted` says how many there were.
+of those that never started are in no mean: `jobs_unstarted` says how many there were. Jobs that would have come after the
+run was cut off count nowhere but in `jobs_to_come`.
 
 *FTF rho* (Themis; Hops 4.4) = T_shared / T_ideal of each job that ended: T_shared is its JCT, T_ideal its time alone on
 1/N of the cluster, N being the time-weighted mean number of live jobs while it was there; its size there is the largest
@@ -18,6 +19,7 @@ The same run gives the same figures; wall times stand in the fields that begin w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scheduler.simulator.courses import Steps, cdf, mean, quantile
@@ -40,9 +42,11 @@ BINS = 240
 
 def figures(run: Run) -> dict[str, Any]:
     """All figures, JSON-able; None where nothing came to be measured."""
+    whole, run = run, _arrived(run)
     return {
         "policy": run.policy,
         "seed": run.seed,
+        "jobs_to_come": len(whole.jobs) - len(run.jobs),
         **_jobs(run),
         **_waiting(run),
         **_kinds(run),
@@ -50,6 +54,11 @@ def figures(run: Run) -> dict[str, Any]:
         **_solver(run),
         "tenants": _tenants(run.jobs),
     }
+
+
+def _arrived(run: Run) -> Run:
+    """Without the jobs that would have come after it was cut off."""
+    return replace(run, jobs=[job for job in run.jobs if job.submitted_s <= run.ended_s])
 
 
 def _jobs(run: Run) -> dict[str, Any]:
@@ -178,6 +187,7 @@ def curves(run: Run) -> dict[str, Any]:
 
     `hours`: the middle of each span of the courses. `solve_s` is the CDF of the plannings' wall time.
     """
+    run = _arrived(run)
     steps = Steps.of(run)
     ended = [job for job in run.jobs if job.ended_s is not None]
     span_h = (steps.ends_s - steps.begins_s) / HOUR_S

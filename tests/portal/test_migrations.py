@@ -4,7 +4,9 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from portal.jobs.services.placing import Placing, Profile, attempts_start
 from portal.jobs.triggers import SQLITE, triggers_present
+from tests.portal import given
 
 APPS = ("rounds", "jobs", "cluster", "events", "tenants")
 
@@ -15,7 +17,12 @@ def tables():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_there_and_back(django_db_blocker):
+def test_there_and_back(shared_cluster):
+    profile = Placing(
+        shared_cluster.submit().pk, [given.free_part(shared_cluster.node)], profile=Profile("x", "A100", 60)
+    )
+    assert attempts_start(placings=[profile], planning_number=1) == {}  # the kind of attempt that was not always there
+    shared_cluster.started()
     before = tables()
     assert triggers_present() == set(SQLITE)
     try:

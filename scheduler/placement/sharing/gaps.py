@@ -45,6 +45,15 @@ def gap_worth(parts: Mapping[int, float]) -> Floats:
     return np.repeat(worth, unit)[: MILLI + 1] if unit > 1 else worth
 
 
+def fewest_gpus(parts: Mapping[int, float]) -> float:
+    """The fewest GPUs (in fractions of one) on which these parts fit together: no packing needs less.
+
+    The program's value by its duals; a part's price is the worth of a gap of just its size.
+    """
+    worth = gap_worth(parts)
+    return float(sum(count * worth[size] for size, count in parts.items()))
+
+
 def _prices_worth(cells: Sequence[int], counts: Sequence[float], whole: int) -> Floats:
     """Column generation: prices of the patterns so far, the best pattern at these prices, until none is worth more."""
     total = sum(counts)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
 
 GAPS_FIRST = 1000.0
-"""So large that no node outweighs a gap that is worth a thousandth of a GPU less."""
+"""So large that no node of eight GPUs outweighs a gap that is worth a hundredth of a GPU less."""
 FULLER = 0.01
 """Thousandths of stranding that a thousandth less of idle compute on the node outweighs: it settles near-ties only."""
 POPULAR = 0.95

@@ -58,10 +58,13 @@ def rows(file: str, lines: Iterable[str], columns: Sequence[str]) -> Iterator[Ro
     for name in columns:
         if name not in header:
             raise TraceError(file, 1, name, f"there is no such column; there are {', '.join(header)}")
-    for values in reader:
-        if not values:
-            continue
-        if len(values) != len(header):
-            detail = f"{len(values)} values; the header names {len(header)} columns"
-            raise TraceError(file, reader.line_num, header[min(len(values), len(header) - 1)], detail)
-        yield Row(file, reader.line_num, dict(zip(header, values, strict=True)))
+    try:
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(header):
+                detail = f"{len(values)} values; the header names {len(header)} columns"
+                raise TraceError(file, reader.line_num, header[min(len(values), len(header) - 1)], detail)
+            yield Row(file, reader.line_num, dict(zip(header, values, strict=True)))
+    except csv.Error as error:
+        raise TraceError(file, reader.line_num, None, f"is not CSV: {error}") from error

@@ -189,5 +189,18 @@ class _Row:
         return TracedJob(job, duration_s, law, name=self.text("name") or "")
 
 
-CSV = Format("berth-csv", "Berth's own, as CSV", COLUMNS, read_csv, options=OPTIONS)
-JSON_LINES = Format("berth-jsonl", "Berth's own, as JSON Lines", COLUMNS, read_json_lines, options=OPTIONS)
+CSV = Format(
+    "berth-csv",
+    "Berth's own, as CSV whose first line names the columns, in any order: `submitted_s,tenant,gpus,duration_s`, then for "
+    "example `0,vision,1 2 4,3600`",
+    COLUMNS,
+    read_csv,
+    options=OPTIONS,
+)
+JSON_LINES = Format(
+    "berth-jsonl",
+    'Berth\'s own, as JSON Lines: `{"submitted_s": 0, "tenant": "vision", "gpus": [1, 2, 4], "duration_s": 3600}`',
+    COLUMNS,
+    read_json_lines,
+    options=OPTIONS,
+)

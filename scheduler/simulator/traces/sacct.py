@@ -188,4 +188,12 @@ class _Tres:
         return int(float(match[1]) * _MIB[match[2]])
 
 
-FORMAT = Format("sacct", "a Slurm cluster's accounting", COLUMNS, read, options=OPTIONS, dated=True)
+DUMP = "JobID,JobName,User,Account,Partition,State,Submit,Start,End,Elapsed,Timelimit,AllocTRES,ReqTRES"
+FORMAT = Format(
+    "sacct",
+    f"a Slurm cluster's accounting: `sacct -a -P -S now-7days -o {DUMP}`",
+    COLUMNS,
+    read,
+    options=OPTIONS,
+    dated=True,
+)

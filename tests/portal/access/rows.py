@@ -13,6 +13,7 @@ SIGN_IN = 302  # for who is not signed in: the walk checks that it leads to the 
 
 PAGE = (200, 200, 200, 200, SIGN_IN, SIGN_IN)
 OWN_PAGE = (200, 200, 404, 200, SIGN_IN, SIGN_IN)
+MINE_PAGE = (200, 404, 404, 404, SIGN_IN, SIGN_IN)
 MISSING_PAGE = (404, 404, 404, 404, SIGN_IN, SIGN_IN)
 ACT_PAGE = (302, 302, 404, 302, SIGN_IN, SIGN_IN)
 OPERATE_PAGE = (403, 403, 403, 302, SIGN_IN, SIGN_IN)
@@ -43,12 +44,19 @@ def _post(route: str, expected: tuple[int, ...], form: list[tuple[str, str]], **
     return Row(route, "POST", expected, args, body=form)
 
 
-def _each(route: str, expected: tuple[int, ...], argument: str, values: str, **args: Any) -> list[Row]:
-    return [_get(route, expected, **{argument: value}, **args) for value in values.split()]
+def _each(
+    route: str, expected: tuple[int, ...], argument: str, values: str, *, query: str = "", **args: Any
+) -> list[Row]:
+    return [_get(route, expected, query=query, **{argument: value}, **args) for value in values.split()]
 
 
 JOB = "{zebra-name}"
 JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
+
+SIMULATION = [
+    ("name", "again"), ("tenant", "zebra-lab"), ("source", "generator:hops-64"), ("jobs", "3"), ("cluster", "own"),
+    ("policies", "fifo"),
+]  # fmt: skip
 
 PAGES = [
     _get("overview", PAGE),
@@ -121,6 +129,33 @@ PAGES = [
     _post("job-action", ACT_PAGE, [], number="{zebra-name-waits}", verb="hold"),
     _post("job-action", ACT_PAGE, [], number="{zebra-name-held}", verb="release"),
     _post("job-action", MISSING_PAGE, [], number=JOB, verb="nothing"),
+    _get("laboratory", PAGE),
+    _get("laboratory", PAGE, query="fragment=table"),
+    _get("laboratory", MISSING_PAGE, query="fragment=nothing"),
+    _get("laboratory-new", PAGE),
+    _post("laboratory-new", (302, 302, 400, 302, SIGN_IN, SIGN_IN), SIMULATION),
+    _post("laboratory-new", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [*SIMULATION[:2], ("source", "trace:{trace}"), ("cluster", "here"), ("policies", "fifo")]),
+    _get("laboratory-detail", MINE_PAGE, number="{simulation}"),
+    _get("laboratory-detail", OWN_PAGE, number="{shared}"),
+    _get("laboratory-detail", OWN_PAGE, number="{shared}", query="fragment=progress"),
+    _get("laboratory-detail", MISSING_PAGE, number="{missing}"),
+    _get("laboratory-answer", OWN_PAGE, number="{shared}"),
+    _get("laboratory-answer", MINE_PAGE, number="{simulation}"),
+    *_each("laboratory-figure", OWN_PAGE, "name", "cdf-jct-h active-rate fragments tenants", number="{shared}"),
+    *_each("laboratory-figure", MISSING_PAGE, "name", "nothing", number="{shared}"),
+    _get("laboratory-compare", MINE_PAGE, query="run={simulation}&run={shared}"),
+    _get("laboratory-compare", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="run={shared}"),
+    *_each("laboratory-compare-figure", MINE_PAGE, "name", "cdf-lr", query="run={simulation}&run={shared}"),
+    _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], number="{queued}", verb="cancel"),
+    _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [("shared_with", "owner")], number="{shared}",
+          verb="share"),
+    _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], number="{shared}", verb="delete"),
+    _post("laboratory-act", MISSING_PAGE, [], number="{shared}", verb="nothing"),
+    _get("laboratory-traces", PAGE),
+    _post("laboratory-traces", (400, 400, 400, 400, SIGN_IN, SIGN_IN), [("tenant", "zebra-lab")]),
+    _post("laboratory-trace-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [("shared_with", "tenant")], number="{trace}",
+          verb="share"),
+    _post("laboratory-trace-act", MISSING_PAGE, [], number="{trace}", verb="nothing"),
 ]  # fmt: skip
 
 

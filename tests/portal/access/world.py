@@ -15,6 +15,10 @@ from portal.jobs.models import Allocation
 from portal.jobs.services import job_hold, job_submit, log_append, report_apply
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
+from portal.simulations.checking import SimulationOrder
+from portal.simulations.laboratory import owned_share, simulation_order, trace_add
+from portal.simulations.running import simulation_next
+from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
 from tests.portal.dashboard.cluster_world import inventory
 
@@ -119,6 +123,21 @@ def _numbers_unmistakable():
             cursor.execute("SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), 7654000)")
 
 
+def _laboratory(world):
+    """A trace and two simulations of the owner's: one kept to herself, one shared within the tenant."""
+    owner, tenant = world.users["owner"], Tenant.objects.get(name="zebra-lab")
+    content = b"submitted_s,tenant,gpus,duration_s\n0,zebra-lab,1,60\n"
+    trace = trace_add(user=owner, tenant=tenant, name="zebra-trace", form="berth-csv", content=content)
+    cluster = "nodes: [{gpu_type: A100, gpus: 1, cores: 1, memory_gib: 1}]"
+    wanted = SimulationOrder(name="zebra-simulation", trace=trace, policies=["fifo"], cluster=cluster)
+    own, shared = (simulation_order(user=owner, tenant=tenant, order=wanted) for _ in range(2))
+    simulation_next()
+    simulation_next()
+    owned_share(row=shared, actor=owner, shared_with="tenant")
+    waiting = simulation_order(user=owner, tenant=tenant, order=wanted)
+    world.names |= {"trace": trace.pk, "simulation": own.pk, "shared": shared.pk, "queued": waiting.pk}
+
+
 def build():
     world = World()
     _numbers_unmistakable()
@@ -155,5 +174,6 @@ def build():
     planning = Planning.objects.order_by("-number").first()
     world.names |= {"attempt": own.attempt_id, "epoch": key["epoch"], "planning": planning.number,
                     "round": planning.round.number, "missing": 987654321}  # fmt: skip
+    _laboratory(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

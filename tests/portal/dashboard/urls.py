@@ -28,6 +28,7 @@ urlpatterns = [
     path("cluster/<name>/fragments/<fragment>", _blank, name="node-fragment"),
     path("cluster/<name>/figures/<figure>", _blank, name="node-figure"),
     path("cluster/<name>/<verb>", _blank, name="node-action"),
+    path("laboratory/", _blank, name="laboratory"),
     path("rounds/", _blank, name="rounds"),
     path("rounds/plannings/<number>/", _blank, name="planning-detail"),
     path("rounds/metrics/", _blank, name="rounds-metrics"),

@@ -67,7 +67,7 @@ def test_figures_come_as_tables_and_as_csv(files, tmp_path):
     text = simulate(*files, "--policy", "fifo", "--csv", str(tmp_path / "o.csv"), "--until", "0.4")
     assert "| fifo " in text
     assert "| fifo   | vision |" in text
-    assert "fifo: 1 of 4 jobs unfinished." in text
+    assert "Jobs of fifo: 1 unfinished (4 came)." in text
     rows = list(csv.DictReader((tmp_path / "o.csv").open()))
     assert [row["tenant"] for row in rows] == ["", "speech", "vision", "new"]
     assert rows[0]["jobs_completed"] == "3"

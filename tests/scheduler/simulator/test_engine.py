@@ -143,6 +143,11 @@ def test_the_nodes_own_speed_is_felt():
     assert [made[1].ended_s, made[2].ended_s] == [600.0, 1200.0]
 
 
+class Unmeasured:
+    def rate(self, spots):
+        raise ValueError(f"was not measured on {spots[0].gpu_type}")
+
+
 def test_what_cannot_be_is_refused_by_name():
     cases = [
         ([traced(1, 1), traced(1, 1)], "job 1 is listed twice"),
@@ -150,6 +155,7 @@ def test_what_cannot_be_is_refused_by_name():
         ([traced(1, 1, at_s=-1.0)], "job 1 arrives at -1.0 s"),
         ([traced(1, 1, fails=(1.5,))], "job 1 fails at"),
         ([traced(1, 1, law=PerGpu(), bandwidth_gbs=-1.0)], "job 1 draws -1.0 GB/s"),
+        ([traced(1, 1, law=Unmeasured())], "job 1: was not measured on a100"),
     ]
     for jobs, words in cases:
         with pytest.raises(SimulationError, match=words):

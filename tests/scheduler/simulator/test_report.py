@@ -85,6 +85,13 @@ def test_who_never_started_is_counted_and_in_no_mean():
     assert found["max_wait_h"] == 2.0
 
 
+def test_who_would_have_come_later_counts_nowhere():
+    later = record(3, 1, came_s=9000.0, started_s=None, ended_s=None, state="UNFINISHED", age_s=None, ideal_s=None)
+    found = figures(replace(TWO, jobs=[*TWO.jobs, later]))
+    assert found == figures(TWO) | {"jobs_to_come": 1}
+    assert curves(replace(TWO, jobs=[*TWO.jobs, later])) == curves(TWO)
+
+
 def test_of_nothing_there_are_no_figures_and_no_error():
     found = figures(run_of([], ended_s=0.0))
     assert found["jobs"] == 0

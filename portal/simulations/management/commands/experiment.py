@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from portal.simulations.errors import SimulationError
 from portal.simulations.experiments.base import ExperimentError, Options
 from portal.simulations.experiments.registry import MODULES, experiment_named
 from portal.simulations.page import page_html
+from scheduler.simulator.errors import SimulationError as EngineError
 from scheduler.simulator.traces.source import TraceError
 
 if TYPE_CHECKING:
@@ -31,7 +33,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--seeds", type=int, default=1, help="how many seeds, 1 upwards; medians are shown (default 1)"
         )
-        parser.add_argument("--processes", type=int, default=1, help="simulations beside each other (default 1)")
+        parser.add_argument(
+            "--processes",
+            type=int,
+            default=os.cpu_count() or 1,
+            help="simulations beside each other (default: the cores)",
+        )
         parser.add_argument("--data", type=Path, metavar="DIR", help="the folder with public traces (sia/, openb/ ...)")
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
@@ -77,5 +84,5 @@ class Command(BaseCommand):
         try:
             with progress_bars() as watch:
                 return run(replace(chosen, watch=watch))
-        except (ExperimentError, SimulationError, TraceError) as error:
+        except (ExperimentError, SimulationError, EngineError, TraceError) as error:
             raise CommandError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,9 @@ class Command(BaseCommand):
         parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="a knob; docs/settings.md")
         parser.add_argument("--seed", type=int, default=1, help="of noise and solver (default 1)")
         parser.add_argument("--until", type=float, metavar="H", help="cut off after so many hours")
-        parser.add_argument("--processes", type=int, default=1, help="policies beside each other (default 1)")
+        parser.add_argument(
+            "--processes", type=int, default=os.cpu_count() or 1, help="policies beside each other (default: the cores)"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--csv", type=Path, metavar="OUT", help="write the figures as CSV, too")
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with plots, too")

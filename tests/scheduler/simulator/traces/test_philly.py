@@ -44,6 +44,11 @@ def test_a_bad_row_is_named_with_file_line_and_column(row, column):
         read("2017-10-09 07:01:55,66.0,1,66.0,a", row)
 
 
+def test_what_is_not_csv_is_named_with_its_line():
+    with pytest.raises(TraceError, match=r"philly\.csv, line 3: is not CSV: field larger"):
+        read("2017-10-09 07:01:55,66.0,1,66.0,a", f"2017-10-09 07:01:55,1,1,1,{'a' * 200_000}")
+
+
 def test_the_real_trace():
     if not (folder := os.environ.get("BERTH_TRACE_DATA")):
         pytest.skip("BERTH_TRACE_DATA names no folder of public traces")

@@ -1,0 +1,124 @@
+"""The laboratory's form <-> an order: which fields there are, what was typed, and what it means."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import BerthError
+from portal.rounds.knobs import knobs_current
+from portal.simulations.checking import SimulationOrder, description_of
+from portal.simulations.generators import GENERATORS
+from portal.simulations.selectors import cluster_now, trace_get
+from scheduler.policy import PARAMETERS, POLICIES
+from scheduler.simulator.rivals import RIVALS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from django.http import QueryDict
+
+    from portal.tenants.models import User
+
+HERE, OWN, DESCRIBED = "here", "own", "described"
+"""This cluster as it is; the generator's own; one that the form describes."""
+
+
+def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
+    """What the form asks for. Raises BerthError naming the field that cannot be read."""
+    source = post.get("source", "")
+    kind, _, value = source.partition(":")
+    trace = trace_get(user=user, number=whole(value, "source")) if kind == "trace" else None
+    cluster, cluster_name = _cluster(post, user)
+    return SimulationOrder(
+        name=post.get("name", ""),
+        policies=post.getlist("policies"),
+        trace=trace,
+        generator=value if kind == "generator" else "",
+        generated_jobs=whole(post.get("jobs") or "", "jobs") if kind == "generator" else None,
+        cluster=cluster,
+        cluster_name=cluster_name,
+        knobs=knobs_of(post),
+        seed=whole(post.get("seed") or "1", "seed"),
+        until_h=number(post["until_h"], "until_h") if post.get("until_h", "").strip() else None,
+    )
+
+
+def _cluster(post: QueryDict, user: User) -> tuple[str, str]:
+    choice = post.get("cluster", HERE)
+    if choice == OWN:
+        return "", "the workload's own"
+    if choice == HERE:
+        found = cluster_now(tenants_too=user.is_operator)
+        if not found:
+            raise BerthError("invalid", "This cluster has no node yet; describe one.", field="cluster")
+        return description_of(found), "this cluster"
+    if choice != DESCRIBED:
+        raise BerthError("invalid", f"Choose {HERE}, {OWN} or {DESCRIBED}.", field="cluster")
+    return post.get("description", "") or " ", "as described"
+
+
+def knobs_of(post: QueryDict) -> dict[str, Any]:
+    """The knobs as typed, those away from their default; the operator's present values stand in the form."""
+    found: dict[str, Any] = {}
+    for parameter in PARAMETERS:
+        text = post.get(f"knob_{parameter.name}", "").strip()
+        if parameter.name == "policy" or not text:
+            continue
+        value: Any = text
+        if not parameter.choices:
+            value = number(text, parameter.name)
+            value = int(value) if isinstance(parameter.default, int) and value == int(value) else value
+        if value != parameter.default:
+            found[parameter.name] = value
+    return found
+
+
+def whole(text: str, field: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BerthError("invalid", f"{text!r} is not a whole number.", field=field) from None
+
+
+def number(text: str, field: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise BerthError("invalid", f"{text!r} is not a number.", field=field) from None
+    if not math.isfinite(found):
+        raise BerthError("invalid", f"{text!r} is not a finite number.", field=field)
+    return found
+
+
+def policy_choices(chosen: Sequence[str]) -> list[dict[str, Any]]:
+    every = [*POLICIES.values(), *RIVALS.values()]
+    return [{"name": each.name, "meaning": each.meaning, "checked": each.name in chosen} for each in every]
+
+
+def generator_choices() -> list[dict[str, Any]]:
+    return [
+        {"value": f"generator:{each.name}", "label": each.meaning, "jobs": each.default_jobs}
+        for each in GENERATORS.values()
+    ]
+
+
+def knob_fields(typed: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The scheduler's knobs, filled with what was typed, else with what is in force here."""
+    now = knobs_current()
+    return [
+        {
+            "name": f"knob_{each.name}",
+            "label": each.name,
+            "help": each.meaning,
+            "unit": each.unit,
+            "choices": each.choices,
+            "value": typed.get(f"knob_{each.name}", _shown(now[each.name])),
+        }
+        for each in PARAMETERS
+        if each.name != "policy"
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,121 @@
+"""Read the laboratory: what a user may see of it, and the cluster as it is now, as a description to simulate."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from portal.cluster.models import GpuType, Node
+from portal.errors import BerthError, NotFound
+from portal.rounds.knobs import knobs_current
+from portal.simulations.errors import SimulationError
+from portal.simulations.history import history_rows
+from portal.simulations.models import LabTrace, Simulation
+from portal.tenants.models import Tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django.db.models import QuerySet
+
+    from portal.tenants.models import User
+
+SHOWN = 100
+
+
+def simulations_listed(user: User) -> QuerySet[Simulation]:
+    """The newest that the user may see, without their answers."""
+    rows = Simulation.objects.visible_to(user).select_related("tenant", "owner", "trace")
+    return rows.defer("curves", "figures", "trace__content")[:SHOWN]
+
+
+def traces_listed(user: User) -> QuerySet[LabTrace]:
+    return LabTrace.objects.visible_to(user).select_related("tenant", "owner").defer("content")[:SHOWN]
+
+
+def simulation_get(*, user: User, number: int) -> Simulation:
+    rows = Simulation.objects.visible_to(user).select_related("tenant", "owner", "trace").defer("trace__content")
+    return _one(rows, number, "simulation")
+
+
+def trace_get(*, user: User, number: int) -> LabTrace:
+    return _one(LabTrace.objects.visible_to(user).select_related("tenant", "owner"), number, "trace")
+
+
+def _one(rows: QuerySet[Any], number: int, what: str) -> Any:
+    found = rows.filter(pk=number).first() if number < 2**63 else None
+    if found is None:
+        raise NotFound(what)
+    return found
+
+
+def simulations_ahead(simulation: Simulation) -> int:
+    """How many wait or run before a queued one."""
+    before = Simulation.objects.filter(pk__lt=simulation.pk, state=Simulation.State.QUEUED)
+    running = Simulation.objects.filter(state=Simulation.State.RUNNING)
+    return before.count() + running.count()
+
+
+def curves_of(simulation: Simulation) -> dict[str, dict[str, Any]]:
+    """Policy -> what the plots show; {} until it has completed."""
+    packed = bytes(simulation.curves)
+    return json.loads(zlib.decompress(packed)) if packed else {}
+
+
+def simulations_chosen(user: User, numbers: Sequence[int]) -> list[Simulation]:
+    """Those of them that the user may see and that have an answer, in the order given."""
+    rows = Simulation.objects.visible_to(user).filter(state=Simulation.State.COMPLETED).in_bulk(list(numbers))
+    return [rows[number] for number in dict.fromkeys(numbers) if number in rows]
+
+
+def cluster_now(*, tenants_too: bool = False) -> dict[str, Any]:
+    """Return this cluster as a description: groups of alike nodes, the GPU types' relative speeds. {} without nodes.
+
+    `tenants_too`: with every tenant's weight and quota, for operators' eyes.
+    """
+    nodes = list(Node.objects.alive().select_related("gpu_type", "speed").prefetch_related("gpus").order_by("pk"))
+    domains = Counter(node.storage_domain for node in nodes)
+    groups: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        group = _group(node, shared=domains[node.storage_domain] > 1)
+        groups.setdefault(json.dumps(group), {"count": 0} | group)["count"] += 1
+    if not groups:
+        return {}
+    speeds = {kind.name: kind for kind in GpuType.objects.all()}
+    used = sorted({group["gpu_type"] for group in groups.values() if "gpu_type" in group})
+    types = {name: {"speed": speeds[name].relative_speed, "weight": speeds[name].share_weight} for name in used}
+    tenants = [_tenant(each) for each in Tenant.objects.filter(is_active=True).order_by("pk")] if tenants_too else []
+    manners = {"restart_s": float(knobs_current()["restart_cost_s"]), "shared_storage": False}
+    described = {"nodes": list(groups.values()), "gpu_types": types, "tenants": tenants, "manners": manners}
+    return {name: part for name, part in described.items() if part}
+
+
+def _group(node: Node, *, shared: bool) -> dict[str, Any]:
+    """A node as a group of nodes of its kind is described. `shared`: another node reads its checkpoints too."""
+    gpus = sum(gpu.missing_since is None for gpu in node.gpus.all())
+    speed = node.speed.factor if hasattr(node, "speed") else None
+    return (
+        ({"gpu_type": node.gpu_type.name, "gpus": gpus} if gpus and node.gpu_type else {})
+        | {"cores": node.cores, "memory_gib": round(node.memory_mib / 1024, 3)}
+        | ({"speed": speed} if speed and speed != 1.0 else {})
+        | ({"storage_domain": node.storage_domain} if shared and node.storage_domain else {})
+    )
+
+
+def _tenant(tenant: Tenant) -> dict[str, Any]:
+    quotas = {"gpu_quota": tenant.gpu_quota, "core_quota": tenant.core_quota}
+    return {"name": tenant.name, "weight": tenant.weight} | {k: v for k, v in quotas.items() if v is not None}
+
+
+def history_taken(*, tenant: Tenant | None, days: float) -> bytes:
+    """Return the jobs of the last days, the tenant's or (None) all, as lines of `berth-jsonl`. Raises BerthError."""
+    tenants = None if tenant is None else [tenant.pk]
+    try:
+        rows = list(history_rows(days=days, now=timezone.now(), tenants=tenants))
+    except SimulationError as error:
+        raise BerthError("invalid", str(error), field="days") from error
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()

@@ -1,0 +1,18 @@
+"""The laboratory's errands, on a queue and a worker of their own: a simulation of half an hour keeps nothing waiting."""
+
+from celery import shared_task
+
+from portal.rounds.knobs import knobs_current
+from portal.simulations.laboratory import expire as simulations_expire
+from portal.simulations.running import simulation_next
+
+
+@shared_task(name="simulations.next")
+def work() -> int | None:
+    """Work on the next simulation, if one waits."""
+    return simulation_next()
+
+
+@shared_task(name="simulations.expire")
+def expire() -> int:
+    return simulations_expire(keep_days=knobs_current()["laboratory_keep_days"])

@@ -1,0 +1,146 @@
+"""The laboratory's pages: the form, its refusals, an answer, several side by side, traces."""
+
+import io
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from portal.simulations.models import LabTrace, Simulation
+from portal.simulations.running import simulation_next
+from portal.tenants.models import Tenant
+from tests.portal import given
+from tests.portal.simulations.lab import CLUSTER, TRACE, order, simulated, trace
+
+pytestmark = pytest.mark.django_db
+FORM = {"name": "what if", "source": "generator:hops-64", "jobs": "3", "cluster": "own", "policies": ["fifo", "drf"]}
+
+
+@pytest.fixture
+def tenant():
+    return Tenant.objects.create(name="vision-lab")
+
+
+@pytest.fixture
+def lena(tenant):
+    return given.member("lena", tenant)
+
+
+@pytest.fixture
+def browser(lena):
+    client = Client()
+    client.force_login(lena, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def test_from_the_form_to_the_answer(browser):
+    page = browser.post(reverse("laboratory-new"), FORM)
+    made = Simulation.objects.get()
+    assert page.url == reverse("laboratory-detail", args=[made.pk])
+    waiting = browser.get(page.url).content.decode()
+    assert "Queued" in waiting
+    assert f'hx-get="{page.url}?fragment=progress"' in waiting
+    assert "HX-Refresh" not in browser.get(f"{page.url}?fragment=progress").headers
+    simulation_next()
+    assert browser.get(f"{page.url}?fragment=progress").headers["HX-Refresh"] == "true"
+    done = browser.get(page.url).content.decode()
+    assert "Completed" in done
+    assert "Makespan, h" in done
+    figure = browser.get(reverse("laboratory-figure", args=[made.pk, "cdf-jct-h"])).json()
+    assert [line["name"] for line in figure["data"]] == ["fifo", "drf"]
+    assert len(figure["data"][0]["x"]) > 1
+    assert set(browser.get(reverse("laboratory-answer", args=[made.pk])).json()["policies"]) == {"fifo", "drf"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"jobs": "many"}, "jobs", "not a whole number"),
+        ({"policies": []}, "policies", "Choose 1 to"),
+        ({"knob_lambda": "nan"}, "lambda", "not a finite number"),
+        ({"knob_lambda": "7"}, "knobs", "outside 0 to 4"),
+        ({"cluster": "described", "description": "nodes: 3"}, "cluster", "not a list"),
+        ({"cluster": "described", "description": ""}, "cluster", "mapping"),
+        ({"cluster": "here"}, "cluster", "no node yet"),
+        ({"until_h": "soon"}, "until_h", "not a number"),
+    ],
+)
+def test_the_form_says_what_is_wrong_and_keeps_what_was_typed(browser, changes, field, words):
+    page = browser.post(reverse("laboratory-new"), FORM | changes)
+    text = page.content.decode()
+    assert page.status_code == 400
+    assert f"<strong>{field}</strong>" in text
+    assert words in text
+    assert 'value="what if"' in text
+    assert not Simulation.objects.exists()
+
+
+def test_this_cluster_is_frozen_as_it_is_when_asked(browser):
+    given.node_make("n1", gpus=4, cores=8)
+    given.node_make("n2", gpus=4, cores=8)
+    browser.post(reverse("laboratory-new"), FORM | {"cluster": "here"})
+    made = Simulation.objects.get()
+    assert "count: 2" in made.cluster
+    assert "tenants" not in made.cluster, "quotas of others are not a member's to see"
+    given.node_make("n3", gpus=4)
+    assert "2 nodes, 8 GPUs" in browser.get(reverse("laboratory-detail", args=[made.pk])).content.decode()
+
+
+def test_knobs_away_from_their_default_are_kept(browser):
+    browser.post(reverse("laboratory-new"), FORM | {"knob_lambda": "2", "knob_sigma": "1.4", "knob_gap": ""})
+    assert Simulation.objects.get().knobs == {"lambda": 2.0}
+
+
+def test_side_by_side(browser, tenant, lena):
+    own = trace(tenant, lena)
+    first, second = (simulated(tenant, lena, trace=own, policies=["fifo"], name=name) for name in ("one", "two"))
+    url = f"{reverse('laboratory-compare')}?run={first.pk}&run={second.pk}"
+    text = browser.get(url).content.decode()
+    assert f"fifo (one, {first.pk})" in text
+    assert f"fifo (two, {second.pk})" in text
+    waiting = order(tenant, lena, trace=own)
+    assert browser.get(f"{reverse('laboratory-compare')}?run={first.pk}&run={waiting.pk}").status_code == 404
+
+
+def test_a_trace_is_uploaded_and_one_that_is_broken_is_refused(browser):
+    def upload(content):
+        return browser.post(
+            reverse("laboratory-traces"), {"file": io.BytesIO(content), "format": "berth-csv", "name": "mine"}
+        )
+
+    assert upload(TRACE).status_code == 302
+    assert LabTrace.objects.get().jobs == 4
+    page = upload(TRACE.replace(b",600", b",six"))
+    assert page.status_code == 400
+    assert "line 2, column duration_s" in page.content.decode()
+    assert LabTrace.objects.count() == 1
+
+
+def test_a_member_takes_the_history_of_the_tenant_and_an_operator_everybodys(tenant, browser):
+    cluster = given.Cluster(tenant, given.member("lena", tenant), given.node_make("n1"))
+    other = Tenant.objects.create(name="speech")
+    theirs = given.Cluster(other, given.member("mara", other), cluster.node)
+    for each in (cluster, theirs):
+        each.running()
+    browser.post(reverse("laboratory-traces"), {"origin": "history", "days": "1"})
+    assert [(each.jobs, each.all_tenants) for each in LabTrace.objects.all()] == [(1, False)]
+    olga = Client()
+    olga.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    olga.post(reverse("laboratory-traces"), {"origin": "history", "days": "1", "tenant": "vision-lab"})
+    taken = LabTrace.objects.get(all_tenants=True)
+    assert taken.jobs == 2
+    share = reverse("laboratory-trace-act", args=[taken.pk, "share"])
+    assert olga.post(share, {"shared_with": "tenant"}).status_code == 403
+    assert olga.post(share, {"shared_with": "operators"}).status_code == 302
+    assert browser.post(reverse("laboratory-traces"), {"origin": "history", "days": "0"}).status_code == 400
+
+
+def test_nothing_of_it_is_an_outsiders(tenant, lena):
+    done = simulated(tenant, lena, cluster=CLUSTER)
+    outsider = Client()
+    outsider.force_login(
+        given.member("mara", Tenant.objects.create(name="speech")), backend="django.contrib.auth.backends.ModelBackend"
+    )
+    assert outsider.get(reverse("laboratory-detail", args=[done.pk])).status_code == 404
+    assert "what if" not in outsider.get(reverse("laboratory")).content.decode()
+    assert "last week" not in outsider.get(reverse("laboratory-new")).content.decode()
