@@ -7,13 +7,16 @@ core assumes. A stop takes `stop_s`; a restart costs the knob `restart_cost_s`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from scheduler.model import Job, Node, Plan
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.truth import TracedJob, World
 from tests.scheduler.builders import check_feasible, ticking
+
+if TYPE_CHECKING:
+    from scheduler.model import Job, Node, Plan
 
 SCALING = 0.9  # r GPUs are worth r^0.9
 
