@@ -137,7 +137,8 @@ def decide(
     )
     running = taken_up or left_out
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
-    outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
+    if running or order_s:  # a driver whose clock stands still has nothing to add
+        outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept

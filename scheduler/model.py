@@ -408,7 +408,8 @@ class SolverFigures:
     constraints: int = 0
     objective: float | None = None
     bound: float | None = None
-    gap: float | None = None  # proven, relative
+    gap: float | None = None  # proven, relative: of the jobs that were looked at
+    unseen: int = 0  # jobs of the window that time ended before: neither objective nor bound speaks of them
     gap_allowed: float | None = None
     topped_up: int = 0  # jobs placed greedily on what the solve left
     participants: int = 0  # running jobs that took part in the re-plan

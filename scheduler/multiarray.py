@@ -9,6 +9,7 @@ borrowers keep out call back the fewest of them; CPU jobs come last, in the orde
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
@@ -160,6 +161,8 @@ def _fill(
         rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
         capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
         windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+    if mode.borrow and mode.joint:
+        _lend(windows, gpu_queue, homes)
     state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
     by_type: dict[str, int] = {}
     for node in nodes:
@@ -180,6 +183,19 @@ def _fill(
         for window in windows.values():
             window.tenants.clear()
     return filled, shares_of("gpus", held, shares, gpu_units)
+
+
+def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Homes) -> None:
+    """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
+
+    Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
+    """
+    asked = Counter[Array]()
+    for ranked in gpu_queue:
+        asked[homes.of(ranked.job)] += ranked.job.min_gpus
+    spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
+    for array, window in windows.items():
+        window.idle += sum(spare.values()) - spare[array]
 
 
 def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:

@@ -54,7 +54,7 @@ def record(
         policy=decided.policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=replace(outcome.solver, window_s=outcome.window_s),
+        solver=replace(outcome.solver, window_s=outcome.window_s, unseen=len(outcome.out_of_time)),
         metrics=_measure(
             replace(books.state, jobs=books.jobs), books.nodes, ledger.with_kept(), decisions, parameters, now_s
         ),

@@ -214,6 +214,11 @@ def _figures(planning: Planning) -> list[Fact]:
         ),
         _fact("Objective", _rounded(solver.get("objective")), _bounded(solver.get("bound"))),
         _fact("Gap", _rounded(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
+        _fact(
+            "Not looked at",
+            solver.get("unseen") or None,
+            "jobs of the window, for want of time; the gap is without them",
+        ),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
         _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
         _fact("Fragments", _fragments(planning), None),

@@ -27,9 +27,9 @@ def _hops(gpus: int) -> Callable[[int, int], tuple[Sequence[TracedJob], World]]:
 
         from scheduler.simulator.generators import hops
 
-        rng = np.random.default_rng(seed)
-        drawn = hops.generate(rng, jobs=jobs, per_hour=100.0 * gpus / 512)
-        return drawn, hops.world(rng, gpus=gpus)
+        # Generators of their own: the cluster of a seed does not hang on how many jobs are drawn.
+        drawn = hops.generate(np.random.default_rng([seed, 1]), jobs=jobs, per_hour=100.0 * gpus / 512)
+        return drawn, hops.world(np.random.default_rng([seed, 2]), gpus=gpus)
 
     return make
 

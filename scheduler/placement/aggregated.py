@@ -126,7 +126,7 @@ def solve_aggregated(
     built_s = limits.clock()
     if limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
-    if answer.bound is None and options.groups and not options.out_of_time:
+    if answer.bound is None and options.groups:
         answer.bound = max(maker.pooled_bound(), answer.objective)
     answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
     answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
@@ -239,8 +239,7 @@ class _Maker:
             problem.caps += cuts
             # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
             priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
-        if not self.options.out_of_time:
-            best.bound = max(bound, best.objective)
+        best.bound = max(bound, best.objective)
         best.status = self._status(best, limits)
         return best
 

@@ -163,7 +163,7 @@ def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms:
     if work.parameters.placement == "ilp":
         chosen, figures = _solve(candidates, greedy, work, outcome, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
-    bound = None if outcome.out_of_time else _bound(candidates, generated, figures.bound, work)
+    bound = _bound(candidates, generated, figures.bound, work)
     outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, outcome)

@@ -20,7 +20,7 @@ from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
-from scheduler.validation import check_job
+from scheduler.validation import check_job, is_plainly_sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +77,7 @@ class KeptBooks:
         self.estimator: Estimator = estimator_for(floor.knowing.knowledge, world.gpu_speeds, nodes)
         self.state = whole
         self._now_s = 0.0
+        self._sound_shapes: set[tuple[object, object]] = set()
         self._aside: dict[int, Why] = {}  # who waits and never fits
         self._by_order_of_arrival = not any(
             tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
@@ -106,7 +107,9 @@ class KeptBooks:
         job = job_now(load, self._floor, now_s)
         if not load.starts:
             try:
-                check_job(job, self._known_types)
+                if not is_plainly_sound(job, self._sound_shapes):
+                    check_job(job, self._known_types)
+                    self._sound_shapes.add((job.requirement, job.gpu_types))
             except InvalidJob:
                 return False
         self._by_order_of_arrival &= not job.priority

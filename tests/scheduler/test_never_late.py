@@ -57,3 +57,16 @@ def test_what_is_planned_in_time_has_a_proven_gap(policy, nodes):
     made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=moving(LIMIT_S / 400))
     assert made.solver.gap is not None
     assert made.placements
+
+
+@pytest.mark.parametrize("nodes", [6, 20])
+def test_when_time_ends_before_some_jobs_the_gap_is_that_of_the_others_and_they_are_counted(nodes):
+    cluster, jobs, tenants = crowd(nodes)
+    cut_short = 0
+    for readings in range(20, 130, 10):
+        clock = moving(LIMIT_S / readings)
+        solver = make_plan(cluster, jobs, tenants=tenants, policy="hops", time_limit_s=LIMIT_S, clock=clock).solver
+        if solver.objective:
+            assert solver.gap is not None
+            cut_short += solver.unseen > 0
+    assert cut_short

@@ -33,7 +33,13 @@ COLUMNS = {
     "max_ftf": "max FTF rho",
     "gpu_active_rate": "active",
     "solve_p95_s": "planning p95, s",
+    "median_jct_h": "median JCT, h",
+    "p99_jct_h": "99 % JCT, h",
+    "mean_lr": "mean LR",
 }
+"""Every figure that `--json` has of a policy; tables show some."""
+
+SHOWN = tuple(COLUMNS)[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def table(
     of_policies: Mapping[str, Mapping[str, float | None]],
     paper: Mapping[str, Mapping[str, float]],
     *,
-    keys: Sequence[str] = tuple(COLUMNS),
+    keys: Sequence[str] = SHOWN,
     note: str = "",
 ) -> Table:
     """A row a policy: ours, and where the paper has one its figure and the ratio."""

@@ -10,6 +10,8 @@ from portal.simulations.experiments.hops_512 import QUICK, SETTING
 from portal.simulations.experiments.hops_setting import entrants, medians, runs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.simulations.experiments.base import Options
 
 RATES = (30, 60, 120, 300, 600, 1200)
@@ -20,20 +22,24 @@ POLICIES = ("berth", "hops", "sia-hops", "gavel-hops")
 def run(options: Options) -> Result:
     """Mean JCT of each policy at each rate, and Sia's and Gavel's over Hops' and Berth's."""
     base, rates = (QUICK, QUICK_RATES) if options.quick else (SETTING, RATES)
-    found: dict[str, dict[str, float | None]] = {}
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
     for rate in rates:
         of_seeds = runs(replace(base, per_hour=float(rate)), entrants(*POLICIES), options)
-        found[str(rate)] = {name: medians(seeds, ("mean_jct_h",))["mean_jct_h"] for name, seeds in of_seeds.items()}
+        found[str(rate)] = {name: medians(seeds) for name, seeds in of_seeds.items()}
         options.say(f"{rate} jobs an hour: done")
     pairs = [(rival, own) for own in ("berth", "hops") for rival in ("sia-hops", "gavel-hops")]
     rows = [
-        [int(rate), *(jct[name] for name in POLICIES), *(_over(jct[rival], jct[own]) for rival, own in pairs)]
-        for rate, jct in found.items()
+        [int(rate), *(_jct(of, name) for name in POLICIES), *(_over(_jct(of, r), _jct(of, own)) for r, own in pairs)]
+        for rate, of in found.items()
     ]
     columns = ["jobs an hour", *(f"{name}, h" for name in POLICIES), *(f"{rival}/{own}" for rival, own in pairs)]
     note = f"Mean JCT in hours, medians of {options.seeds} seeds. The paper (Fig. 13) shows curves without figures."
     shown = Table("Hops 4.6: mean JCT by arrival rate", columns, rows, note)
     return Result("intensity", (shown,), {"rates": found})
+
+
+def _jct(of_policies: Mapping[str, Mapping[str, float | None]], name: str) -> float | None:
+    return of_policies[name]["mean_jct_h"]
 
 
 def _over(rival: float | None, own: float | None) -> float | None:

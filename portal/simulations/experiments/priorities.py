@@ -32,8 +32,8 @@ def run(options: Options) -> Result:
     of_priorities = runs(setting, [Entrant(name, "hops", (("priority", name),)) for name in PRIORITIES], options)
     fair = (Entrant("berth", "berth", FTF), Entrant("hops", "hops", FTF), *entrants("sia-hops", "gavel-hops"))
     of_fair = runs(setting, fair, options)
-    queue = {name: medians(seeds, SHOWN) for name, seeds in of_priorities.items()}
-    share = {name: medians(seeds, SHOWN_FTF) for name, seeds in of_fair.items()}
+    queue = {name: medians(seeds) for name, seeds in of_priorities.items()}
+    share = {name: medians(seeds) for name, seeds in of_fair.items()}
     note = f"Medians of {options.seeds} seeds; in brackets the paper's and ours over the paper's." + (
         " Quick: a smaller instance, so the paper's figures do not apply." if options.quick else ""
     )

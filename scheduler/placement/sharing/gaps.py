@@ -42,7 +42,17 @@ def gap_worth(parts: Mapping[int, float]) -> Floats:
     unit = reduce(gcd, sizes, MILLI)
     cells = [size // unit for size in sizes]
     worth = _prices_worth(cells, [parts[size] for size in sizes], MILLI // unit)
-    return np.repeat(worth, unit)[: MILLI + 1] if unit > 1 else worth
+    # Rounded, so that gaps of equal worth are equal however exactly the program was solved.
+    return np.repeat(np.round(worth, 6), unit)[: MILLI + 1]
+
+
+def fewest_gpus(parts: Mapping[int, float]) -> float:
+    """The fewest GPUs (in fractions of one) on which these parts fit together: no packing needs less.
+
+    The program's value by its duals; a part's price is the worth of a gap of just its size.
+    """
+    worth = gap_worth(parts)
+    return float(sum(count * worth[size] for size, count in parts.items()))
 
 
 def _prices_worth(cells: Sequence[int], counts: Sequence[float], whole: int) -> Floats:

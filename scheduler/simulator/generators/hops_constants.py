@@ -17,8 +17,9 @@ CLASS_HOUR_64 = 1.0
 CLASS_HOURS = {"S": (0.1, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, 64.0)}
 """GPU hours of a job, log-uniform. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50; free: 0.1, 64, log-uniform."""
 
-SHORTEST_H, LONGEST_H = 0.1, 4.0
-"""Nobody asks for a size at which the job would take longer than a night, or for GPUs that would be idle again at once."""
+SHORTEST_H, LONGEST_H = 1 / 60, 4.0
+"""Nobody asks for a size at which the job would take longer than half a day's work, or be over before its profile is (3.2: one
+minute). Without the first one GPU would run for two days, beyond any of the published makespans."""
 
 TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},

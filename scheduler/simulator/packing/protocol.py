@@ -9,14 +9,16 @@ quoted are those at 100 %*, not those at the end.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.placement.sharing.board import Board
+from scheduler.placement.sharing.gaps import fewest_gpus
 from scheduler.placement.sharing.least_stranded import LeastStranded
-from scheduler.placement.sharing.pool import Pool
+from scheduler.placement.sharing.pool import MILLI, Pool
 from scheduler.simulator.packing.bestfit import BestFit
 from scheduler.simulator.packing.clustering import Clustering
 from scheduler.simulator.packing.dotproduct import DotProduct
@@ -52,11 +54,16 @@ PACKERS = (*BLIND, *EXPECTING)
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What became of the arrivals. `share_pct`: per cent of capacity arrived (rounded) -> per cent of GPU allocated, mean."""
+    """What became of the arrivals. `share_pct`: per cent of capacity arrived (rounded) -> per cent of GPU allocated, mean.
+
+    `bound_pct`: more could not be allocated even if the parts that were accepted stood together as well as can be and
+    nothing else were idle: GPU thousandths beside them that no other accepted part fits into are lost.
+    """
 
     share_pct: Mapping[int, float]
     arrived: int
     refused: int
+    bound_pct: float
 
     def share_at(self, pct: int) -> float:
         """Per cent allocated when `pct` per cent had arrived, or the last before it where a pod took more than one step."""
@@ -95,11 +102,14 @@ def pack(hosts: Sequence[Host], demands: Sequence[Demand], packer: str, seed: in
 def _run(board: Board, order: Sequence[Demand]) -> Packed:
     pool, shares = board.pool, dict[int, list[float]]()
     came = refused = allocated = 0
+    parts = Counter[int]()
     for demand in order:
         placed = board.place(demand) is not None
         refused += not placed
         allocated += demand.milli if placed else 0
+        parts[demand.gpu_milli] += placed and demand.shares
         came += demand.milli
         shares.setdefault(round(100 * came / pool.capacity), []).append(100 * allocated / pool.capacity)
     means = {at: float(np.mean(values)) for at, values in shares.items()}
-    return Packed(means, len(order), refused)
+    lost = MILLI * fewest_gpus(parts) - sum(milli * count for milli, count in parts.items())
+    return Packed(means, len(order), refused, 100 - 100 * lost / pool.capacity)

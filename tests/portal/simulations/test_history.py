@@ -12,7 +12,8 @@ from django.utils import timezone
 from portal.cluster.models import GpuType
 from portal.jobs.models import Attempt, Job
 from portal.rounds.models import OperatorSetting
-from portal.simulations.clusters import cluster_parse, cluster_text
+from portal.simulations.cluster_text import cluster_text
+from portal.simulations.clusters import cluster_parse
 from portal.simulations.history import cluster_now, history_rows
 from portal.tenants.models import Tenant
 from tests.portal.given import Cluster, member, node_make
@@ -145,9 +146,9 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["simulate"], "trace: give either --trace"),
-        (["simulate", "--history", "7", "--trace", "x"], "trace: give either --trace"),
-        (["simulate", "--history", "7", "--format", "philly"], "format: --format does not go with --history"),
+        (["simulate"], "trace: give one of --trace"),
+        (["simulate", "--history", "7", "--trace", "x"], "trace: give one of --trace"),
+        (["simulate", "--history", "7", "--format", "philly"], "format: --format goes with --trace alone"),
         (["simulate", "--history", "0"], "days: 0 is not above 0"),
         (["simulate", "--trace", "x"], "format: a trace needs --format"),
         (["simulate", "--trace", "x", "--format", "philly"], "cluster: a trace needs --cluster"),

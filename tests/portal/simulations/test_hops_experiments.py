@@ -8,7 +8,7 @@ from portal.simulations.experiments import hops_calibration
 from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
 from portal.simulations.experiments.hops_512 import PAPER, SETTING
-from portal.simulations.experiments.hops_setting import Entrant, Setting, entrants, medians, runs, table
+from portal.simulations.experiments.hops_setting import OURS, RIVALS, Entrant, Setting, entrants, medians, runs, table
 
 TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
 
@@ -44,6 +44,14 @@ def test_medians_are_over_the_seeds_that_have_the_figure():
     assert medians(seeds, ("max_lr", "max_ftf")) == {"max_lr": 3.0, "max_ftf": None}
 
 
+def test_every_figure_that_programs_read_is_there():
+    """Section 13: the keys of `--json`."""
+    asked = (
+        "mean_jct_h median_jct_h p99_jct_h makespan_h mean_wait_h mean_lr max_lr max_ftf fragments_per_round".split()
+    )
+    assert {*asked, "gpu_active_rate", "solve_p95_s"} <= set(medians([{}]))
+
+
 def test_the_table_sets_the_papers_figures_beside_ours():
     shown = table("T", {"gavel-hops": {"makespan_h": 15.42}}, PAPER, keys=("makespan_h",))
     assert "15.4 (15.4; 1.00)" in shown.text()
@@ -67,3 +75,10 @@ def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeyp
     assert last["class_hour"] == pytest.approx(1.542, abs=0.01)
     assert abs(last["makespan_h"] - 15.42) <= hops_calibration.WITHIN_H
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
+
+
+def test_every_policy_brings_the_workload_to_its_end():
+    """Hops 4.2, on a few of its jobs: the rivals too take part under the names that the tables give them."""
+    few = Setting(gpus=64, jobs=6, per_hour=60.0, physical=True, class_hour=0.5)
+    found = runs(few, entrants(*OURS, *RIVALS), Options())
+    assert {name: seeds[0]["jobs_completed"] for name, seeds in found.items()} == dict.fromkeys((*OURS, *RIVALS), 6)

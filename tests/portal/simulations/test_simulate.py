@@ -148,5 +148,29 @@ def test_companions_are_read_from_the_folder_alone(tmp_path):
     assert trace._companion("../other.txt") is None
 
 
+def test_a_generators_jobs_are_simulated_on_its_own_cluster():
+    options = ["--option", "jobs=12", "--seed", "3"]
+    answer = json.loads(simulate("--generator", "hops-64", *options, "--policy", "fifo,hops", "--json"))
+    assert (answer["trace"], answer["format"], answer["gpus"]) == ("hops-64, seed 3", "hops-64", 64)
+    assert answer["policies"]["hops"]["jobs_completed"] == 12
+    assert list(answer["policies"]["hops"]["tenants"]) == ["tenant 1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--generator", "none"], "generator: there is no generator 'none'; there are hops-64"),
+        (["--generator", "hops-64", "--option", "size=3"], "option: a generator has no 'size'"),
+        (["--generator", "hops-64", "--option", "jobs=0"], "option: jobs: 0 is outside 1 to 100000"),
+        (["--generator", "hops-64", "--option", "jobs=many"], "option: jobs: 'many' is not a whole number"),
+        (["--generator", "hops-64", "--format", "sia"], "format: --format goes with --trace alone"),
+        (["--generator", "hops-64", "--trace", "x"], "trace: give one of --trace"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused(arguments, complaint):
+    with pytest.raises(CommandError, match=complaint):
+        simulate(*arguments)
+
+
 def test_knobs_are_taken_in_their_own_kinds():
     assert knobs_parse(given=["lambda=2", "arrays=off", "gap="]) == {"lambda": 2.0, "arrays": "off", "gap": None}

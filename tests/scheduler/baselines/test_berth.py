@@ -174,6 +174,17 @@ def test_borrowed_nodes_are_used_when_the_own_ones_are_full_only():
         assert where(made) == {1: {2: 2}, 2: {1: 4}}
 
 
+def test_what_is_lent_is_shared_out_by_the_window_not_taken_by_its_first_elastic_job():
+    """Section 4: the front reaches to what this planning can hand out, and what is lent is handed out too."""
+    nodes = [node(1, 8), node(2, 8, idle=1)]  # node 1 is gpu-large, and nobody asks for it
+    made = make_plan(nodes, [job(n, 1, 2, 4, 8, tenant=1 + n % 2) for n in range(1, 9)], policy="berth")
+    assert sorted(where(made)) == list(range(1, 9))
+    # Of a large job that waits for it, nothing is lent: the front is the own array's idle GPU.
+    jobs = [job(1, 8, wait_s=9e3), *(job(n, 1, 2, 4, 8, tenant=1 + n % 2) for n in range(2, 9))]
+    views = {view.array: view for view in make_plan(nodes, jobs, policy="berth").windows}
+    assert (views["gpu-small"].idle, views["gpu-small"].front_jobs, views["gpu-large"].idle) == (1, 1, 8)
+
+
 def test_an_owner_calls_back_the_fewest_and_youngest_borrowers():
     nodes = [node(1, 4, idle=1), node(2, 4, idle=0)]
     pieces = [running(0, 2, 1, gpus).pieces for gpus in (1, 1, 1)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, never_late, pages, planning, plannings
+from portal.bench import databases, latency, never_late, pages, planning, plannings, simulation
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -19,7 +20,7 @@ class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
         "whole planning, database to database), plannings (those that were made), pages (with a long queue), never-late "
-        "(does any planning outlive its limit?)."
+        "(does any planning outlive its limit?), simulate (the simulator's speed)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -60,6 +61,19 @@ class Command(BaseCommand):
         six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
         six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
         six.add_argument("--json", action="store_true", help="print one JSON object")
+        self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
+
+    def add_simulate(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--jobs", type=int, default=2000, help="and ten times as many (default 2000)")
+        parser.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
+        parser.add_argument("--load", type=float, default=0.7, help="of the GPUs by the jobs, on average (default 0.7)")
+        parser.add_argument("--policy", default="fifo", help="any policy or rival (default fifo)")
+        parser.add_argument("--seed", type=int, default=1, help="of the jobs and the simulation (default 1)")
+        parser.add_argument("--trace", type=Path, help="replay this file instead; needs --format and --cluster")
+        parser.add_argument("--format", help="of the trace")
+        parser.add_argument("--cluster", type=Path, help="a cluster file")
+        parser.add_argument("--until-days", type=float, help="cut the trace off then")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
@@ -120,6 +134,21 @@ class Command(BaseCommand):
             raise CommandError("--instances must be at least 1.")
         figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
         return never_late.never_late_report(figures, as_json=options["json"])
+
+    def simulate(self, options: dict[str, Any]) -> str:
+        try:
+            return simulation.simulation_report(self.simulated(options), as_json=options["json"])
+        except (BenchError, ValueError) as error:
+            raise CommandError(str(error)) from error
+
+    def simulated(self, options: dict[str, Any]) -> dict[str, Any]:
+        same = {"policy": options["policy"], "seed": options["seed"]}
+        if options["trace"] is None:
+            return simulation.simulation_measure(**{name: options[name] for name in ("jobs", "gpus", "load")}, **same)
+        if not options["format"] or options["cluster"] is None:
+            raise BenchError("Give --format and --cluster with --trace.")
+        more = {"cluster": options["cluster"], "until_days": options["until_days"]}
+        return simulation.trace_measure(trace=options["trace"], form=options["format"], **more, **same)
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:

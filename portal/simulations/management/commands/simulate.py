@@ -16,6 +16,8 @@ from portal.simulations.bars import progress_bars
 from portal.simulations.clusters import cluster_read
 from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
+from portal.simulations.generated import GeneratedJobs
+from portal.simulations.generators import GENERATORS
 from portal.simulations.history import cluster_now, history_rows, knobs_in_force
 from portal.simulations.services import Request, knobs_parse, simulation_run
 from portal.simulations.traces import TraceFile
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from portal.simulations.clusters import ClusterFile
+    from portal.simulations.services import Source
 
 EVERY = ", ".join([*POLICIES, *RIVALS])
 
@@ -44,8 +47,11 @@ class Command(BaseCommand):
             metavar="DAYS",
             help="in place of a trace what this Berth was asked to do in the last so many days, with its knobs in force",
         )
+        parser.add_argument("--generator", metavar="NAME", help=f"in place of a trace: {', '.join(GENERATORS)}")
         parser.add_argument("--profiles", type=Path, metavar="DIR", help="what the format reads beside the trace")
-        parser.add_argument("--option", action="append", default=[], metavar="N=V", help="an option of the format")
+        parser.add_argument(
+            "--option", action="append", default=[], metavar="N=V", help="an option of the format or generator"
+        )
         parser.add_argument(
             "--cluster", type=Path, metavar="C.yaml", help="see examples/clusters/; with --history its own"
         )
@@ -75,41 +81,51 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(table.text() for table in told.as_tables(answer)))
 
     def simulated(self, options: dict[str, Any]) -> dict[str, Any]:
-        if (options["history"] is None) == (options["trace"] is None):
-            raise SimulationError("trace", "give either --trace with --format, or --history")
-        if options["history"] is None:
-            return self.run_one(self.replayed(options), options)
+        given = [name for name in ("trace", "history", "generator") if options[name] is not None]
+        if len(given) != 1:
+            raise SimulationError("trace", "give one of --trace (with --format), --history and --generator")
+        for name in ("format", "profiles"):
+            if options[name] is not None and given != ["trace"]:
+                raise SimulationError(name, f"--{name} goes with --trace alone")
         with TemporaryDirectory(prefix="berth-h-") as folder:
-            return self.run_one(self.past(options, Path(folder)), options)
+            if given == ["history"]:
+                request = self.past(options, Path(folder))
+            else:
+                request = self.replayed(options) if given == ["trace"] else self.generated(options)
+            request.check()
+            with progress_bars() as watch:
+                return simulation_run(request=request, processes=options["processes"], watch=watch(request.policies))
 
     def replayed(self, options: dict[str, Any]) -> Request:
         """A trace of the user's, with the defaults of the knobs."""
         for name in ("format", "cluster"):
             if options[name] is None:
                 raise SimulationError(name, f"a trace needs --{name}")
-        own = dict(self.pair("option", text) for text in options["option"])
-        trace = TraceFile(options["trace"], options["format"], options["profiles"], own)
+        trace = TraceFile(options["trace"], options["format"], options["profiles"], self.pairs(options))
         return self.request(options, trace, cluster_read(options["cluster"]), "berth", {})
 
     def past(self, options: dict[str, Any], folder: Path) -> Request:
         """Our own history, with the knobs in force where none is given."""
-        for name in ("format", "profiles"):
-            if options[name] is not None:
-                raise SimulationError(name, f"--{name} does not go with --history")
         rows = history_rows(days=options["history"], now=timezone.now())
         path = folder / "history.jsonl"
         with path.open("w") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
         cluster = cluster_now() if options["cluster"] is None else cluster_read(options["cluster"])
-        own = dict(self.pair("option", text) for text in options["option"])
-        return self.request(options, TraceFile(path, "berth-jsonl", None, own), cluster, *knobs_in_force())
+        trace = TraceFile(path, "berth-jsonl", None, self.pairs(options))
+        return self.request(options, trace, cluster, *knobs_in_force())
+
+    def generated(self, options: dict[str, Any]) -> Request:
+        """A generator's jobs of the seed, on the cluster that goes with them unless one is given."""
+        jobs = GeneratedJobs.of(options["generator"], options["seed"], self.pairs(options))
+        cluster = jobs.cluster() if options["cluster"] is None else cluster_read(options["cluster"])
+        return self.request(options, jobs, cluster, "berth", {})
 
     def request(
-        self, options: dict[str, Any], trace: TraceFile, cluster: ClusterFile, policy: str, knobs: dict[str, Any]
+        self, options: dict[str, Any], jobs: Source, cluster: ClusterFile, policy: str, knobs: dict[str, Any]
     ) -> Request:
         names = policy if options["policy"] is None else options["policy"]
         return Request(
-            trace,
+            jobs,
             cluster,
             tuple(filter(None, (name.strip() for name in names.split(",")))),
             options["seed"],
@@ -117,13 +133,11 @@ class Command(BaseCommand):
             options["until"],
         )
 
-    def run_one(self, request: Request, options: dict[str, Any]) -> dict[str, Any]:
-        request.check()
-        with progress_bars() as watch:
-            return simulation_run(request=request, processes=options["processes"], watch=watch(request.policies))
-
-    def pair(self, name: str, text: str) -> tuple[str, str]:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise SimulationError(name, f"{text!r} is not name=value")
-        return key, value
+    def pairs(self, options: dict[str, Any]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for text in options["option"]:
+            key, equals, value = text.partition("=")
+            if not equals or not key:
+                raise SimulationError("option", f"{text!r} is not name=value")
+            found[key] = value
+        return found

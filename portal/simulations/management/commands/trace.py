@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from portal.simulations.clusters import cluster_text
+from portal.simulations.cluster_text import cluster_text
 from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
 from portal.simulations.history import cluster_now, history_rows

@@ -41,5 +41,5 @@ def test_gpus_left_over_go_to_who_should_have_none_of_them():
 
 
 def test_between_equals_leases_are_renewed_and_then_the_queue_decides():
-    jobs = [entrant(1, 1, (0.5,), (1,)), entrant(2, 1, (0.5,), (1,), now_on="v100"), entrant(3, 1, (0.5,), (1,))]
-    assert choose(jobs, {"v100": 2}) == {2: "v100", 1: "v100"}
+    jobs = [entrant(1, 1, (0.5,), (1,)), entrant(2, 1, (0.5,), (1,)), entrant(3, 1, (0.5,), (1,), now_on="v100")]
+    assert choose(jobs, {"v100": 2}) == {3: "v100", 1: "v100"}

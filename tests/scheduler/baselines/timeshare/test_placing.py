@@ -19,8 +19,8 @@ def test_a_larger_job_displaces_smaller_ones_rather_than_being_spread():
 
 
 def test_it_displaces_as_few_as_it_can():
-    wants = [Want(1, 1, held={1: 1}), Want(2, 2, held={2: 2}), Want(3, 4)]
-    assert place(wants, {1: 4, 2: 4})[3] == {1: 4}
+    wants = [Want(1, 2, held={1: 2}), Want(2, 1, held={2: 1}), Want(3, 4)]
+    assert place(wants, {1: 4, 2: 4})[3] == {2: 4}
 
 
 def test_spread_over_the_fewest_nodes_when_none_holds_it():

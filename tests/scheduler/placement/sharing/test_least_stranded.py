@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.sharing.board import Board
 from scheduler.placement.sharing.fill import Fill
-from scheduler.placement.sharing.gaps import gap_worth
+from scheduler.placement.sharing.gaps import fewest_gpus, gap_worth
 from scheduler.placement.sharing.least_stranded import LeastStranded, workload_mix
 from scheduler.placement.sharing.pool import Demand, Host, Pool
 
@@ -41,6 +41,10 @@ class TestGapWorth:
         worth = gap_worth({333: 3, 501: 1})
         assert len(worth) == 1001
         assert worth[[332, 333, 500]] == pytest.approx([0, 1 / 3, 1 / 3], abs=1e-6)
+
+    def test_tell_the_fewest_gpus(self):
+        assert fewest_gpus({500: 3, 800: 2, 200: 1}) == pytest.approx(3.5)
+        assert fewest_gpus({}) == 0
 
     def test_without_parts_only_whole_gpus_are_worth_something(self):
         assert list(np.flatnonzero(gap_worth({}))) == [1000]
@@ -116,6 +120,11 @@ class TestRule:
         own = board([host("idle", gpus=2, cores=64), host("used", gpus=2, cores=64)], [ONE] * 10)
         own.pool.take(1, (0,), ONE)
         assert own.place(ONE) == (1, (1,))
+
+    def test_without_a_workload_to_expect_fills_what_is_in_use(self):
+        own = board([host("idle", gpus=2), host("used", gpus=2)], [])
+        own.pool.take(1, (1,), HALF)
+        assert [own.place(demand) for demand in (SMALL, CPU, ONE, ONE)] == [(1, (1,)), (1, ()), (1, (0,)), (0, (0,))]
 
     def test_gives_several_gpus_of_one_node(self):
         own = board([host(gpus=1), host(gpus=1), host(gpus=2)], [ONE, PAIR])

@@ -85,6 +85,10 @@ class TestFragments:
         by_hand = [math.trunc(100 / (1 + math.exp(growth / 1000))) for growth in grown]
         assert scores(Fgd(self.MIX), nodes, PART) == by_hand == [48, 54]
 
+    def test_descent_scores_fifty_where_nothing_is_lost(self):
+        thirds = Mix({PART: 1 / 3, ONE: 1 / 3, PAIR: 1 / 3}, ("a",))
+        assert scores(Fgd(thirds), pool((1, 640), (2, 640), (3, 640)), CPU) == [50, 50, 50]
+
     def test_descent_takes_the_first_gpu_of_the_best_score(self):
         nodes = pool((3, 64))
         nodes.take(0, (1,), Demand(0, 0, 1, 600))
@@ -124,8 +128,14 @@ class TestProtocol:
         assert 0 < first.share_pct[max(first.share_pct)] <= 100
         assert max(first.share_pct) >= 120
 
+    def test_says_what_the_accepted_parts_allow_at_most(self):
+        """Parts of 0.6 stand alone: 2 GPUs' 0.4 are lost however they are put."""
+        packed = pack([Host("n", 1_000_000, 10, 2, "a")], [Demand(0, 0, 1, 600)], "bestfit", 1)
+        assert packed.share_at(130) == pytest.approx(60)
+        assert packed.bound_pct == pytest.approx(60)
+
     def test_a_perfect_fit_is_all_allocated_and_the_rest_refused(self):
         packed = pack([Host("n", 1_000_000, 10, 4, "a")], [ONE], "bestfit", 1)
         assert packed.share_pct == {25: 25.0, 50: 50.0, 75: 75.0, 100: 100.0, 125: 100.0}
-        assert (packed.arrived, packed.refused) == (5, 1)
+        assert (packed.arrived, packed.refused, packed.bound_pct) == (5, 1, 100.0)
         assert [packed.share_at(pct) for pct in (99, 100, 130)] == [75.0, 100.0, 100.0]

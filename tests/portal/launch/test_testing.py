@@ -1,0 +1,55 @@
+"""`./berth test`: which tests run, and one summary of two runs side by side."""
+
+import subprocess
+import sys
+
+import pytest
+
+from portal.launch import testing
+from portal.launch.testing import COMPUTING_PART, WAITING_PART, arguments_for, counts_of, summary_of
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], ["-m", "not gpu"]),
+        (["tests/scheduler"], ["-m", "not gpu", "tests/scheduler"]),
+        (["-m", "gpu"], ["-m", "gpu"]),
+        (["--fast", "-x"], [*testing.FAST, "-q", "-x"]),
+    ],
+)
+def test_what_pytest_is_asked_for(given, expected):
+    assert arguments_for(given) == expected
+
+
+def test_a_summary_counts_both_runs():
+    first = "...\n==== 2 failed, 10 passed, 5 deselected, 1 warning in 2.00s ====\n"
+    second = "==== 3 passed, 2 skipped, 12 deselected, 2 errors in 9.50s (0:00:09) ====\n"
+    assert summary_of([first, second], 9.6) == "===== 2 failed, 2 errors, 13 passed, 2 skipped, 1 warning in 10 s ====="
+    assert counts_of("Killed\n") == {}
+
+
+TESTS = """
+import pytest
+def test_plain(): pass
+@pytest.mark.system
+def test_system(): assert {system}
+@pytest.mark.gpu
+def test_gpu(): assert False
+"""
+
+
+@pytest.mark.impure
+@pytest.mark.parametrize(("system", "code", "words"), [(True, 0, "2 passed"), (False, 1, "1 failed, 1 passed")])
+def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_path, system, code, words):
+    (tmp_path / "test_it.py").write_text(TESTS.format(system=system))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
+    script = (
+        "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
+    )
+    run = "import os; sys.exit(testing._side_by_side({**os.environ, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}))"
+    command = [sys.executable, "-c", f"{script}; {run}", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=testing.SOURCE)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stdout.splitlines()[-1]
+    assert not set(COMPUTING_PART) & set(WAITING_PART) - {"-m"}
