@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from portal.jobs.models import Job
 from portal.jobs.services.placing import Part, Placing, Profile, attempts_start, placing_lock
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
@@ -15,6 +16,7 @@ from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 from portal.rounds.promises import plan_promises_apply, plan_stops_apply
+from scheduler.model import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,13 +80,19 @@ def _place_all(placed: list[Decision], record: Planning) -> None:
 
 
 def _profile_all(made: Plan, record: Planning) -> None:
-    """Begin the profiles, each by itself: there are few, and a job may have one on each of several types."""
+    """Begin the profiles, each by itself: there are few, and a job may have one on each of several types.
+
+    A job that waited for another profile before has its figures renewed, which its unchanged reason would leave as they are.
+    """
+    told = {each.job: each.figures for each in made.decisions} if made.profiles else {}
     for order in made.profiles:
         profile = Profile(order.signature, order.gpu_type, max(1, int(order.limit_s)))
         placing = Placing(order.job, [_part(order.piece)], profile=profile)
         refused = attempts_start(placings=[placing], planning_number=record.number)
         if refused:
             log.info("planning %s: job %s not profiled after all: %s", record.number, order.job, refused[order.job])
+        elif order.job in told:
+            Job.objects.filter(pk=order.job, reason=Reason.PROFILING).update(reason_figures=dict(told[order.job]))
         entry = {"job": order.job, "gpu_type": order.gpu_type, "node": order.piece.node, "limit_s": profile.limit_s}
         record.profiles.append({**entry, "begun": not refused})
 

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.placement.sharing.pool import MILLI
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.pool import Demand, Ints
+    from scheduler.placement.sharing.pool import Demand, Flags, Ints
 
 
 def left_idle(gpu: Ints, demand: Demand) -> Ints:
@@ -22,3 +22,13 @@ def left_idle(gpu: Ints, demand: Demand) -> Ints:
     whole = (gpu == MILLI) if demand.gpus else np.zeros_like(gpu, dtype=np.bool_)
     taken = whole & (np.cumsum(whole, axis=1) <= demand.gpus)
     return (gpu - taken * MILLI)[:, None, :]
+
+
+def worth_trying(gpu: Ints, demand: Demand) -> Flags:
+    """[node, choice] of `left_idle`: those that fit, and of GPUs of one node with as much idle the first alone."""
+    if not demand.shares:
+        return np.ones((len(gpu), 1), dtype=np.bool_)
+    alike = gpu[:, :, None] == gpu[:, None, :]
+    earlier = np.tril(np.ones(alike.shape[1:], dtype=np.bool_), -1)
+    tried: Flags = (gpu >= demand.gpu_milli) & ~(alike & earlier).any(axis=2)
+    return tried

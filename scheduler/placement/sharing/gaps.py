@@ -42,7 +42,8 @@ def gap_worth(parts: Mapping[int, float]) -> Floats:
     unit = reduce(gcd, sizes, MILLI)
     cells = [size // unit for size in sizes]
     worth = _prices_worth(cells, [parts[size] for size in sizes], MILLI // unit)
-    return np.repeat(worth, unit)[: MILLI + 1] if unit > 1 else worth
+    # Rounded, so that gaps of equal worth are equal however exactly the program was solved.
+    return np.repeat(np.round(worth, 6), unit)[: MILLI + 1]
 
 
 def fewest_gpus(parts: Mapping[int, float]) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.choices import left_idle
+from scheduler.placement.sharing.choices import left_idle, worth_trying
 from scheduler.placement.sharing.fill import Fill
 from scheduler.placement.sharing.gaps import gap_worth
 from scheduler.placement.sharing.pool import MILLI, tightest_gpu
@@ -81,16 +81,17 @@ class LeastStranded:
         return (int(np.argmax(self._scores(pool, np.array([node]), demand)[0])),)
 
     def _scores(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
-        """Less is stranded where it is larger: [node, choice] of `left_idle`."""
-        left = left_idle(pool.gpu[nodes], demand)
-        after = np.maximum(left, 0)
-        wide = after.shape[:2]
-        cpu = np.broadcast_to((pool.cpu[nodes] - demand.cpu_milli)[:, None], wide)
-        memory = np.broadcast_to((pool.memory[nodes] - demand.memory_mib)[:, None], wide)
-        fillable = self.fill.fillable(after, cpu, memory, np.broadcast_to(pool.model[nodes][:, None], wide))
+        """Less is stranded where it is larger: [node, choice] of `left_idle`; -inf where it is not worth trying."""
+        tried = worth_trying(pool.gpu[nodes], demand)
+        scores: Floats = np.full(tried.shape, -np.inf)
+        row, choice = np.nonzero(tried)
+        at, left = nodes[row], left_idle(pool.gpu[nodes], demand)[tried]
+        cpu, memory = pool.cpu[at] - demand.cpu_milli, pool.memory[at] - demand.memory_mib
         before = self.fill.fillable(pool.gpu[nodes], pool.cpu[nodes], pool.memory[nodes], pool.model[nodes])
-        scores: Floats = fillable - before[:, None] - FULLER * pool.gpu[nodes].sum(axis=1)[:, None]
+        found = self.fill.fillable(left, cpu, memory, pool.model[at]) - before[row]
+        found = found - FULLER * pool.gpu[at].sum(axis=1)
         if demand.shares:
-            gap_left = after.diagonal(axis1=1, axis2=2)
-            scores = scores - GAPS_FIRST * MILLI * (self.worth[pool.gpu[nodes]] - self.worth[gap_left])
-        return np.where(left.min(axis=2) < 0, -np.inf, scores)
+            gap = pool.gpu[at, choice]
+            found = found - GAPS_FIRST * MILLI * (self.worth[gap] - self.worth[gap - demand.gpu_milli])
+        scores[tried] = np.round(found, 6)  # the last digits are the machine's own, and must not break ties
+        return scores

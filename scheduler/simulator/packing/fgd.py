@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.choices import left_idle
+from scheduler.placement.sharing.choices import left_idle, worth_trying
 from scheduler.placement.sharing.least_stranded import workload_mix
 from scheduler.placement.sharing.pool import tightest_gpu
 from scheduler.simulator.packing.fragments import Mix
@@ -46,16 +46,17 @@ class Fgd:
         return best
 
     def _scores(self, pool: Pool, nodes: Ints, demand: Demand) -> Floats:
-        """Integer scores: node x GPU for a part of a GPU (-1 where it does not fit), else node x 1."""
+        """Integer scores: [node, choice] of `left_idle`; -1 where it is not worth trying."""
+        tried = worth_trying(pool.gpu[nodes], demand)
+        row, _ = np.nonzero(tried)
+        at, left = nodes[row], left_idle(pool.gpu[nodes], demand)[tried]
         before = self.mix.usable(pool.gpu[nodes], pool.cpu[nodes], pool.model[nodes])
-        idle = pool.gpu[nodes].sum(axis=1)
-        after_gpu = left_idle(pool.gpu[nodes], demand)
-        cpu = np.broadcast_to((pool.cpu[nodes] - demand.cpu_milli)[:, None], after_gpu.shape[:2])
-        model = np.broadcast_to(pool.model[nodes][:, None], after_gpu.shape[:2])
-        after = self.mix.usable(after_gpu, cpu, model)
-        grown = ((idle - demand.milli)[:, None] - after) - (idle - before)[:, None]
-        scores = np.trunc(100 / (1 + np.exp(grown / 1000)))
-        return np.where(after_gpu.min(axis=2) < 0, -1.0, scores)
+        after = self.mix.usable(left, pool.cpu[at] - demand.cpu_milli, pool.model[at])
+        # Rounded, for the product of matrices may be off in the last digit, and nothing lost must score 50, not 49.
+        grown = np.round(before[row] - after - demand.milli, 6)
+        scores: Floats = np.full(tried.shape, -1.0)
+        scores[tried] = np.trunc(100 / (1 + np.exp(grown / 1000)))
+        return scores
 
     def gpus(self, pool: Pool, node: int, demand: Demand, rng: Generator) -> tuple[int, ...]:
         if not demand.shares:

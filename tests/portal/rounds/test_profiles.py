@@ -116,6 +116,13 @@ class TestItBegins:
             (job.pk, name, 1 + (name == "V100")) for job in jobs for name in ("A100", "V100")
         )
 
+    def test_a_later_profile_of_the_job_is_named_as_well(self, cluster):
+        job, _ = profile(cluster)
+        settings_update(actor=None, profile_share=0.5)
+        given.node_make("v1", gpus=4, gpu_type=GpuType.objects.create(name="V100"))
+        planning_run()
+        assert [each["gpu_type"] for each in fresh(job).reason_figures["on"]] == ["A100", "V100"]
+
 
 class TestItEnds:
     def test_its_reports_move_nothing_of_the_job_and_then_it_is_placed(self, cluster):

@@ -85,6 +85,10 @@ class TestFragments:
         by_hand = [math.trunc(100 / (1 + math.exp(growth / 1000))) for growth in grown]
         assert scores(Fgd(self.MIX), nodes, PART) == by_hand == [48, 54]
 
+    def test_descent_scores_fifty_where_nothing_is_lost(self):
+        thirds = Mix({PART: 1 / 3, ONE: 1 / 3, PAIR: 1 / 3}, ("a",))
+        assert scores(Fgd(thirds), pool((1, 640), (2, 640), (3, 640)), CPU) == [50, 50, 50]
+
     def test_descent_takes_the_first_gpu_of_the_best_score(self):
         nodes = pool((3, 64))
         nodes.take(0, (1,), Demand(0, 0, 1, 600))
