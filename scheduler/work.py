@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.random import Generator
 
@@ -36,10 +38,10 @@ class Ranked:
     age_source: str
 
 
-@runtime_checkable
-class Lines(Protocol):
+class Lines(Sequence[Ranked], ABC):
     """A queue that its driver keeps current between plannings, with each tenant's own line at hand."""
 
+    @abstractmethod
     def by_tenant(self) -> dict[int, Iterator[Ranked]]: ...
 
 

@@ -7,11 +7,10 @@ the sequence that `order` would give, each job described when it is looked at.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from scheduler.fairness.lrf import latency_ratio
-from scheduler.work import Ranked
+from scheduler.work import Lines, Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     Key = tuple[float, int]
 
 
-class Lineup(Sequence[Ranked]):
+class Lineup(Lines):
     """Who waits, first come first."""
 
     def __init__(self) -> None:

@@ -34,15 +34,15 @@ class Attempt:
     order: StopOrder | None = None  # that ended it, or will
     measured_s: float = 0.0  # its speed was told up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
+    gpus: int = field(init=False)
     shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
+
+    def __post_init__(self) -> None:
+        self.gpus = self.placement.gpus  # tuning changes its cores alone
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         return self.placement.pieces
-
-    @property
-    def gpus(self) -> int:
-        return self.placement.gpus
 
     @property
     def stopping(self) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _HERE = "portal.simulations.experiments"
 MODULES: dict[str, str] = {
     # CODA
+    "coda": f"{_HERE}.coda",
     "cores": f"{_HERE}.cores",
     # Hops
     "hops-64": f"{_HERE}.hops_64",

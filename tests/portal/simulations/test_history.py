@@ -137,6 +137,7 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
     answer = json.loads(out.getvalue())
     assert list(answer["policies"]) == ["hops"]
     assert answer["knobs"] == {"lambda": 2.0, "sigma": 2.0}
+    assert answer["trace"] == "last-7-days.jsonl"
     figures = answer["policies"]["hops"]
     assert (figures["jobs"], figures["jobs_completed"]) == (3, 3)
     assert set(figures["tenants"]) == {"vision-lab", "speech"}

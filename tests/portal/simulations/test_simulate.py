@@ -138,6 +138,16 @@ def test_a_simulation_can_be_cancelled_while_it_runs(tmp_path):
         simulation_run(request=request_of(tmp_path), watch=cancel)
 
 
+def test_ctrl_c_is_no_fault(files, monkeypatch):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("portal.simulations.management.commands.simulate.simulation_run", interrupted)
+    with pytest.raises(CommandError, match="stopped") as found:
+        simulate(*files)
+    assert found.value.returncode == 130
+
+
 def test_companions_are_read_from_the_folder_alone(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "a.txt").write_text("1\n2\n")

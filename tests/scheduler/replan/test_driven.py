@@ -35,7 +35,7 @@ def test_a_contended_cluster_does_not_thrash():
     assert sum(made.replan for made in driver.log) == 60
     assert 0 < restarts_per_hour(driver) <= MOST_PER_HOUR
     assert all(load.ended_s is not None for number, load in driver.loads.items() if 10 <= number < 62)
-    assert all(driver.loads[number].done > 0.36 * driver.loads[number].work for number in (1, 2))
+    assert all(driver.loads[number].done > 0.36 * driver.loads[number].traced.work for number in (1, 2))
 
 
 def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
@@ -118,5 +118,5 @@ def test_who_holds_9_of_10_gpus_does_not_take_half_of_what_becomes_idle():
     started = [number for number, load in driver.loads.items() if number > 10 and load.attempt is not None]
     assert started == [11, 31, 32, 33, 34, 35]
     driver.run(3695)
-    held = [driver.loads[number].job.tenant for number, load in driver.loads.items() if load.attempt is not None]
+    held = [driver.loads[number].traced.job.tenant for number, load in driver.loads.items() if load.attempt is not None]
     assert sorted(held) == [1] * 5 + [2] * 5

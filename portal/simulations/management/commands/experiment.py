@@ -86,3 +86,5 @@ class Command(BaseCommand):
                 return run(replace(chosen, watch=watch))
         except (ExperimentError, SimulationError, EngineError, TraceError) as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError("stopped; nothing is kept", returncode=130) from None

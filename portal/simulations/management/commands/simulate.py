@@ -71,6 +71,8 @@ class Command(BaseCommand):
             answer = self.simulated(options)
         except (SimulationError, TraceError) as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError("stopped; nothing is kept", returncode=130) from None
         if options["csv"]:
             file_write(options["csv"], told.as_csv(answer))
         if options["html"]:
@@ -107,7 +109,7 @@ class Command(BaseCommand):
     def past(self, options: dict[str, Any], folder: Path) -> Request:
         """Our own history, with the knobs in force where none is given."""
         rows = history_rows(days=options["history"], now=timezone.now())
-        path = folder / "history.jsonl"
+        path = folder / f"last-{options['history']:g}-days.jsonl"
         with path.open("w") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
         cluster = cluster_now() if options["cluster"] is None else cluster_read(options["cluster"])
