@@ -232,7 +232,8 @@ def plots_context(simulations: Sequence[Simulation]) -> list[dict[str, Any]]:
 def axes_words(figure: Mapping[str, Any]) -> str:
     """The axes' titles, which stand in the plot's head: share by hours."""
     titles = [figure["layout"].get(axis, {}).get("title", {}).get("text", "") for axis in ("yaxis", "xaxis")]
-    return " by ".join(filter(None, titles)).capitalize() + "." if any(titles) else ""
+    words = " by ".join(filter(None, titles))
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def _figure_url(simulations: Sequence[Simulation], key: str) -> str:

@@ -65,7 +65,7 @@ def jobs(berth):
 
 def paths(jobs):
     return ["/", "/jobs/", f"/jobs/{jobs['running']}/", f"/jobs/{jobs['ended']}/", "/jobs/new", "/cluster/", "/cluster/a100-01/",
-            "/rounds/", "/account/tokens/", "/search?q=short"]  # fmt: skip
+            "/laboratory/", "/laboratory/new", "/laboratory/traces/", "/rounds/", "/account/tokens/", "/search?q=short"]  # fmt: skip
 
 
 def state_shown(page):
@@ -102,6 +102,22 @@ def test_watching_needs_no_reload(page, berth, jobs):
     until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Completed'")
     until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('the end')")
     assert page.evaluate("window.__not_reloaded") is True
+
+
+def test_the_laboratory_answers_what_another_policy_would_have_done(page, berth):
+    """By its own worker, from the form to the plots, with no reload of ours."""
+    page.goto(f"{berth.url}/laboratory/new")
+    page.fill("#id_name", "a small one")
+    page.select_option("#id_source", "generator:hops-64")
+    page.fill("#id_jobs", "4")
+    page.check("input[name=cluster][value=own]", force=True)
+    for policy in ("hops", "berth"):
+        page.uncheck(f"input[name=policies][value={policy}]")
+    page.click("text=Simulate")
+    page.wait_for_url(re.compile(r"/laboratory/\d+/"))
+    page.wait_for_selector("text=Completed")
+    assert page.locator("tbody tr").count() == 2
+    page.wait_for_selector(".b-plot .main-svg")
 
 
 def test_a_dead_portal_marks_the_page_stale_and_its_return_heals_it(page, berth, jobs, watch):

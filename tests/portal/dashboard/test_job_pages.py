@@ -51,7 +51,7 @@ def test_an_outsider_changes_nothing(client, world, verb):
 
 
 def test_a_teammate_sees_and_cancels(client, world):
-    job = world.submit(name="vgg-secret")
+    job = world.submit(name="ours")
     client.force_login(member("tom", world.tenant))
     assert b"ours" in client.get(reverse("job-list")).content
     client.post(reverse("job-action", args=[job.number, "cancel"]))

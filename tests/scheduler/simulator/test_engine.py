@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.simulator.engine import simulate
+from scheduler.model import ArrayHistory
+from scheduler.simulator.engine import Engine, simulate
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for, policy_named
-from scheduler.simulator.truth import World
+from scheduler.simulator.truth import Steady, World
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, by_job, clock, run, traced
 
@@ -174,3 +175,28 @@ def test_progress_is_told_and_may_give_up():
     )
     assert len(told) >= 1
     assert told[0][1] > 100
+
+
+def test_what_is_true_of_jobs_and_nodes_is_not_shown_before_it_happens():
+    """Section 13: snapshots of worlds that differ in the truth alone are equal until something of it can be measured."""
+
+    def seen(until_s, *, work, law, reports=False, **world):
+        states = []
+        jobs = [traced(number, 1, 2, work=work, law=law, reports=reports, fails=(0.5,)) for number in (1, 2)]
+        parameters = parameters_for("berth", {"replan_s": 50})
+        engine = Engine(
+            jobs,
+            World([node(1, 2)], **world),
+            parameters,
+            seed=1,
+            clock=clock(),
+            watch=lambda *each: states.append(replace(each[0], array_history=ArrayHistory())),
+        )
+        engine.run(until_s)
+        return states
+
+    truth = {"work": 600.0, "law": PerGpu()}
+    other = {"work": 9000.0, "law": Steady(), "speeds": {1: 0.1}, "noise": 0.5, "bandwidth_gbs": {1: 1.0}}
+    assert len(seen(150.0, **truth)) == 4
+    assert seen(150.0, **truth) == seen(150.0, **other)
+    assert seen(150.0, **truth, reports=True) != seen(150.0, **other, reports=True)
