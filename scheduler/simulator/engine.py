@@ -49,8 +49,8 @@ NO_LIMIT_S = 1e9
 STUCK_REPLANS = 3
 """Re-plans on an idle cluster that start nobody, nobody being expected: those who wait can never start."""
 
-PROGRESS_EVERY = 256
-"""Plannings between two reports of progress."""
+PROGRESS_EVERY, PROGRESS_EVERY_S = 256, 0.5
+"""Plannings between two reports of progress, and seconds of the caller's clock: whichever comes first."""
 
 
 def simulate(
@@ -95,6 +95,7 @@ class Engine:
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
+        self._told_s = clock()
         self._progress, self._watch = progress or (lambda *_: None), watch
         self._undrawn = np.random.default_rng(seed)
         self.now_s = 0.0
@@ -223,7 +224,9 @@ class Engine:
             self._watch(state, made, decided)
         again = self._apply(decided, round_begins=replan)
         self._plannings.append(self._record(decided, solve_s))
-        if len(self._plannings) % PROGRESS_EVERY == 0:
+        planned_s = began_s + solve_s
+        if len(self._plannings) % PROGRESS_EVERY == 0 or planned_s - self._told_s >= PROGRESS_EVERY_S:
+            self._told_s = planned_s
             self._progress(now_s, floor.ended)
         return again
 

@@ -154,8 +154,9 @@ def _table(pods: str, found: Mapping[str, Mapping[str, Any]], seeds: int) -> Tab
         "pods refused, %",
         "CPU time a pod, ms",
     ]
+    who = "One seed" if seeds == 1 else f"Means of {seeds} seeds"
     note = (
-        f"Means of {seeds} seeds, per cent of the GPUs' capacity, when pods asking for 100 and 130 % of it have arrived. "
+        f"{who}, per cent of the GPUs' capacity, when pods asking for 100 and 130 % of it have arrived. "
         "`at most`: had the accepted parts of GPUs stood together as well as can be (a linear program's bound)."
     )
     return Table(f"openb, pods {pods}: {LISTS[pods]}", columns, rows, note)

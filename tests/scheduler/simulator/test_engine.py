@@ -167,6 +167,14 @@ def test_what_cannot_be_is_refused_by_name():
         policy_named("best")
 
 
+def test_progress_is_told_by_time_too_so_that_slow_plannings_can_be_given_up():
+    told, seconds = [], iter(range(10_000))
+    jobs = [traced(number, 1, at_s=float(number), work=1.0) for number in range(1, 20)]
+    world, tell = World([node(1)]), lambda *each: told.append(each)
+    simulate(jobs, world, parameters_for("fifo"), seed=1, clock=lambda: next(seconds), progress=tell)
+    assert len(told) >= len(jobs)
+
+
 def test_progress_is_told_and_may_give_up():
     told = []
     jobs = [traced(number, 1, at_s=float(number), work=1.0) for number in range(1, 400)]
