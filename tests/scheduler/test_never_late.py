@@ -59,11 +59,11 @@ def test_what_is_planned_in_time_has_a_proven_gap(policy, nodes):
     assert made.placements
 
 
-@pytest.mark.parametrize("nodes", [6, 20])
-def test_when_time_ends_before_some_jobs_the_gap_is_that_of_the_others_and_they_are_counted(nodes):
+@pytest.mark.parametrize(("nodes", "readings_tried"), [(6, (30, 50)), (20, (30, 50))])
+def test_when_time_ends_before_some_jobs_the_gap_is_that_of_the_others_and_they_are_counted(nodes, readings_tried):
     cluster, jobs, tenants = crowd(nodes)
     cut_short = 0
-    for readings in range(20, 130, 10):
+    for readings in readings_tried:
         clock = moving(LIMIT_S / readings)
         solver = make_plan(cluster, jobs, tenants=tenants, policy="hops", time_limit_s=LIMIT_S, clock=clock).solver
         if solver.objective:
