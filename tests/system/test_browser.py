@@ -82,13 +82,13 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page, berth):
     page.locator("button:has-text('Submit job')").click()
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     page.evaluate(MARK)
-    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Running'")
+    until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Running'")
     until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('line 2 of many')")
     lines = page.locator("[data-log-lines] .b-line").count()
     until(page, f"document.querySelectorAll('[data-log-lines] .b-line').length > {lines + 2}")
     assert page.evaluate("window.__not_reloaded") is True
     page.locator(".b-head-end button:has-text('Cancel')").click()
-    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Cancelled'")
+    until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Cancelled'")
     number = re.search(r"/jobs/(\d+)/", page.url).group(1)
     assert Tenant(berth).state(number) == "CANCELLED"
 
@@ -99,7 +99,7 @@ def test_watching_needs_no_reload(page, berth, jobs):
     number = tenant.submit("sleep 4; echo the end", name="watched")
     page.goto(f"{berth.url}/jobs/{number}/")
     page.evaluate(MARK)
-    until(page, "document.querySelector('.b-head .b-pill').innerText.trim() === 'Completed'")
+    until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Completed'")
     until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('the end')")
     assert page.evaluate("window.__not_reloaded") is True
 
