@@ -36,14 +36,14 @@ FIRST_LIMIT, GROWTH = 2e-4, 2.0
 REACH = 160
 """So many GPUs of a type too many are told apart."""
 
-MOST_STEPS = 60_000_000
+MOST_STEPS = 30_000_000
 """Changes tried at a state, of all jobs and states together: some 4 ns each. What would take more is looked at within
 `NEAR` GPUs of an even balance alone: what is found may then not be the best, and says how far from it it may be."""
 
 NEAR = (64, 32, 24, 16, 12, 8)
 
-COARSE_GAP = 5e-3
-"""What such a plan may be short of the bound, relatively."""
+COARSE_GAP = 0.02
+"""What such a plan may be short of the proven bound, relatively."""
 
 MOST_CHANGES = 255
 """Of a job: what a byte tells apart."""
