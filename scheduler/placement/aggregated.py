@@ -5,8 +5,9 @@
          per kind of piece: pieces used by options <= pieces offered by patterns
          per class: patterns <= nodes                         and quotas
 Options, patterns, prices and the search are a file each; here they are put together under one time limit: a greedy
-plan first, then the bound and the columns, then whole plans, then the nodes. Memory is checked when nodes are handed
-out; a failure adds a cut and searches again. Bounds are those of the problem without cuts, so they hold for all plans.
+plan first, which is the optimum where everybody gets the best; else the bound and the columns, then whole plans, then
+the nodes. Memory is checked when nodes are handed out; a failure adds a cut and searches again. Bounds are those of the
+problem without cuts, so they hold for all plans.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ LISTING_SHARE = 0.2
 PROBLEM_PER_BUILD = 0.5
 """Stating the problem takes about so much of what making options took: it is begun only when that is left."""
 MEMORY_CUTS = 3
+ROUNDING = 1e-9
 PRICE_TOLERANCE = 0.1
 """Of the allowed gap: how near bound and master must come; the rest is left to the search."""
 
@@ -124,7 +126,9 @@ def solve_aggregated(
     maker = _Maker(classes, ledger, estimator, options, weight, rules, participants)
     answer = maker.greedy(limits)
     built_s = limits.clock()
-    if limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
+    if maker.nobody_could_get_more(answer):
+        answer.bound, answer.incumbent, answer.status = answer.objective, "ilp", "optimal"
+    elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
     if answer.bound is None and options.groups:
         answer.bound = max(maker.pooled_bound(), answer.objective)
@@ -227,7 +231,7 @@ class _Maker:
             # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
             found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
             bound = min(bound, found.bound) if not problem.cut else bound
-            seated = hand_out(found.plan, problem, Stock(self.classes, self.ledger, self.options))
+            seated = hand_out(found.plan, problem, lambda: Stock(self.classes, self.ledger, self.options))
             made = self.valued(seated.placed)
             if made.objective >= best.objective - 1e-12:
                 best, best.incumbent = made, "ilp"
@@ -258,6 +262,12 @@ class _Maker:
         plan.objective = float(self.options.value @ plan.options)
         over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
         return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
+
+    def nobody_could_get_more(self, plan: Aggregated) -> bool:
+        """Whether the plan is worth as much as one of which no node sets limits."""
+        if not self.options.groups or self.options.out_of_time:
+            return False
+        return plan.objective >= self.pooled_bound() * (1.0 - ROUNDING)
 
     def pooled_bound(self) -> float:
         """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""

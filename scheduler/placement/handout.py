@@ -1,7 +1,10 @@
-"""From classes to nodes (algorithms.md section 6): which node is cut by which pattern, and who gets which piece.
+"""From classes to nodes (algorithms.md section 6): who gets which piece of which node.
 
-Nodes are taken in id order, jobs that need most memory first, onto the piece whose node has most left. Memory, which
-the classes do not know, is checked here: who finds no room for it is named, and becomes a cut.
+A plan by classes leaves open which of equally good nodes is used. Everybody is seated on the tightest that holds the
+piece, large ones first, so that what stays idle stays together for jobs that need more GPUs than these.
+Where that leaves somebody out, the plan's own patterns say how nodes are cut: nodes are taken in id order, jobs that
+need most memory first, onto the piece whose node has most left. Memory, which the classes do not know, is checked here:
+who finds no room for it is named, and becomes a cut.
 """
 
 from __future__ import annotations
@@ -12,12 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from scheduler.model import Configuration
     from scheduler.placement.kernel import Whole
     from scheduler.placement.options import Group, Option
     from scheduler.placement.pricing import Problem
     from scheduler.placement.stock import Stock
     from scheduler.work import Ranked
+
+    _Asked = tuple[Ranked, Option, Group, int]
 
 
 @dataclass(slots=True)
@@ -28,23 +35,51 @@ class Seated:
     homeless: list[int] = field(default_factory=list)  # positions in the options' arrays
 
 
-def hand_out(plan: Whole, problem: Problem, stock: Stock) -> Seated:
-    """Seat the plan on the stock's nodes."""
-    slots = _slots(plan, problem, stock)
-    seated = Seated()
+def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], Stock]) -> Seated:
+    """Seat the plan on a fresh stock's nodes: tightly if everybody finds room so, else by the plan's patterns."""
     asked = list(_asked(plan, problem))
+    seated = _seat_tightly(asked, fresh())
+    return seated if not seated.homeless else _seat_by_patterns(asked, _slots(plan, problem, fresh()), fresh())
+
+
+def _seat_tightly(asked: Sequence[_Asked], stock: Stock) -> Seated:
+    """Who stays where it runs first, the largest pieces next; what is spread takes what is left."""
+    seated = Seated()
+    in_turn = sorted(
+        asked,
+        key=lambda each: (
+            not stock.is_pinned(each[1]),
+            each[1].spread,
+            -each[1].gpus,
+            -each[1].cores,
+            -each[0].job.memory_mib,
+            each[0].rank,
+        ),
+    )
+    for ranked, option, group, number in in_turn:
+        configuration = stock.seat(ranked.job, option)
+        if configuration is None:
+            seated.homeless.append(number)
+            break
+        seated.placed.append((ranked, configuration, group, number))
+    return seated
+
+
+def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], stock: Stock) -> Seated:
+    seated = Seated()
     # Who stays where it runs first, then singles, for a unit may come from anywhere; the largest memory first, then the
     # queue's order.
-    asked.sort(
+    in_turn = sorted(
+        asked,
         key=lambda each: (
             not stock.is_pinned(each[1]),
             each[1].spread,
             -each[0].job.memory_mib,
             -each[1].gpus,
             each[0].rank,
-        )
+        ),
     )
-    for ranked, option, group, number in asked:
+    for ranked, option, group, number in in_turn:
         own = slots.get(option.row, [])
         parts = _units(own, ranked, option, stock) if option.spread else _piece(own, ranked, option, stock)
         if parts:
@@ -55,7 +90,7 @@ def hand_out(plan: Whole, problem: Problem, stock: Stock) -> Seated:
     return seated
 
 
-def _asked(plan: Whole, problem: Problem) -> list[tuple[Ranked, Option, Group, int]]:
+def _asked(plan: Whole, problem: Problem) -> list[_Asked]:
     """(job, option, group, option's position) of everyone in the plan: in a group the first gets the best."""
     options = problem.options
     by_group: dict[int, list[int]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from portal.simulations.kept import kept_in
 from portal.simulations.parallel import run_tasks
 
 if TYPE_CHECKING:
@@ -90,19 +91,23 @@ class Result:
 class Options:
     """How to run. `data`: the folder of public traces (sia/, openb/ ...), or None; `quick`: a smaller instance, said in the note.
 
-    `watch`: shows the progress of `parallel.run_tasks`; it may raise to stop it.
+    `keep`: a folder where the answers of finished simulations stay for the next time, or None. `watch`: shows the progress
+    of `parallel.run_tasks`; it may raise to stop it.
     """
 
     seeds: int = 1
     processes: int = 1
     data: Path | None = None
     quick: bool = False
+    keep: Path | None = None
     say: Callable[[str], None] = field(default=lambda _: None)
     watch: Callable[[Sequence[str]], Watch] | None = None
 
     def run_all(self, tasks: Sequence[Task]) -> list[Any]:
         """The tasks' answers in their order, with as many processes as asked for and the progress shown."""
         watch = None if self.watch is None else self.watch([task.label for task in tasks])
+        if self.keep is not None:
+            tasks = kept_in(self.keep, tasks)
         return run_tasks(tasks, processes=self.processes, watch=watch)
 
     def folder(self, name: str) -> Path:

@@ -64,7 +64,7 @@ class Free:
     tail: float = 0.44  # exponent of the Pareto tail of run times beyond two hours, cut by a time limit of `LONGEST_S`
     batched: float = 0.2  # part of the submissions of GPU jobs that are batches
     batch: float = 8.0  # mean jobs of a batch, geometric
-    cpu_median_h: float = 0.75  # run time of CPU jobs, lognormal
+    cpu_median_h: float = 0.78  # run time of CPU jobs, lognormal
     cpu_sigma: float = 1.5
     swing: float = 0.8  # of the CPU jobs' arrivals over the day, in parts of their mean
 

@@ -394,3 +394,39 @@ def test_the_last_plan_is_where_the_search_starts():
     capped = Ledger([host], [Tenant(1, gpu_quota=3)], ())
     over = _Maker(classes, capped, known, options, weights, NO_RULES, running)
     assert over._standing(over._problem()).patterns == {}
+
+
+def equally_fast(*numbers):
+    return Estimator((Known(dict.fromkeys(numbers, 1.0), dict.fromkeys(numbers, 9.0)),))
+
+
+@pytest.mark.parametrize("idle", [(4, 2, 3), (3, 4, 1), (1, 4, 3), (4, 4, 3)])
+def test_of_equally_good_nodes_the_one_with_the_fewest_idle_gpus_is_taken(idle):
+    """Else jobs of one GPU would lie about everywhere, and one that needs a whole node would wait among idle GPUs."""
+    nodes = [node(number, 4, gpu_type="a", idle=gpus) for number, gpus in enumerate(idle, 1)]
+    (placed,) = aggregated(nodes, [job(1, 1)], equally_fast(1)).placed
+    assert [share.node for share in placed.configuration.shares] == [1 + idle.index(min(idle))]
+
+
+@pytest.mark.parametrize("idle", [(4, 2), (2, 4), (4, 1), (1, 4)])
+def test_and_so_in_a_plan_that_is_better_than_the_greedy_one(idle):
+    """Greedy takes job 1 on the 3 idle GPUs of type b; 2 and 3 together are worth more. Job 4 goes where it is tight."""
+    nodes = [node(number, 4, gpu_type="a", idle=gpus) for number, gpus in enumerate(idle, 1)]
+    nodes.append(node(3, 4, gpu_type="b", idle=3))
+    jobs = [
+        *(job(n, gpus, gpu_types=frozenset("b"), wait_s=100 - n) for n, gpus in ((1, 3), (2, 2), (3, 1))),
+        job(4, 1, gpu_types=frozenset("a")),
+    ]
+    answer = aggregated(nodes, jobs, equally_fast(1, 2, 3, 4))
+    on = {placed.ranked.job.id: placed.configuration.shares[0].node for placed in answer.placed}
+    assert on == {2: 3, 3: 3, 4: 1 + idle.index(min(idle))}
+
+
+def test_a_greedy_plan_that_gives_everybody_the_best_is_the_optimum_and_no_programme_is_solved():
+    nodes = [node(number, 4, gpu_type="a") for number in (1, 2)]
+    answer = aggregated(nodes, [job(1, 4), job(2, 1, 2)], equally_fast(1, 2))
+    assert (answer.status, answer.incumbent, answer.variables) == ("optimal", "ilp", 0)
+    assert answer.bound == answer.objective
+    crowded = aggregated(nodes, [job(1, 4), job(2, 1, 2), job(3, 4)], equally_fast(1, 2, 3))
+    assert (crowded.status, crowded.incumbent) == ("optimal", "ilp")
+    assert crowded.variables > 0

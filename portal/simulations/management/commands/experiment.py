@@ -40,6 +40,9 @@ class Command(BaseCommand):
             help="simulations beside each other (default: the cores)",
         )
         parser.add_argument("--data", type=Path, metavar="DIR", help="the folder with public traces (sia/, openb/ ...)")
+        parser.add_argument(
+            "--keep", type=Path, metavar="DIR", help="keep what is finished there, and do not simulate it again"
+        )
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with the tables, too")
@@ -79,7 +82,7 @@ class Command(BaseCommand):
         if run is None:
             raise CommandError(f"{name} has no calibration: its workload is as published. Leave --calibrate out.")
         chosen = Options(
-            **{each: options[each] for each in ("seeds", "processes", "data", "quick")}, say=self.stderr.write
+            **{each: options[each] for each in ("seeds", "processes", "data", "quick", "keep")}, say=self.stderr.write
         )
         try:
             with progress_bars() as watch:
@@ -87,4 +90,5 @@ class Command(BaseCommand):
         except (ExperimentError, SimulationError, EngineError, TraceError) as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
-            raise CommandError("stopped; nothing is kept", returncode=130) from None
+            kept = f"what is finished is kept in {options['keep']}" if options["keep"] else "nothing is kept"
+            raise CommandError(f"stopped; {kept}", returncode=130) from None
