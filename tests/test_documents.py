@@ -27,7 +27,7 @@ def by_document(pattern):
 def code():
     files = [
         ROOT / "berth",
-        *(path for room in ("portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
+        *(path for room in ("client", "portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
     ]
     return "\n".join(path.read_text() for path in files)
 
@@ -53,7 +53,7 @@ def test_management_command_exists(document, name):
 @pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
 def test_flag_exists(document, flag):
     agents = {setting.flag for setting in SETTINGS} | {"--join"}
-    foreign = {"--nproc", "--exclude"}  # of torchrun and of Django
+    foreign = {"--nproc", "--exclude", "--data-binary"}  # of torchrun, Django and curl
     assert flag in agents | foreign or f'"{flag}"' in CODE
 
 
