@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from django.urls import reverse
 
 from portal.dashboard.templatetags.berth import number
@@ -14,6 +13,7 @@ from portal.simulations import form
 from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
 from portal.simulations.plots import plots_of, styles_of
+from portal.simulations.reports import Size, size_of
 from portal.simulations.selectors import (
     cluster_now,
     curves_of,
@@ -123,8 +123,13 @@ def cluster_words(cluster: Mapping[str, Any]) -> str:
     """3 nodes, 24 GPUs."""
     groups = cluster.get("nodes") or []
     counts = [(each.get("count", 1), each.get("gpus", 0)) for each in groups]
-    nodes, gpus = sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts)
-    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}" if groups else "no node yet"
+    size = Size(sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts))
+    return size_words(size) if groups else "no node yet"
+
+
+def size_words(size: Size) -> str:
+    nodes, gpus = size
+    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}"
 
 
 def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def _facts(simulation: Simulation) -> list[dict[str, Any]]:
         {
             "label": "Cluster",
             "value": simulation.cluster_name,
-            "note": cluster_words(yaml.safe_load(simulation.cluster)) if simulation.cluster else "",
+            "note": size_words(size_of(simulation)),
         },
         {"label": "Knobs", "value": knobs},
         {"label": "Seed", "value": str(simulation.seed)},
