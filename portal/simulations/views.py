@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.errors import BerthError, NotFound
-from portal.simulations import form, pages, told
+from portal.simulations import answers, form, pages, told
 from portal.simulations.laboratory import (
     history_add,
     owned_share,
@@ -74,7 +74,7 @@ def detail(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_GET
 def figure(request: HttpRequest, number: int, name: str) -> HttpResponse:
-    return JsonResponse(pages.figure_of([simulation_get(user=request.user, number=number)], name))
+    return JsonResponse(answers.figure_of([simulation_get(user=request.user, number=number)], name))
 
 
 @login_required
@@ -86,7 +86,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
-    return JsonResponse(pages.figure_of(pages.chosen_of(request.user, _runs(request)), name))
+    return JsonResponse(answers.figure_of(pages.chosen_of(request.user, _runs(request)), name))
 
 
 def _runs(request: HttpRequest) -> list[int]:
