@@ -69,10 +69,17 @@ def jobs_words(simulation: Simulation) -> str:
     return f"{simulation.generator}, {simulation.generated_jobs} jobs drawn"
 
 
-def new_context(user: User, post: QueryDict | None = None, error: BerthError | None = None) -> dict[str, Any]:
-    """The form; with what was typed and what is wrong with it after a refusal."""
-    typed: Mapping[str, str] = post.dict() if post is not None else {}
-    chosen = post.getlist("policies") if post is not None else ["berth", "hops", "drf", "fifo"]
+def new_context(
+    user: User,
+    post: QueryDict | None = None,
+    error: BerthError | None = None,
+    *,
+    again: Simulation | None = None,
+) -> dict[str, Any]:
+    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`."""
+    typed: Mapping[str, str] = post.dict() if post is not None else form.typed_of(again) if again else {}
+    chosen = again.policies if again else ["berth", "hops", "drf", "fifo"]
+    chosen = post.getlist("policies") if post is not None else chosen
     knobs = knobs_current()
     traces = [
         {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {number(each.span_s / 3600, 1)} h"}
@@ -92,6 +99,7 @@ def new_context(user: User, post: QueryDict | None = None, error: BerthError | N
         },
         "error": error,
         "error_field": error.field if error else None,
+        "knobs_open": error is not None and error.field in form.FOLDED,
     }
 
 

@@ -28,6 +28,8 @@ from portal.simulations.selectors import acting_check, simulation_get, tenant_ch
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+    from portal.simulations.models import Simulation
+
 
 @login_required
 @require_GET
@@ -43,8 +45,9 @@ def laboratory(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
+    """The form, with `?from=` filled as for that simulation of the user's own; a POST asks."""
     if request.method == "GET":
-        return render(request, "laboratory/new.html", pages.new_context(request.user))
+        return render(request, "laboratory/new.html", pages.new_context(request.user, again=_again(request)))
     try:
         order = form.order_of(request.POST, user=request.user)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
@@ -53,6 +56,15 @@ def new(request: HttpRequest) -> HttpResponse:
         context = pages.new_context(request.user, request.POST, error)
         return render(request, "laboratory/new.html", context, status=error.status)
     return redirect("laboratory-detail", number=made.pk)
+
+
+def _again(request: HttpRequest) -> Simulation | None:
+    number = request.GET.get("from")
+    if number is None:
+        return None
+    found = simulation_get(user=request.user, number=number)
+    acting_check(row=found, user=request.user, verb="again")
+    return found
 
 
 @login_required
