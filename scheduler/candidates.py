@@ -95,11 +95,11 @@ class Candidates:
         own = self._outcome.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
         weight = self._outcome.weights.get(job.id, 1.0)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
+        least = self._outcome.least_of(job.id, own) if own else 1.0
         for each in own:
-            gain = self._outcome.gain_of(each, own)
             key = (
-                self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source, gain,
-                self.factor(job, each),
+                self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source,
+                each.throughput / least, self.factor(job, each),
             )  # fmt: skip
             alike.setdefault(key, []).append(each)
         for key, configurations in alike.items():

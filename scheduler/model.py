@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -531,8 +531,15 @@ class Plan:
 
     def as_json(self) -> str:
         """Canonical JSON, details included: the same plan is the same bytes."""
-        bare = asdict(replace(self, decisions=tuple(replace(each, explain=None) for each in self.decisions)))
-        for plain, decision in zip(bare["decisions"], self.decisions, strict=True):
-            del plain["explain"]
-            plain["detail"] = decision.detail
-        return json.dumps(bare, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(self, default=_as_mapping, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _as_mapping(value: object) -> dict[str, Any]:
+    """A dataclass by its fields' names; a decision with its detail in the place of what computes it."""
+    if not is_dataclass(value):
+        raise TypeError(f"{value!r} is no part of a plan")
+    names = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Decision):
+        del names["explain"]
+        names["detail"] = value.detail
+    return names

@@ -159,8 +159,11 @@ class Outcome:
 
     def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
         """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
-        least = self.least.get(configuration.job)
-        return configuration.throughput / (least or min(each.throughput for each in (configuration, *others)))
+        return configuration.throughput / self.least_of(configuration.job, (configuration, *others))
+
+    def least_of(self, job: int, configurations: Sequence[Configuration]) -> float:
+        """What G divides by: the job's smallest throughput, of these where no formulation looked at it."""
+        return self.least.get(job) or min(each.throughput for each in configurations)
 
 
 @cache

@@ -123,10 +123,10 @@ def _whole(parts: Sequence[Part]) -> Part:
 
 
 def _part(shares: NDArray[np.float64], data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
-    waited = np.where(np.isnan(wait), 0.0, shares)
-    wait = np.nan_to_num(wait)
+    alone = np.isnan(wait)
+    waited, wait = np.where(alone, 0.0, shares), np.where(alone, 0.0, wait)
     sums = (shares, shares * data, shares * data**2, waited * wait, waited * wait**2, waited)
-    return Part(*(float(each.sum()) for each in sums))
+    return Part(*(float(np.add.reduce(each)) for each in sums))
 
 
 def _step(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Loading:

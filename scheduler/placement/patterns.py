@@ -241,7 +241,10 @@ def _all_patterns(menu: _Menu, room: _Room, most: int) -> set[tuple[tuple[int, i
             return
         gpus, cores, limit = left
         if start == len(pieces):
-            if taken and not any(g <= gpus and k <= cores and kept <= limit for _, g, k, kept in pieces):
+            for _, g, k, kept in pieces:
+                if g <= gpus and k <= cores and kept <= limit:
+                    return  # something can be added
+            if taken:
                 found.add(tuple(sorted(taken)))
             return
         row, g, k, kept = pieces[start]

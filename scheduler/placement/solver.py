@@ -72,8 +72,9 @@ def solve_pulp(
     for k, (indices, coefficients, upper) in enumerate(program.rows):
         terms = zip((columns[index] for index in indices), coefficients, strict=True)
         problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
-    solver = pulp.HiGHS(msg=False, gapRel=gap, threads=1, timeLimit=max(0.001, time_limit_s), **_options(seed))
-    problem.solve(solver)
+    limits = {"gapRel": gap, "threads": 1, "timeLimit": max(0.001, time_limit_s)}
+    # In so small a program the feasibility jump takes longer than all the rest, and the optimum is the same.
+    problem.solve(pulp.HiGHS(msg=False, **limits, **_options(seed), mip_heuristic_run_feasibility_jump=False))
     values = np.array([column.varValue or 0.0 for column in columns])
     return _solution(problem.solverModel, values, program, sign=-1.0)
 

@@ -12,7 +12,7 @@ from scheduler.planning import plan
 from scheduler.policy import Parameters
 from tests.scheduler.builders import (
     NOW_S,
-    check_invariants,
+    check_feasible,
     decisions_of,
     job,
     make_plan,
@@ -113,7 +113,7 @@ def stream(policy_knobs, plannings, *, tenants=(1,), age_s=600.0):
         waiting = [replace(each, wait_s=now_s - each.submitted_s) for each in queue.values()]
         state = ClusterState(here, waiting, tuple(live.values()))
         made = plan(state, now_s, knobs, np.random.default_rng(step), ticking())
-        check_invariants(made, state)
+        check_feasible(made, state)
         for placement in made.placements:
             started = queue.pop(placement.job)
             if started.id == 1:
