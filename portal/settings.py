@@ -181,6 +181,8 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.jobs.states.JobState",
         "AttemptState": "portal.jobs.states.AttemptState",
         "StopReason": "portal.jobs.states.StopReason",
+        "SimulationState": "portal.simulations.models.Simulation.State",
+        "SharedWith": "portal.simulations.models.SharedWith",
         "PlanningStatus": "portal.rounds.models.Planning.Status",
     },
 }

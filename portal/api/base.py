@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
+MAX_KEY_CHARS = 255
+
+
 class JsonAlways(BaseContentNegotiation):
     """Answer JSON whatever `Accept` says: a browser that opens a path shall see something."""
 
@@ -58,6 +61,17 @@ def body_of(request: Request, *, known: Sequence[str] = ()) -> dict[str, Any]:
             shown = checks.quoted(name)
             raise BerthError("unknown_field", f"This request has no field {shown}; {knows}.", field=shown.strip("'"))
     return found
+
+
+def idempotency_key_of(request: Request) -> str | None:
+    """Return the `Idempotency-Key`, if one was sent. Code bad_idempotency_key."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY_CHARS or not all("!" <= char <= "~" for char in key):
+        detail = f"An Idempotency-Key is 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces."
+        raise BerthError("bad_idempotency_key", detail, field="Idempotency-Key")
+    return key
 
 
 def reason_of(request: Request) -> str:

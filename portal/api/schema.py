@@ -8,6 +8,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSe
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
 from rest_framework import serializers
 
+from portal.api.base import MAX_KEY_CHARS
 from portal.api.queries import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -105,12 +106,23 @@ def documented(
     status: int = 200,
     refusals: tuple[int, ...] = (),
     parameters: tuple[OpenApiParameter, ...] = (),
+    more_answers: Mapping[Any, Any] | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """Describe an operation; 400, 401, 403 and 503 are possible everywhere."""
+    """Describe an operation; 400, 401, 403 and 503 are possible everywhere. `more_answers`: by (status, media type)."""
     answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, *refusals})}
-    return extend_schema(summary=summary, responses={status: answer, **answers}, parameters=list(parameters), **more)
+    found = {status: answer, **answers}
+    if more_answers:
+        found = {(code, "application/json"): each for code, each in found.items()} | dict(more_answers)
+    return extend_schema(summary=summary, responses=found, parameters=list(parameters), **more)
 
 
-def parameter(name: str, schema: type | dict[str, Any] = str, description: str = "") -> OpenApiParameter:
-    return OpenApiParameter(name, schema, description=description)
+def idempotency_parameter(description: str) -> OpenApiParameter:
+    schema = {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": "^[!-~]+$"}
+    return OpenApiParameter("Idempotency-Key", schema, OpenApiParameter.HEADER, description=description)
+
+
+def parameter(
+    name: str, schema: type | dict[str, Any] = str, description: str = "", *, required: bool = False
+) -> OpenApiParameter:
+    return OpenApiParameter(name, schema, description=description, required=required)

@@ -7,6 +7,8 @@ from portal.cluster import api as cluster
 from portal.jobs import api as jobs
 from portal.jobs.api_logs import JobLogsView
 from portal.rounds import api as rounds
+from portal.simulations import api as simulations
+from portal.simulations import api_traces as traces
 from portal.tenants.api import MeView
 
 urlpatterns = [
@@ -30,5 +32,14 @@ urlpatterns = [
     path("rounds", rounds.RoundsView.as_view(), name="api-rounds"),
     path("rounds/<str:number>", rounds.RoundView.as_view(), name="api-round"),
     path("plannings/<str:number>", rounds.PlanningView.as_view(), name="api-planning"),
+    path("simulations", simulations.SimulationsView.as_view(), name="api-simulations"),
+    path("simulations/traces", traces.TracesView.as_view(), name="api-traces"),
+    path("simulations/traces/history", traces.TraceHistoryView.as_view(), name="api-traces-history"),
+    path("simulations/traces/<str:number>", traces.TraceView.as_view(), name="api-trace"),
+    path("simulations/traces/<str:number>/share", traces.TraceShareView.as_view(), name="api-trace-share"),
+    path("simulations/<str:number>", simulations.SimulationView.as_view(), name="api-simulation"),
+    path("simulations/<str:number>/cancel", simulations.SimulationCancelView.as_view(), name="api-simulation-cancel"),
+    path("simulations/<str:number>/share", simulations.SimulationShareView.as_view(), name="api-simulation-share"),
+    path("simulations/<str:number>/report", simulations.SimulationReportView.as_view(), name="api-simulation-report"),
     path("metrics", rounds.MetricsView.as_view(), name="api-metrics"),
 ]

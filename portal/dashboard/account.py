@@ -28,6 +28,8 @@ SCOPE_NOTES = {
     "jobs:read": "list and show jobs, read logs",
     "jobs:write": "submit, cancel, hold, release, requeue",
     "cluster:read": "nodes, rounds, metrics",
+    "simulations:read": "the laboratory's simulations and traces",
+    "simulations:write": "simulate, cancel, share, upload traces, delete",
     "operator": "whatever only an operator may do",
 }
 

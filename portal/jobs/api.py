@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
-from portal.api.base import ApiView, body_of
+from portal.api.base import ApiView, body_of, idempotency_key_of
 from portal.api.parsers import request_object
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, RawSchema, documented, page_schema, parameter
+from portal.api.schema import PAGING, RawSchema, documented, idempotency_parameter, page_schema, parameter
 from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError, Conflict
 from portal.jobs import services
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 FILTERS = ("state", "tenant", "owner", "category", "label", "name", "array", "since", "until")
 ORDERINGS = ("id", "name", "state", "priority", "submitted_at", "started_at", "ended_at")
-MAX_KEY_CHARS = 255
 _PATH = parameter("number", str, "1044, or 1044_6 for task 6 of array 1044.")
 JOB_PATH = (OpenApiParameter("number", str, OpenApiParameter.PATH, description=_PATH.description),)
 
@@ -88,18 +87,13 @@ class JobsView(ApiView):
         request=JobDescription,
         examples=list(EXAMPLES),
         parameters=(
-            OpenApiParameter(
-                "Idempotency-Key",
-                {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": "^[!-~]+$"},
-                OpenApiParameter.HEADER,
-                description="The same key and body again answer 201 with the same job, another body 409.",
-            ),
+            idempotency_parameter("The same key and body again answer 201 with the same job, another body 409."),
         ),
         operation_id="jobs_submit",
         description="201 only once the job is stored: whatever is killed afterwards, it is not lost.",
     )
     def post(self, request: Request) -> Response:
-        key = _idempotency_key(request)
+        key = idempotency_key_of(request)
         tenant = tenant_of(request)
         job = services.job_submit(
             user=request.user,
@@ -112,16 +106,6 @@ class JobsView(ApiView):
             detail = "This Idempotency-Key was used for another tenant; use a new key."
             raise Conflict("idempotency_conflict", detail, field="Idempotency-Key")
         return job_answer(job, user=request.user, status=201)
-
-
-def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return None
-    if not 1 <= len(key) <= MAX_KEY_CHARS or not all("!" <= char <= "~" for char in key):
-        detail = f"An Idempotency-Key is 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces."
-        raise BerthError("bad_idempotency_key", detail, field="Idempotency-Key")
-    return key
 
 
 def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:

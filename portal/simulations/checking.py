@@ -106,6 +106,8 @@ def order_check(*, user: User, order: SimulationOrder) -> None:
     if order.trace is not None:
         if order.generator or not LabTrace.objects.visible_to(user).filter(pk=order.trace.pk).exists():
             raise BerthError("invalid", "Choose one of your traces, or a generator.", field="trace")
+        if order.generated_jobs is not None:
+            raise BerthError("invalid", "A trace has its own jobs; leave `jobs` out.", field="jobs")
         if not order.cluster:
             raise BerthError("blank", "A trace needs a cluster: describe one, or take this one.", field="cluster")
     else:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
 from portal.rounds.knobs import knobs_current
-from portal.simulations.checking import SimulationOrder, description_of
+from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
-from portal.simulations.selectors import cluster_now, trace_get
+from portal.simulations.orders import HERE, cluster_chosen, knobs_away
+from portal.simulations.selectors import trace_get
 from scheduler.policy import PARAMETERS, POLICIES
 from scheduler.simulator.rivals import RIVALS
 
@@ -20,16 +21,15 @@ if TYPE_CHECKING:
 
     from portal.tenants.models import User
 
-HERE, OWN, DESCRIBED = "here", "own", "described"
-"""This cluster as it is; the generator's own; one that the form describes."""
-
 
 def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
     """What the form asks for. Raises BerthError naming the field that cannot be read."""
     source = post.get("source", "")
     kind, _, value = source.partition(":")
     trace = trace_get(user=user, number=whole(value, "source")) if kind == "trace" else None
-    cluster, cluster_name = _cluster(post, user)
+    cluster, cluster_name = cluster_chosen(
+        choice=post.get("cluster", HERE), description=post.get("description", ""), tenants_too=user.is_operator
+    )
     return SimulationOrder(
         name=post.get("name", ""),
         policies=post.getlist("policies"),
@@ -44,20 +44,6 @@ def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
     )
 
 
-def _cluster(post: QueryDict, user: User) -> tuple[str, str]:
-    choice = post.get("cluster", HERE)
-    if choice == OWN:
-        return "", "the workload's own"
-    if choice == HERE:
-        found = cluster_now(tenants_too=user.is_operator)
-        if not found:
-            raise BerthError("invalid", "This cluster has no node yet; describe one.", field="cluster")
-        return description_of(found), "this cluster"
-    if choice != DESCRIBED:
-        raise BerthError("invalid", f"Choose {HERE}, {OWN} or {DESCRIBED}.", field="cluster")
-    return post.get("description", "") or " ", "as described"
-
-
 def knobs_of(post: QueryDict) -> dict[str, Any]:
     """The knobs as typed, those away from their default; the operator's present values stand in the form."""
     found: dict[str, Any] = {}
@@ -69,9 +55,8 @@ def knobs_of(post: QueryDict) -> dict[str, Any]:
         if not parameter.choices:
             value = number(text, parameter.name)
             value = int(value) if isinstance(parameter.default, int) and value == int(value) else value
-        if value != parameter.default:
-            found[parameter.name] = value
-    return found
+        found[parameter.name] = value
+    return knobs_away(found)
 
 
 def whole(text: str, field: str) -> int:

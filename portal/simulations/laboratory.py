@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder, order_check, trace_measure
 from portal.simulations.models import LabTrace, SharedWith, Simulation
+from portal.simulations.selectors import history_taken
 from portal.tenants.models import Tenant
 from portal.tenants.selectors import role_of
 from portal.tenants.services import audit_record
@@ -38,8 +40,7 @@ def trace_add(
     name, knobs = _name(name), knobs_current()
     limit_mib = knobs["laboratory_trace_mib"]
     if len(content) > limit_mib * 2**20:
-        size_mib = len(content) / 2**20
-        detail = f"The trace has {size_mib:.1f} MiB, the laboratory takes {limit_mib}; cut it, or use ./berth simulate."
+        detail = f"The trace is too long, the laboratory takes {limit_mib} MiB; cut it, or use ./berth simulate."
         raise BerthError("too_large", detail, field="file", status=413)
     jobs, span_s = trace_measure(form=form, content=content, most=knobs["laboratory_jobs"])
     with transaction.atomic():
@@ -55,6 +56,20 @@ def trace_add(
     return trace
 
 
+def history_add(*, user: User, tenant: Tenant, days: float, name: str, within: Tenant | None = None) -> LabTrace:
+    """Keep the jobs of the last days as a trace: the tenant's; every tenant's for an operator, unless `within` one."""
+    everybody = user.is_operator and within is None
+    return trace_add(
+        user=user,
+        tenant=tenant,
+        name=name or f"the last {days:g} day{'s' if days != 1 else ''}",
+        form="berth-jsonl",
+        content=history_taken(tenant=None if everybody else tenant, days=days),
+        origin=LabTrace.Origin.HISTORY,
+        all_tenants=everybody,
+    )
+
+
 def trace_delete(*, trace: LabTrace, actor: User) -> None:
     """Delete a trace and what was simulated on it. Raises Conflict while a simulation of it is open."""
     with transaction.atomic():
@@ -66,10 +81,39 @@ def trace_delete(*, trace: LabTrace, actor: User) -> None:
         trace.delete()
 
 
-def simulation_order(*, user: User, tenant: Tenant, order: SimulationOrder) -> Simulation:
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """What tells a request that is sent again: the sender's key, and the digest of the body that came with it."""
+
+    key: str = ""
+    digest: str = ""
+
+
+def simulation_known(*, user: User, request: RequestKey) -> Simulation | None:
+    """The simulation that this request made before, if any. Raises Conflict where the key came with another body."""
+    known = Simulation.objects.filter(owner=user, request_key=request.key).first() if request.key else None
+    if known is not None and known.request_digest != request.digest:
+        detail = "This Idempotency-Key was used with another body; use a new key for a new simulation."
+        raise Conflict("idempotency_conflict", detail, field="Idempotency-Key")
+    return known
+
+
+def simulation_order(
+    *, user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey = RequestKey()
+) -> Simulation:
     """Queue a simulation. Raises BerthError for what cannot be simulated, Conflict above the tenant's limit."""
     _member(user, tenant)
     order_check(user=user, order=order)
+    try:
+        return _queued(user, tenant, order, request)
+    except IntegrityError:
+        # Two requests with one key at once: the first to commit made it, the second answers with it.
+        if known := simulation_known(user=user, request=request):
+            return known
+        raise
+
+
+def _queued(user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey) -> Simulation:
     with transaction.atomic():
         _tenant_lock(tenant)
         most = knobs_current()["laboratory_queue"]
@@ -80,7 +124,7 @@ def simulation_order(*, user: User, tenant: Tenant, order: SimulationOrder) -> S
             tenant=tenant, owner=user, name=_name(order.name), trace=order.trace, generator=order.generator,
             generated_jobs=order.generated_jobs, cluster=order.cluster, cluster_name=order.cluster_name,
             policies=list(order.policies), knobs=dict(order.knobs), seed=order.seed, until_h=order.until_h,
-            progress=dict.fromkeys(order.policies, 0.0),
+            progress=dict.fromkeys(order.policies, 0.0), request_key=request.key, request_digest=request.digest,
         )  # fmt: skip
         audit_record(actor=user, action="simulation.order", target=f"simulation:{made.pk}", tenant=tenant)
     return made

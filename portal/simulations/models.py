@@ -13,7 +13,12 @@ class SharedWith(models.TextChoices):
 
 
 class Owned(models.Model):
-    """What belongs to one user in one tenant, and who else may see it."""
+    """What belongs to one user in one tenant, and who else may see it.
+
+    `TELLS_OF_ALL`: the field that says that it tells of other tenants' jobs too.
+    """
+
+    TELLS_OF_ALL = ""
 
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="+")
     owner = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="+")
@@ -33,6 +38,8 @@ class Owned(models.Model):
 class LabTrace(Owned):
     """A trace's text, compressed, as it was uploaded or as the cluster's history said when it was taken."""
 
+    TELLS_OF_ALL = "all_tenants"
+
     class Origin(models.TextChoices):
         UPLOAD = "upload", "uploaded"
         HISTORY = "history", "the cluster's history"
@@ -51,6 +58,8 @@ class LabTrace(Owned):
 
 class Simulation(Owned):
     """One question to the simulator: jobs, cluster, policies and knobs; then how far it is, and its answer."""
+
+    TELLS_OF_ALL = "trace__all_tenants"
 
     class State(models.TextChoices):
         QUEUED = "QUEUED", "Queued"
@@ -81,6 +90,9 @@ class Simulation(Owned):
     figures = models.JSONField(default=dict, help_text="Policy -> its figures.")
     curves = models.BinaryField(default=bytes, help_text="Policy -> what the plots show: JSON, compressed by zlib.")
 
+    request_key = models.CharField(max_length=255, blank=True, help_text="The Idempotency-Key it was asked for with.")
+    request_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of that request's body.")
+
     class Meta:
         ordering = ["-pk"]
         constraints = [
@@ -88,6 +100,9 @@ class Simulation(Owned):
                 condition=Q(trace=None, generated_jobs__isnull=False) & ~Q(generator="")
                 | Q(trace__isnull=False, generator="", generated_jobs=None),
                 name="simulation_of_a_trace_or_a_generator",
+            ),
+            models.UniqueConstraint(
+                fields=["owner", "request_key"], condition=~Q(request_key=""), name="simulation_request_once"
             ),
         ]
         indexes = [

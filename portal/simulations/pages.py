@@ -12,6 +12,7 @@ from portal.errors import BerthError, NotFound
 from portal.rounds.knobs import knobs_current
 from portal.simulations import form
 from portal.simulations.models import SharedWith, Simulation
+from portal.simulations.orders import HERE
 from portal.simulations.plots import plots_of, styles_of
 from portal.simulations.selectors import (
     cluster_now,
@@ -94,8 +95,7 @@ def new_context(user: User, post: QueryDict | None = None, error: BerthError | N
         for each in traces_listed(user)
     ]
     return {
-        "typed": {"name": "", "jobs": "", "seed": "1", "until_h": "", "cluster": form.HERE, "description": EXAMPLE}
-        | typed,
+        "typed": {"name": "", "jobs": "", "seed": "1", "until_h": "", "cluster": HERE, "description": EXAMPLE} | typed,
         "traces": traces,
         "generators": form.generator_choices(),
         "policies": form.policy_choices(chosen),

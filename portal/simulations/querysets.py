@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 if TYPE_CHECKING:
-    from portal.tenants.models import User
+    from portal.tenants.models import Tenant, User
 
 
 class OwnedQuerySet(models.QuerySet):
@@ -22,6 +22,10 @@ class OwnedQuerySet(models.QuerySet):
         if user.is_operator:
             return self.filter(Q(owner=user) | Q(shared_with="tenant") | Q(shared_with="operators"))
         return self.filter(own | Q(shared_with="tenant", tenant__in=user.tenants.all()))
+
+    def within(self, tenant: Tenant | None) -> OwnedQuerySet:
+        """Narrow to the one tenant that a token is restricted to, without what tells of others' jobs. None: no token is."""
+        return self if tenant is None else self.filter(tenant=tenant).exclude(**{self.model.TELLS_OF_ALL: True})
 
     def owned_by(self, user: User) -> OwnedQuerySet:
         """Return what the user may change: the own ones, as long as one belongs to the tenant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from portal.simulations.errors import SimulationError
 from portal.simulations.history import history_rows
 from portal.simulations.models import LabTrace, Simulation
 from portal.tenants.models import Tenant
+from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,32 +27,61 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 SHOWN = 100
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}\Z", re.ASCII)
+
+
+def simulations_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[Simulation]:
+    """What the user may see; `tenant` narrows to the one that a token is restricted to."""
+    rows = Simulation.objects.visible_to(user).within(tenant)
+    return rows.select_related("tenant", "owner", "trace").defer("trace__content")
+
+
+def traces_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[LabTrace]:
+    """The traces that the user may see, without their text; `tenant` as for simulations."""
+    return LabTrace.objects.visible_to(user).within(tenant).select_related("tenant", "owner").defer("content")
 
 
 def simulations_listed(user: User) -> QuerySet[Simulation]:
     """The newest that the user may see, without their answers."""
-    rows = Simulation.objects.visible_to(user).select_related("tenant", "owner", "trace")
-    return rows.defer("curves", "figures", "trace__content")[:SHOWN]
+    return simulations_for(user=user).defer("curves", "figures", "trace__content")[:SHOWN]
 
 
 def traces_listed(user: User) -> QuerySet[LabTrace]:
-    return LabTrace.objects.visible_to(user).select_related("tenant", "owner").defer("content")[:SHOWN]
+    return traces_for(user=user)[:SHOWN]
 
 
-def simulation_get(*, user: User, number: int) -> Simulation:
-    rows = Simulation.objects.visible_to(user).select_related("tenant", "owner", "trace").defer("trace__content")
-    return _one(rows, number, "simulation")
+def simulation_get(*, user: User, number: int | str, tenant: Tenant | None = None) -> Simulation:
+    """The simulation of a number. Missing, foreign, malformed: the same NotFound."""
+    return _one(simulations_for(user=user, tenant=tenant), number, "simulation")
 
 
-def trace_get(*, user: User, number: int) -> LabTrace:
-    return _one(LabTrace.objects.visible_to(user).select_related("tenant", "owner"), number, "trace")
+def trace_get(*, user: User, number: int | str, tenant: Tenant | None = None) -> LabTrace:
+    return _one(traces_for(user=user, tenant=tenant), number, "trace")
 
 
-def _one(rows: QuerySet[Any], number: int, what: str) -> Any:
-    found = rows.filter(pk=number).first() if number < 2**63 else None
+def _one(rows: QuerySet[Any], number: int | str, what: str) -> Any:
+    found = rows.filter(pk=int(number)).first() if _NUMBER.match(str(number)) else None
     if found is None:
         raise NotFound(what)
     return found
+
+
+def acting_check(*, row: LabTrace | Simulation, user: User, verb: str) -> None:
+    """Only its owner changes it; an operator may cancel a simulation that he sees. Raises NotFound for anybody else."""
+    if row.owner_id != user.pk and not (verb == "cancel" and user.is_operator):
+        raise NotFound("trace" if isinstance(row, LabTrace) else "simulation")
+
+
+def tenant_chosen(*, user: User, name: str | None, only: Tenant | None = None) -> Tenant:
+    """The tenant of that name among the user's; the only one where none is named. `only`: a restricted token's."""
+    tenants = [each for each in tenants_of(user) if only is None or each.pk == only.pk]
+    if not name and len(tenants) == 1:
+        return tenants[0]
+    for tenant in tenants:
+        if tenant.name == name:
+            return tenant
+    names = ", ".join(each.name for each in tenants) or "none"
+    raise BerthError("invalid", f"Choose one of your tenants: {names}.", field="tenant")
 
 
 def simulations_ahead(simulation: Simulation) -> int:

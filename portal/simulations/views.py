@@ -11,8 +11,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.errors import BerthError, NotFound
-from portal.simulations import form, pages
+from portal.simulations import form, pages, told
 from portal.simulations.laboratory import (
+    history_add,
     owned_share,
     simulation_cancel,
     simulation_delete,
@@ -20,14 +21,12 @@ from portal.simulations.laboratory import (
     trace_add,
     trace_delete,
 )
-from portal.simulations.models import LabTrace, Simulation
-from portal.simulations.selectors import history_taken, simulation_get, trace_get
-from portal.tenants.selectors import tenants_of
+from portal.simulations.models import LabTrace
+from portal.simulations.reports import report_of
+from portal.simulations.selectors import acting_check, simulation_get, tenant_chosen, trace_get
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-    from portal.tenants.models import Tenant, User
 
 
 @login_required
@@ -48,25 +47,12 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, "laboratory/new.html", pages.new_context(request.user))
     try:
         order = form.order_of(request.POST, user=request.user)
-        made = simulation_order(
-            user=request.user, tenant=_tenant(request.user, request.POST.get("tenant")), order=order
-        )
+        tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
+        made = simulation_order(user=request.user, tenant=tenant, order=order)
     except BerthError as error:
         context = pages.new_context(request.user, request.POST, error)
         return render(request, "laboratory/new.html", context, status=error.status)
     return redirect("laboratory-detail", number=made.pk)
-
-
-def _tenant(user: User, name: str | None) -> Tenant:
-    """The tenant of that name among the user's; the only one where none is named."""
-    tenants = tenants_of(user)
-    if not name and len(tenants) == 1:
-        return tenants[0]
-    for tenant in tenants:
-        if tenant.name == name:
-            return tenant
-    names = ", ".join(each.name for each in tenants) or "none"
-    raise BerthError("invalid", f"Choose one of your tenants: {names}.", field="tenant")
 
 
 @login_required
@@ -110,11 +96,14 @@ def _runs(request: HttpRequest) -> list[int]:
 @login_required
 @require_GET
 def answer(request: HttpRequest, number: int) -> HttpResponse:
-    """All figures of a simulation as a JSON file."""
+    """A simulation's report as a JSON file."""
     simulation = simulation_get(user=request.user, number=number)
-    response = JsonResponse({"policies": simulation.figures}, json_dumps_params={"sort_keys": True, "indent": 1})
-    response["Content-Disposition"] = f'attachment; filename="simulation-{simulation.pk}.json"'
-    return response
+    disposition = f'attachment; filename="simulation-{simulation.pk}.json"'
+    return HttpResponse(
+        told.as_json(report_of(simulation)),
+        content_type="application/json",
+        headers={"Content-Disposition": disposition},
+    )
 
 
 @login_required
@@ -122,8 +111,7 @@ def answer(request: HttpRequest, number: int) -> HttpResponse:
 def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     """Cancel, share or delete one's own; an operator may cancel what he sees."""
     simulation = simulation_get(user=request.user, number=number)
-    if not _may(simulation, request.user, verb):
-        raise NotFound("simulation")
+    acting_check(row=simulation, user=request.user, verb=verb)
     if verb == "cancel":
         simulation_cancel(simulation=simulation, actor=request.user)
         messages.success(request, "It stops within seconds." if simulation.state == "RUNNING" else "It is cancelled.")
@@ -137,10 +125,6 @@ def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     else:
         raise NotFound("action")
     return redirect("laboratory-detail", number=number)
-
-
-def _may(row: LabTrace | Simulation, user: User, verb: str) -> bool:
-    return row.owner_id == user.pk or (verb == "cancel" and user.is_operator)
 
 
 @login_required
@@ -160,31 +144,21 @@ def traces(request: HttpRequest) -> HttpResponse:
 
 def _trace_from(request: HttpRequest) -> LabTrace:
     user, post = request.user, request.POST
-    tenant = _tenant(user, post.get("tenant"))
+    tenant = tenant_chosen(user=user, name=post.get("tenant"))
+    name = post.get("name", "").strip()
     if post.get("origin") == LabTrace.Origin.HISTORY:
-        days = form.number(post.get("days", ""), "days")
-        everybody = user.is_operator
-        content, form_name = history_taken(tenant=None if everybody else tenant, days=days), "berth-jsonl"
-        name = post.get("name", "").strip() or f"the last {days:g} day{'s' if days != 1 else ''}"
-        origin = LabTrace.Origin.HISTORY
-    else:
-        file = request.FILES.get("file")
-        if file is None:
-            raise BerthError("blank", "Choose a file.", field="file")
-        content, form_name, origin = file.read(), post.get("format", ""), LabTrace.Origin.UPLOAD
-        everybody = False
-        name = post.get("name", "").strip() or file.name
-    return trace_add(
-        user=user, tenant=tenant, name=name, form=form_name, content=content, origin=origin, all_tenants=everybody
-    )
+        return history_add(user=user, tenant=tenant, name=name, days=form.number(post.get("days", ""), "days"))
+    file = request.FILES.get("file")
+    if file is None:
+        raise BerthError("blank", "Choose a file.", field="file")
+    return trace_add(user=user, tenant=tenant, name=name or file.name, form=post.get("format", ""), content=file.read())
 
 
 @login_required
 @require_POST
 def trace_act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     trace = trace_get(user=request.user, number=number)
-    if trace.owner_id != request.user.pk:
-        raise NotFound("trace")
+    acting_check(row=trace, user=request.user, verb=verb)
     if verb == "share":
         owned_share(row=trace, actor=request.user, shared_with=request.POST.get("shared_with", ""))
         messages.success(request, "Who sees it is changed.")

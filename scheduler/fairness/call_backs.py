@@ -35,6 +35,8 @@ def call_back(
 ) -> None:
     """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet."""
     homes = terms.homes
+    if all(outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front):
+        return
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
     for array, window in by_array.items():
         for ranked in window.front if lent else ():

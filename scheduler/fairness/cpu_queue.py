@@ -8,6 +8,7 @@ come first.
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
@@ -34,26 +35,32 @@ class _Cores:
     """The ledger as CPU jobs see it, all of it or the CPU array's part; both are kept in step."""
 
     def __init__(self, ledger: Ledger, terms: Terms, *, borrow: bool) -> None:
-        self.every, self.own, self._borrow = ledger, ledger.copy(), borrow
-        self.own.allowances = ledger.allowances
-        for number, room in self.own.rooms.items():
-            room.cores = room.cores[: terms.cpu_cores(number)]
+        self.every, self._terms, self._borrow = ledger, terms, borrow
+
+    @cached_property
+    def own(self) -> Ledger:
+        """The CPU array's part: put together when the first job has its turn, before anything is taken."""
+        own = self.every.copy()
+        own.allowances = self.every.allowances
+        for number, room in own.rooms.items():
+            room.cores = room.cores[: self._terms.cpu_cores(number)]
+        return own
 
     def seen_by(self, job: Job) -> Ledger:
         borrows = self._borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
         return self.every if borrows else self.own
 
     def take(self, ranked: Ranked, outcome: Outcome) -> bool:
-        job = ranked.job
+        job, own_part = ranked.job, self.own
         best = cpu.choose(job, self.seen_by(job))
         if best is None:
             return False
         outcome.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
         for share in best.shares:
-            room, own = self.every.rooms[share.node], self.own.rooms[share.node]
+            room, own = self.every.rooms[share.node], own_part.rooms[share.node]
             own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
             own.memory_mib, own.tenants = room.memory_mib, room.tenants
-            self.own.note(share.node)
+            own_part.note(share.node)
         return True
 
 

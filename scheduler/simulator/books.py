@@ -23,7 +23,7 @@ from scheduler.simulator.observe import beside, job_now, running_in, running_of
 from scheduler.validation import check_job, is_plainly_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.lrf import Age
@@ -52,9 +52,15 @@ class _Live(Sequence[Running]):
     def __getitem__(self, place: slice) -> list[Running]: ...
 
     def __getitem__(self, place: int | slice) -> Running | list[Running]:
+        return self._together()[place]
+
+    def __iter__(self) -> Iterator[Running]:
+        return iter(self._together())
+
+    def _together(self) -> list[Running]:
         if self._all is None:
             self._all = running_in(self._floor, self._now_s)
-        return self._all[place]
+        return self._all
 
 
 class KeptBooks:

@@ -159,7 +159,7 @@ class _Round:
             constraints=0 if taken is None else taken.rows,
             objective=None if taken is None else taken.objective,
             gap=None if taken is None else taken.gap,
-            gap_allowed=program.GAP,
+            gap_allowed=program.GAP if taken is None else taken.gap_allowed,
             participants=len(self.running),
         )
 

@@ -20,6 +20,7 @@ OPERATE_PAGE = (403, 403, 403, 302, SIGN_IN, SIGN_IN)
 API = (200, 200, 200, 200, 401, 401)
 OWN_API = (200, 200, 404, 200, 401, 401)
 MISSING_API = (404, 404, 404, 404, 401, 401)
+MINE_API = (200, 404, 404, 404, 401, 401)
 OPERATE_API = (403, 403, 403, 200, 401, 401)
 AGENT = (401, 401, 401, 401, 401, 200)
 OPEN = (200,) * 6
@@ -163,6 +164,8 @@ def _api(route: str, method: str, expected: tuple[int, ...], body: Any = None, q
     return Row(route, method, expected, args, query, body, door="api")
 
 
+ASKED = {"name": "again", "generator": "hops-64", "jobs": 3, "cluster": "own", "policies": ["fifo"]}
+
 REST = [
     _api("api-schema", "GET", OPEN),
     _api("api-docs", "GET", OPEN),
@@ -194,6 +197,41 @@ REST = [
     _api("api-planning", "GET", API, number="{planning}"),
     _api("api-planning", "GET", MISSING_API, number="{missing}"),
     _api("api-metrics", "GET", API),
+    _api("api-simulations", "GET", API),
+    _api("api-simulations", "POST", (201, 201, 400, 201, 401, 401), ASKED | {"tenant": "zebra-lab"}),
+    _api("api-simulations", "POST", (400, 400, 201, 201, 401, 401), ASKED | {"tenant": "speech"}),
+    _api(
+        "api-simulations",
+        "POST",
+        (201, 400, 400, 400, 401, 401),
+        {"name": "again", "tenant": "zebra-lab", "trace": "{trace}", "cluster": "here", "policies": ["fifo"]},
+    ),
+    _api("api-simulation", "GET", MINE_API, number="{simulation}"),
+    _api("api-simulation", "GET", OWN_API, number="{shared}"),
+    _api("api-simulation", "GET", MISSING_API, number="{missing}"),
+    _api("api-simulation", "DELETE", (204, 404, 404, 404, 401, 401), number="{shared}"),
+    _api("api-simulation", "DELETE", (409, 404, 404, 404, 401, 401), number="{queued}"),
+    _api("api-simulation-cancel", "POST", MINE_API, number="{queued}"),
+    _api("api-simulation-cancel", "POST", (409, 404, 404, 409, 401, 401), number="{shared}"),
+    _api("api-simulation-share", "POST", MINE_API, {"shared_with": "owner"}, number="{shared}"),
+    _api("api-simulation-report", "GET", OWN_API, number="{shared}"),
+    _api("api-simulation-report", "GET", OWN_API, number="{shared}", query="format=csv"),
+    _api("api-simulation-report", "GET", MINE_API, number="{simulation}"),
+    _api("api-simulation-report", "GET", (409, 404, 404, 404, 401, 401), number="{queued}"),
+    _api("api-traces", "GET", API),
+    Row(
+        "api-traces",
+        "POST",
+        (201, 201, 400, 201, 401, 401),
+        query="tenant=zebra-lab&name=new&format=berth-csv",
+        body=b"submitted_s,tenant,gpus,duration_s\n0,zebra-lab,1,60\n",
+        door="api",
+    ),
+    _api("api-traces-history", "POST", (201, 201, 400, 201, 401, 401), {"days": 1, "tenant": "zebra-lab"}),
+    _api("api-trace", "GET", MINE_API, number="{trace}"),
+    _api("api-trace", "GET", MISSING_API, number="{missing}"),
+    _api("api-trace", "DELETE", (409, 404, 404, 404, 401, 401), number="{trace}"),
+    _api("api-trace-share", "POST", MINE_API, {"shared_with": "tenant"}, number="{trace}"),
     _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
     _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
 ]

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.api.urls import urlpatterns
 from portal.tenants.models import ApiToken
-from portal.tenants.services import token_create, token_revoke
+from portal.tenants.services import SCOPES, token_create, token_revoke
 from tests.portal.api.conftest import Caller, refusal
 
 pytestmark = pytest.mark.django_db
@@ -19,12 +19,16 @@ READS = {
     "api-me": None, "api-jobs": "jobs:read", "api-job": "jobs:read", "api-job-logs": "jobs:read",
     "api-job-explain": "jobs:read", "api-nodes": "cluster:read", "api-node": "cluster:read",
     "api-rounds": "cluster:read", "api-round": "cluster:read", "api-planning": "cluster:read",
-    "api-metrics": "cluster:read",
+    "api-metrics": "cluster:read", "api-simulations": "simulations:read", "api-simulation": "simulations:read",
+    "api-simulation-report": "simulations:read", "api-traces": "simulations:read", "api-trace": "simulations:read",
 }  # fmt: skip
 WRITES = {
     "api-jobs": "jobs:write", "api-job-cancel": "jobs:write", "api-job-hold": "jobs:write",
     "api-job-release": "jobs:write", "api-job-requeue": "jobs:write", "api-node-drain": "operator",
     "api-node-resume": "operator", "api-node-dead": "operator", "api-jobs-plan": "jobs:write",
+    "api-simulations": "simulations:write", "api-simulation-cancel": "simulations:write",
+    "api-simulation-share": "simulations:write", "api-traces": "simulations:write",
+    "api-traces-history": "simulations:write", "api-trace-share": "simulations:write",
 }  # fmt: skip
 
 
@@ -50,7 +54,7 @@ def test_nobody_gets_in_and_is_told_how(world, unchanged, name, method):
 
 @pytest.mark.parametrize(("name", "scope"), list(READS.items()))
 def test_reads_need_their_scope(world, name, scope):
-    others = [each for each in ("jobs:read", "jobs:write", "cluster:read", "operator") if each != scope]
+    others = [each for each in SCOPES if each != scope]
     caller = world.caller("root", scopes=others)
     if scope is None:
         assert caller("GET", path_of(name)).status_code == 200
@@ -61,7 +65,7 @@ def test_reads_need_their_scope(world, name, scope):
 
 @pytest.mark.parametrize(("name", "scope"), list(WRITES.items()))
 def test_changes_need_their_scope(world, unchanged, name, scope):
-    others = [each for each in ("jobs:read", "jobs:write", "cluster:read", "operator") if each != scope]
+    others = [each for each in SCOPES if each != scope]
     token, secret = token_create(user=world.users["root"], name="x", scopes=others, actor=None)
     from portal.tenants.models import AuditEvent
 

@@ -85,6 +85,12 @@ LABELS = [
     "POST /api/v1/jobs/{number}/requeue", "GET /api/v1/nodes", "GET /api/v1/nodes/{name}",
     "POST /api/v1/nodes/{name}/drain", "POST /api/v1/nodes/{name}/resume", "POST /api/v1/nodes/{name}/dead",
     "GET /api/v1/rounds", "GET /api/v1/rounds/{number}", "GET /api/v1/plannings/{number}", "GET /api/v1/metrics",
+    "GET /api/v1/simulations", "POST /api/v1/simulations", "GET /api/v1/simulations/{number}",
+    "DELETE /api/v1/simulations/{number}", "POST /api/v1/simulations/{number}/cancel",
+    "POST /api/v1/simulations/{number}/share", "GET /api/v1/simulations/{number}/report",
+    "GET /api/v1/simulations/traces", "POST /api/v1/simulations/traces", "POST /api/v1/simulations/traces/history",
+    "GET /api/v1/simulations/traces/{number}", "DELETE /api/v1/simulations/traces/{number}",
+    "POST /api/v1/simulations/traces/{number}/share",
 ]  # fmt: skip
 
 
@@ -99,6 +105,7 @@ def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, 
     from portal.jobs import api_logs
 
     monkeypatch.setattr(throttles.PlanThrottle, "rate", "100000/min")
+    monkeypatch.setattr(throttles.LaboratoryThrottle, "rate", "100000/min")
     monkeypatch.setattr(api_logs, "FOLLOW_PERIOD_S", 0.01)
     monkeypatch.setattr(api_logs, "MAX_FOLLOWERS", 0)
     monkeypatch.setattr(api_logs, "_followers", api_logs.threading.BoundedSemaphore(1))

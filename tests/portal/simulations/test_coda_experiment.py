@@ -6,6 +6,7 @@ import pytest
 
 from portal.simulations.experiments import coda
 from portal.simulations.experiments.base import Options
+from portal.simulations.experiments.coda_figures import over_time
 from portal.simulations.experiments.registry import experiment_named
 from scheduler.simulator.records import JobRecord, PlanningRecord, Run
 
@@ -31,14 +32,40 @@ def test_rates_hold_from_planning_to_planning_and_count_the_measured_window_alon
         replace(PLANNING, at_s=110.0, gpus_allocated=9, queue_gpu_jobs=2, fragments=1),
         replace(PLANNING, at_s=140.0, gpus_allocated=4),
     ]
-    figures = coda._over_time(made_of(plannings), 100.0, 200.0)
+    figures = over_time(made_of(plannings), 100.0, 200.0)
     assert figures == {
         "gpu_active_rate_while_queued": pytest.approx((10 * 5 + 30 * 9) / 40 / 10),
+        "gpu_active_rate_while_queued_long": None,
         "fragmentation": pytest.approx(10 * 3 / 40 / 10),
         "fragment_rate": pytest.approx((10 * 5 + 30 * 1) / 100 / 10),
         "gpu_active_rate": pytest.approx((10 * 5 + 30 * 9 + 60 * 4) / 100 / 10),
         "queued_share": pytest.approx(0.4),
+        "queued_long_share": 0.0,
     }
+
+
+def test_time_in_which_a_gpu_job_has_waited_longer_than_a_tick_counts_by_itself():
+    """Past 30 s of waiting: from 100 s (since 40) to 120 and from 150 to 180 s, two jobs at once; CPU jobs do not count."""
+    plannings = [
+        replace(PLANNING, at_s=0.0, gpus_allocated=6),
+        replace(PLANNING, at_s=110.0, gpus_allocated=8),
+        replace(PLANNING, at_s=160.0, gpus_allocated=9),
+    ]
+    times = [(40.0, 120.0), (120.0, 160.0), (125.0, 180.0), (130.0, 159.0)]
+    jobs = [replace(JOB, job=n, submitted_s=at_s, started_s=end_s) for n, (at_s, end_s) in enumerate(times)]
+    jobs.append(replace(JOB, job=9, requirement=(0,), submitted_s=0.0, started_s=None))
+    figures = over_time(made_of(plannings, jobs), 100.0, 200.0)
+    assert figures["queued_long_share"] == pytest.approx(0.5)
+    assert figures["gpu_active_rate_while_queued_long"] == pytest.approx((10 * 6 + 10 * 8 + 10 * 8 + 20 * 9) / 50 / 10)
+    never = over_time(made_of(plannings, [replace(JOB, submitted_s=160.0, started_s=None)]), 100.0, 200.0)
+    assert never["queued_long_share"] == pytest.approx(0.1)
+
+
+def test_where_nobody_queues_there_is_no_rate_while_jobs_queue_and_medians_are_of_the_other_seeds():
+    figures = over_time(made_of([PLANNING]), 100.0, 200.0)
+    assert (figures["gpu_active_rate_while_queued"], figures["fragmentation"]) == (None, 0.0)
+    assert coda._medians([{"rate": None}, {"rate": 0.25}, {"rate": 0.75}]) == {"rate": 0.5}
+    assert coda._medians([{"rate": None}]) == {"rate": None}
 
 
 def test_jobs_count_by_all_their_waiting_once_the_cluster_is_filled():
