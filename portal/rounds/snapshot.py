@@ -266,7 +266,7 @@ def _history() -> model.RunHistory:
     """
     rows = (
         Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False)
+        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False)
         .order_by("-ended_at")
         .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS
