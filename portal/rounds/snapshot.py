@@ -17,6 +17,7 @@ from portal.jobs.models import Allocation, Job
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.models import Planning
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
 from portal.rounds.queued import jobs_blocked, queue_load
@@ -79,8 +80,15 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         history=_history(),
         array_history=array_history_now(),
         profiles_tried=past.tried,
+        replanned_s=_replanned_s(),
     )
     return Snapshot(state, queued)
+
+
+def _replanned_s() -> float | None:
+    done = Planning.objects.filter(replan=True, status=Planning.Status.APPLIED).order_by("-number")
+    last = done.values_list("started_at", flat=True).first()
+    return last.timestamp() if last is not None else None
 
 
 def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
@@ -258,7 +266,7 @@ def _history() -> model.RunHistory:
     """
     rows = (
         Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False)
+        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False)
         .order_by("-ended_at")
         .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS
