@@ -241,6 +241,16 @@ def test_what_cannot_be_simulated_is_refused_with_its_field(lena, fields, field,
     assert counts() == before
 
 
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_long_description_is_refused_unread(lena, as_text):
+    nodes = [{"cores": 1, "memory_gib": 1}] * 10_000
+    description = "nodes:\n" + "- {cores: 1, memory_gib: 1}\n" * 10_000 if as_text else {"nodes": nodes}
+    before = counts()
+    answer = lena("POST", "/simulations", ASKED | {"cluster": None, "description": description})
+    assert "as one group" in refusal(answer, 413, "too_large", "cluster")["detail"]
+    assert counts() == before
+
+
 def test_a_traces_own_jobs_are_not_drawn(lena):
     own = upload(lena).json()["id"]
     answer = lena("POST", "/simulations", ASKED | {"trace": own, "generator": None, "cluster": "here"})
