@@ -163,7 +163,7 @@ def _fill(
         rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
         capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
         windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
-    if mode.borrow and mode.joint:
+    if mode.borrow and mode.joint and work.parameters.placement == "ilp":
         _lend(windows, gpu_queue, homes)
     state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
     by_type: dict[str, int] = {}
@@ -191,6 +191,7 @@ def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], hom
     """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
 
     Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
+    Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
     """
     asked = Counter[Array]()
     for ranked in gpu_queue:
