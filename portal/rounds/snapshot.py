@@ -17,6 +17,7 @@ from portal.jobs.models import Allocation, GpuAllocation, Job
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.models import Planning
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
 from portal.rounds.queued import jobs_blocked, queue_load
@@ -81,6 +82,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         history=_history(),
         array_history=array_history_now(),
         profiles_tried=past.tried,
+        replanned_s=_replanned_s(),
     )
     return Snapshot(state, queued)
 
@@ -92,6 +94,12 @@ def _gpus_held() -> dict[int, tuple[int, ...]]:
     for allocation, index in rows.values_list("allocation_id", "gpu__index"):
         held[allocation] += (index,)
     return held
+
+
+def _replanned_s() -> float | None:
+    done = Planning.objects.filter(replan=True, status=Planning.Status.APPLIED).order_by("-number")
+    last = done.values_list("started_at", flat=True).first()
+    return last.timestamp() if last is not None else None
 
 
 def _nodes(parts: Iterable[Any]) -> list[model.Node]:

@@ -89,7 +89,7 @@ class KeptBooks:
             tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
         )
 
-    def open(self, now_s: float, arrays: ArrayHistory) -> None:
+    def open(self, now_s: float, arrays: ArrayHistory, replanned_s: float | None = None) -> None:
         """Bring them up to now."""
         floor, cluster, ledger = self._floor, self._floor.cluster, self.ledger
         self._now_s = now_s
@@ -106,7 +106,7 @@ class KeptBooks:
             self._version = floor.knowing.version
             nodes = list(cluster.nodes.values())
             self.estimator = estimator_for(floor.knowing.knowledge, floor.world.gpu_speeds, nodes)
-        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s))
+        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s, replanned_s))
 
     def join(self, load: Load, now_s: float) -> bool:
         """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from portal.launch.layout import SOURCE
+from tests.system.helpers.client import MACHINE_SLACK
 
 pytestmark = pytest.mark.system
 
@@ -33,3 +35,25 @@ def test_it_is_waited_for_and_told(berth):
     for policy in ("fifo", "drf"):
         timeless = [{k: v for k, v in each["figures"][policy].items() if not k.startswith("solve_")} for each in found]
         assert timeless[0] == timeless[1]
+
+
+def test_a_trace_larger_than_any_json_body_is_taken(berth, tmp_path):
+    path = tmp_path / "long.csv"
+    rows = (f"{n},vision,1,60,{'x' * 200}" for n in range(15_000))
+    path.write_text("\n".join(["submitted_s,tenant,gpus,duration_s,name", *rows, ""]))
+    assert path.stat().st_size > 3 * 2**20
+    done = lab(berth, "upload", path, "--format", "berth-csv", "--json")
+    assert done.returncode == 0, done
+    kept = json.loads(done.stdout)
+    assert (kept["jobs"], kept["size_bytes"], kept["name"]) == (15_000, path.stat().st_size, "long.csv")
+
+
+def test_one_that_runs_is_cancelled_within_seconds(berth):
+    large = ("--generator", "hops-512", "--jobs", "2000", "--cluster", "own", "--policy", "berth", "--json")
+    number = str(json.loads(lab(berth, "run", "a long one", *large).stdout)["id"])
+    berth.wait(lambda: json.loads(lab(berth, "show", number, "--json").stdout)["state"] == "RUNNING", what="its turn")
+    began_s = time.monotonic()
+    assert lab(berth, "cancel", number).stdout == "it stops within seconds\n"
+    done = lab(berth, "wait", number, "--json")
+    assert (done.returncode, json.loads(done.stdout)["state"]) == (1, "CANCELLED"), done
+    assert time.monotonic() - began_s < 20 * MACHINE_SLACK
