@@ -106,12 +106,21 @@ def _run_parser(verbs: Any) -> None:
 
 
 def run(asked: Any, portal: Portal) -> int:
-    body = _order(asked)
+    body, kept = _order(asked), None
     if asked.history is not None:
-        body["trace"] = _taken(asked, portal, name=None)["id"]
+        kept = _taken(asked, portal, name=None)["id"]
+    elif asked.trace is not None and not asked.trace.isdecimal():
+        kept = _uploaded(asked, portal)["id"]
     elif asked.trace is not None:
-        body["trace"] = int(asked.trace) if asked.trace.isdecimal() else _uploaded(asked, portal)["id"]
-    made = _sent(portal, body)
+        body["trace"] = int(asked.trace)
+    try:
+        made = _sent(portal, body | ({"trace": kept} if kept else {}))
+    except AwayError:
+        raise  # it may have been made
+    except ClientError:
+        if kept:
+            portal.ask("DELETE", f"/simulations/traces/{kept}")
+        raise
     if asked.wait:
         return _followed(asked, portal, made["id"])
     return _told(asked, made, f"simulation {made['id']}: {made['ahead']} before it; ./berth lab wait {made['id']}")

@@ -15,6 +15,7 @@ from portal.errors import BerthError
 from portal.rounds.knobs import knobs_current
 from portal.simulations.clusters import ClusterFile, cluster_parse
 from portal.simulations.errors import SimulationError as LabError
+from portal.simulations.generated import tenant_names
 from portal.simulations.generators import GENERATORS
 from portal.simulations.models import LabTrace
 from portal.simulations.traces import TraceFile
@@ -170,7 +171,7 @@ def inputs_of(simulation: Simulation) -> Inputs:
     cluster = cluster_checked(simulation.cluster) if simulation.cluster else None
     if simulation.trace is None:
         jobs, world = GENERATORS[simulation.generator].make(simulation.seed, simulation.generated_jobs)
-        return Inputs(jobs, world if cluster is None else cluster.world, {})
+        return Inputs(jobs, world if cluster is None else cluster.world, tenant_names(jobs, cluster))
     trace = simulation.trace
     with _as_file(zlib.decompress(bytes(trace.content)), trace.format, None) as file:
         jobs, names = file.read(cluster or NOWHERE)

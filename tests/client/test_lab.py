@@ -5,6 +5,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -77,6 +80,53 @@ def test_a_trace_by_file_and_by_number_on_a_described_cluster(berth, tmp_path):
     assert set(Simulation.objects.values_list("trace", "cluster")) == {(kept.pk, CLUSTER)}
     assert "jobs.csv" in berth("traces").stdout
     assert "4 jobs" in berth("upload", "jobs.csv", "--format", "berth-csv", "--name", "again").stdout
+
+
+def test_a_refused_order_leaves_no_trace_behind(berth, tmp_path):
+    (tmp_path / "jobs.csv").write_bytes(TRACE)
+    (tmp_path / "c.yaml").write_text(CLUSTER)
+    asked = ("run", "x", "--trace", "jobs.csv", "--format", "berth-csv", "--cluster", "c.yaml", "--policy", "lottery")
+    assert "lottery" in berth(*asked, code=1).stderr
+    assert not LabTrace.objects.exists()
+
+
+class _LosesTheFirstAnswer(BaseHTTPRequestHandler):
+    """Passes a POST on to `portal`, and hangs up instead of answering the first."""
+
+    portal = ""
+    asked = 0
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        names = ("Authorization", "Content-Type", "Idempotency-Key")
+        passed = urllib.request.Request(self.portal + self.path, body, {name: self.headers[name] for name in names})
+        with urllib.request.urlopen(passed) as answer:
+            content, status = answer.read(), answer.status
+        type(self).asked += 1
+        if self.asked == 1:
+            self.connection.close()
+            return
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_order_whose_answer_is_lost_is_sent_again_and_made_once(berth, live_server):
+    handler = type("Handler", (_LosesTheFirstAnswer,), {"portal": live_server.url})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            done = berth("run", "what if", *DRAWN, BERTH_URL=f"http://127.0.0.1:{proxy.server_port}")
+        finally:
+            proxy.shutdown()
+            thread.join()
+    assert handler.asked == 2
+    assert f"simulation {Simulation.objects.get().pk}: 0 before it" in done.stdout
 
 
 def test_cancel_share_and_delete(berth):

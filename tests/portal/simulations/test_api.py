@@ -2,9 +2,11 @@
 
 import csv
 import io
+import json
 
 import pytest
 from django.core.cache import cache
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -129,6 +131,19 @@ def test_the_report_is_that_of_the_page_and_of_the_command(world, lena):  # noqa
     whole = {row["policy"]: float(row["mean_jct_h"]) for row in rows if not row["tenant"]}
     assert whole == {name: figures["mean_jct_h"] for name, figures in report["policies"].items()}
     refusal(lena("GET", f"/simulations/{made['id']}/report?format=pdf"), 400, "invalid_choice", "format")
+
+
+def test_the_command_prints_the_same_report(lena, capsys):
+    made = ask(lena, knobs={"lambda": 2}, seed=4, until_h=30)
+    simulation_next()
+    report = lena("GET", f"/simulations/{made['id']}/report").json()
+    options = {"option": ["jobs=3"], "knob": ["lambda=2"], "seed": 4, "until": 30.0, "policy": "fifo,drf"}
+    call_command("simulate", generator="hops-64", processes=1, json=True, **options)
+    printed = json.loads(capsys.readouterr().out)
+    for each in (report, printed):
+        for part in ("policies", "curves"):
+            each[part] = {name: timeless(figures) for name, figures in each[part].items()}
+    assert report == printed
 
 
 def test_this_cluster_is_frozen_as_it_is(lena):
