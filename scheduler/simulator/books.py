@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from scheduler.books import gpus_by_type, known_age, known_types, sound_nodes
+from scheduler.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight
-from scheduler.fairness.priorities import first_in_first_out, order
+from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake import take_in
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
@@ -155,9 +155,7 @@ class KeptBooks:
         if self._by_order_of_arrival and priority is first_in_first_out:
             return floor.line.at(now_s, lambda load: job_now(load, floor, now_s), age), self._aside
         jobs = [job_now(load, floor, now_s) for load in floor.waiting.values()]
-        aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
-        waiting = [job for job in jobs if job.id not in aside]
-        return order(waiting, priority, moment(len(waiting)), age), aside
+        return lined_up(jobs, foresight, priority, moment, age)
 
     def check(self, job: Job) -> None:
         """Jobs were looked at when they came."""
