@@ -1,5 +1,6 @@
 """Profiles as attempts (algorithms.md sections 2 and 7): the job waits, its state is left alone, the invariants hold."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -136,7 +137,8 @@ class TestItEnds:
         cluster.end(attempt)
         now = fresh(job)
         assert (now.state, now.epoch, now.ran_s, now.attained_gpu_s, now.checkpoint_domain) == ("PENDING", 0, 0, 0, "")
-        assert job.events.filter(kind="profile-ended").get().text == "Profile on A100 ended after 0 s: completed."
+        text = job.events.filter(kind="profile-ended").get().text
+        assert re.fullmatch(r"Profile on A100 ended after \d+ s: completed\.", text)
         planning_run()
         now = fresh(job)
         assert (now.state, now.epoch, live_runs()) == ("STARTING", 1, {job.pk})
