@@ -38,7 +38,7 @@ def test_many_rows_arrive_alike(cluster, monkeypatch):
         (second.pk, "", {}, None, None, 0.0, 7.25, 0, at),
         (first.pk, "held\t\\N", odd, at, True, 1.5, None, 3, None),
     ]
-    with given.statements(3 if connection.vendor == "postgresql" else 1):
+    with given.statements(4 if connection.vendor == "postgresql" else 1):
         rows_update(model=Job, fields=FIELDS, rows=sent)
     stored = Job.objects.filter(pk__in=[first.pk, second.pk]).order_by("-pk").values_list("pk", *FIELDS)
     assert list(stored) == sent
