@@ -73,7 +73,7 @@ class Reallocation:
         return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
 
     def set_aside(self, job: Job, error: InvalidJob) -> None:
-        """Nothing is known of the job. One that runs goes on."""
+        """Nothing is known of the job, which is named if it waits. One that runs is simply not chosen."""
         if job.id not in self.running:
             self.outcome.invalid[job.id] = error
 
