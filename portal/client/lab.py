@@ -10,8 +10,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from client.portal import AwayError, ClientError, Portal
-from client.tables import table
+from .rest import AwayError, ClientError, Portal
+from .tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 import sys
 
-from client import lab
-from client.portal import ClientError
+from . import lab
+from .rest import ClientError
 
 VERBS = {"lab": lab.main}
 
