@@ -99,4 +99,4 @@ def test_the_calibration_runs_fifo_alone_and_says_whether_it_is_within(monkeypat
     result = experiment_named("coda").calibrate(Options(quick=True))
     assert result.json["within"] is False
     assert "NOT within" in result.tables[0].note
-    assert len(result.json["figures"]) == 1 + 2 * len(coda.VARIED)
+    assert len(result.json["figures"]) == len(result.tables[0].rows) == 1 + len(coda.TRIED)
