@@ -17,7 +17,7 @@ from portal.simulations.experiments.coda_figures import figures_of
 from portal.simulations.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.simulations.experiments.base import Options
     from scheduler.simulator.generators.coda import Free
@@ -111,8 +111,8 @@ def run(options: Options) -> Result:
     ]
     note = (
         f"{days - warm_days:g} days measured after {warm_days:g} to fill the cluster, medians of {options.seeds} seeds; in "
-        "brackets the paper's month. At once: at most a second of waiting in all. Medians of rates while jobs queue are of "
-        "the seeds in which some did."
+        "brackets the paper's month. At once: at most a second of waiting in all. Rates while jobs queue are of the seeds in "
+        f"which GPU jobs did: {_queueing(found)}."
     )
     return Result(
         "coda",
@@ -175,6 +175,11 @@ def _simulate(
 def _medians(results: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
     """Over the seeds that have the figure."""
     return {key: _median([value for each in results if (value := each[key]) is not None]) for key in results[0]}
+
+
+def _queueing(found: Mapping[str, Sequence[dict[str, float | None]]]) -> str:
+    """In how many seeds of each policy."""
+    return ", ".join(f"{policy} {sum(bool(each['queued_share']) for each in runs)}" for policy, runs in found.items())
 
 
 def _median(values: Sequence[float]) -> float | None:
