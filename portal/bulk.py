@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection
-from django.db.models import FloatField, Func
+from django.db import connection, transaction
+from django.db.models import FloatField, Func, JSONField
 from django.db.models.expressions import RawSQL
 
 if TYPE_CHECKING:
@@ -41,28 +42,51 @@ class Epoch(Func):
         )
 
 
+COPIED_FROM = 2000
+"""From so many rows on Postgres is sent them by COPY into a temporary table: it takes JSON apart five times as slowly."""
+
+
 def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write each row's values; a row is (primary key, *values in the order of `fields`). One statement for all rows."""
+    """Write each row's values; a row is (primary key, *values in the order of `fields`). One UPDATE for all rows."""
     if not rows:
         return
     columns = [model._meta.get_field(name) for name in fields]  # noqa: SLF001 - Django's documented Meta API
     table, key = connection.ops.quote_name(model._meta.db_table), model._meta.pk.column  # noqa: SLF001
     names = [connection.ops.quote_name(field.column) for field in columns]
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            sets = ", ".join(f"{name} = v.c{place}" for place, name in enumerate(names))
-            kinds = ", ".join(f"c{place} {field.db_type(connection)}" for place, field in enumerate(columns))
-            cursor.execute(
-                f"UPDATE {table} SET {sets} FROM json_to_recordset(%s::json) AS v(id bigint, {kinds}) "  # noqa: S608 - names
-                f"WHERE {table}.{key} = v.id",
-                [_as_json(len(columns), rows)],
-            )
-        else:
-            sets = ", ".join(f"{name} = %s" for name in names)
+    if connection.vendor != "postgresql":
+        sets = ", ".join(f"{name} = %s" for name in names)
+        with connection.cursor() as cursor:
             cursor.executemany(
                 f"UPDATE {table} SET {sets} WHERE {key} = %s",  # noqa: S608 - names of columns
                 [(*_values(columns, row[1:]), row[0]) for row in rows],
             )
+        return
+    sets = ", ".join(f"{name} = v.c{place}" for place, name in enumerate(names))
+    kinds = ", ".join(f"c{place} {field.db_type(connection)}" for place, field in enumerate(columns))
+    update = f"UPDATE {table} SET {sets} FROM"  # noqa: S608 - names of columns
+    where = f"AS v WHERE {table}.{key} = v.id"
+    if len(rows) < COPIED_FROM:
+        with connection.cursor() as cursor:
+            sent = f"(SELECT * FROM json_to_recordset(%s::json) AS r(id bigint, {kinds}))"  # noqa: S608 - names and types
+            cursor.execute(f"{update} {sent} {where}", [_as_json(len(columns), rows)])
+        return
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE rows_sent (id bigint, {kinds}) ON COMMIT DROP")
+        _copy(cursor, columns, rows)
+        cursor.execute(f"{update} rows_sent {where}")
+        cursor.execute("DROP TABLE rows_sent")
+
+
+def _copy(cursor: Any, columns: Sequence[Field], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Send the rows in the order of their keys: neighbours in the table and its indexes are then written together."""
+    encode = json.JSONEncoder(default=_moment, allow_nan=False, separators=(",", ":")).encode
+    documents = [place for place, field in enumerate(columns, start=1) if isinstance(field, JSONField)]
+    with cursor.copy("COPY rows_sent FROM STDIN") as copy:
+        for row in sorted(rows, key=itemgetter(0)):
+            values = list(row)
+            for place in documents:
+                values[place] = None if row[place] is None else encode(row[place])
+            copy.write_row(values)
 
 
 def _as_json(count: int, rows: Sequence[tuple[Any, ...]]) -> str:

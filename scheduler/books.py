@@ -116,9 +116,7 @@ class ReadBooks:
         moment: Callable[[int], Moment],
         age: Callable[[Job], Age],
     ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
-        aside = {job.id: why for job in self.jobs if (why := foresight.why_aside(job)) is not None}
-        waiting = [job for job in self.jobs if job.id not in aside]
-        return order(waiting, priority, moment(len(waiting)), age), aside
+        return lined_up(self.jobs, foresight, priority, moment, age)
 
     def check(self, job: Job) -> None:
         check_job(job, self.known_types)
@@ -171,3 +169,16 @@ def known_age(job: Job, estimator: Estimator, state: ClusterState, counts: Mappi
     """The job's age by what is known now."""
     known = {} if job.total_samples is None else estimator.samples_per_s(job)
     return age_of(job, state.history, tick_s=tick_s, samples_per_s=known, gpus_by_type=counts)
+
+
+def lined_up(
+    jobs: Sequence[Job],
+    foresight: Foresight,
+    priority: Priority,
+    moment: Callable[[int], Moment],
+    age: Callable[[Job], Age],
+) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
+    """Those of the waiting jobs that could start some day in the priority's order, and why the others are aside."""
+    aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
+    waiting = [job for job in jobs if job.id not in aside]
+    return order(waiting, priority, moment(len(waiting)), age), aside

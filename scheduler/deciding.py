@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scheduler import profiling
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
-from scheduler.replan import participants
+from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
 from scheduler.work import Work
 
@@ -49,6 +49,7 @@ class Decided:
     profiles: profiling.Profiles
     lapsed: tuple[int, ...]
     replan: bool
+    replan_s: float | None  # when the next re-plan should be, where that is before its round is over
     age: Callable[[Job], Age]
     order_s: float
     unexplained_s: float  # on the planning's clock: from then on it is too late to look for more than what lies at hand
@@ -68,6 +69,10 @@ class Decided:
                 continue
             if number in outcome.sated or ledger.over_quota(ranked.job) is not None:
                 yield number
+
+    def round_is_over(self, now_s: float) -> bool:
+        """Whether a re-plan should follow at once."""
+        return self.replan_s is not None and self.replan_s <= now_s
 
     @property
     def window_ran_out(self) -> bool:
@@ -142,7 +147,12 @@ def decide(
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept
+    replan_s = None
+    if outcome.may_end_round and parameters.placement == "ilp":
+        without = (each for each in unpromised if not outcome.has_answer(each.job.id))
+        replanned_s = now_s if replan else state.replanned_s
+        replan_s = early.due_s(outcome, without, ledger, state, parameters, now_s, replanned_s)
     return Decided(
-        policy, books, queue, aside, outcome, profiles, tuple(sorted(lapsed)), replan, age, order_s,
+        policy, books, queue, aside, outcome, profiles, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
         end_s - reserve_s * 2 / 3,
     )  # fmt: skip

@@ -15,7 +15,7 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
     candidates      the best CANDIDATES_SHOWN classes of candidates by value, each {gpu_type, gpus, cores, memory_mib,
                     spread, nodes, ways, throughput, source, gain, factor, value}. ways: how many nodes (sets of nodes)
                     had it when the planning began, null where not told apart; nodes: some of their names; throughput in
-                    samples/s where `source` is entity, type or theory, else in the assumed unit; gain G = throughput
+                    samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G = throughput
                     over the job's least; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
     chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}}

@@ -325,6 +325,7 @@ class ClusterState:
     array_history: ArrayHistory = field(default_factory=ArrayHistory)
     knowledge: Knowledge = field(default_factory=Knowledge)
     profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
+    replanned_s: float | None = None  # when the last re-plan was made; None = never
 
 
 class Side(StrEnum):
@@ -519,6 +520,7 @@ class Plan:
     promises: tuple[Promised, ...] = ()
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
+    replan_early: bool = False  # the round ends here: a re-plan should follow at once
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements

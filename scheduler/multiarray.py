@@ -27,6 +27,7 @@ from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
+from scheduler.replan import early
 from scheduler.replan.better import Rules, take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Configuration, ShareView
+    from scheduler.model import Configuration, Running, ShareView
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
@@ -87,20 +88,21 @@ def place(work: Work, mode: Mode) -> Outcome:
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
     outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
+    outcome.may_end_round = mode.joint
+    urgent = _note_pressing(windows, work, mode, outcome)
     _reserve(windows, work, mode, terms, outcome)
     if work.participants and (is_located(work) or by_class(work)):
         _replan(windows, solving, mode, terms, outcome)
         realise(work, outcome)
     else:
         if work.participants:
-            front = [each for stage in _stages(windows, outcome)[:1] for each in stage]
-            replan_nearby(front, solving, work, outcome, lambda near: _shared(near, terms))
+            replan_nearby(_first_stage(windows, outcome), solving, work, outcome, lambda near: _shared(near, terms))
             work = replace(work, participants={})
             _drop_reservations(terms, outcome)
         _place_stages(windows, work, mode, terms, outcome)
         _settle(windows, work, terms, outcome)
-    rules = Rules(_offers_beside(work, terms), terms.factor)
-    make_room([each for stage in _stages(windows, outcome)[:1] for each in stage], work, outcome, rules)
+    rules = Rules(_offers_beside(work, terms), terms.factor, _taking(shares if mode.fair else ()))
+    make_room(urgent, _first_stage(windows, outcome), work, outcome, rules)
     _drop_reservations(terms, outcome)
     terms.refresh()
     _note_kept(windows, work, terms, outcome)
@@ -161,7 +163,7 @@ def _fill(
         rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
         capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
         windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
-    if mode.borrow and mode.joint:
+    if mode.borrow and mode.joint and work.parameters.placement == "ilp":
         _lend(windows, gpu_queue, homes)
     state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
     by_type: dict[str, int] = {}
@@ -189,6 +191,7 @@ def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], hom
     """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
 
     Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
+    Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
     """
     asked = Counter[Array]()
     for ranked in gpu_queue:
@@ -236,6 +239,25 @@ def _drop_reservations(terms: Terms, outcome: Outcome) -> None:
     outcome.reservations = [each for each in outcome.reservations if not outcome.has_answer(each.job)]
 
 
+def _note_pressing(windows: Windows, work: Work, mode: Mode, outcome: Outcome) -> list[Ranked]:
+    """Fill `outcome.pressing`, and return those of all arrays that are urgent now."""
+    if mode.reserve_lr is None or not mode.joint:
+        return []
+    for window in windows.by_array.values():
+        outcome.pressing |= early.pressing(window.picked, mode.reserve_lr, work.state.replanned_s, work.now_s)
+    return [each for each in windows.picked if outcome.pressing.get(each.job.id, math.inf) <= work.now_s]
+
+
+def _taking(shares: Sequence[ShareView]) -> Callable[[Ranked, Running], bool]:
+    """Of whom an urgent job may take: of its own tenant, and of those that hold no less than its tenant does."""
+    held = {each.tenant: each.held / each.weight for each in shares}
+
+    def may_take(ranked: Ranked, live: Running) -> bool:
+        return ranked.job.tenant == live.tenant or held.get(ranked.job.tenant, 0.0) <= held.get(live.tenant, 0.0)
+
+    return may_take
+
+
 def _may_demand(first: Ranked, work: Work, outcome: Outcome) -> bool:
     """Only the located programme knows demands, and with a quota two of them could contradict each other."""
     free = first.job.tenant not in work.ledger.allowances
@@ -256,6 +278,10 @@ def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:
         for stage in (front, backfill)
         if stage
     ]
+
+
+def _first_stage(windows: Windows, outcome: Outcome) -> list[Ranked]:
+    return [each for stage in _stages(windows, outcome)[:1] for each in stage]
 
 
 def _place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:

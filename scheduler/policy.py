@@ -231,6 +231,16 @@ PARAMETERS: tuple[Parameter, ...] = (
         86400,
     ),
     Parameter(
+        "replan_early_s",
+        "Under berth a round ends early, this long after its re-plan at the soonest, when a job's latency ratio has reached "
+        "reserve_lr and doubled since, or one GPU in a hundred stands idle scattered; empty = never early.",
+        "s",
+        60.0,
+        5,
+        86400,
+        optional=True,
+    ),
+    Parameter(
         "preemption",
         "Whether a re-plan may also stop a running elastic job without giving it another configuration, for jobs that "
         "weigh more; it then waits again.",
@@ -306,6 +316,7 @@ class Parameters:
     time_limit_s: float = 0.0
     restart_cost_s: float = 60.0
     replan_s: float = 360.0
+    replan_early_s: float | None = 60.0
     preemption: str = "on"
     sensitivity_adjustment: str = "on"
     profile_share: float = 0.1

@@ -69,6 +69,7 @@ def record(
         promises=tuple(outcome.promises),
         lapsed=tuple(sorted([*decided.lapsed, *faulty])),
         replan=decided.replan,
+        replan_early=decided.round_is_over(now_s),
         faults=tuple(
             Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
         ),

@@ -129,6 +129,8 @@ class Outcome:
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
     must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
+    pressing: dict[int, float] = field(default_factory=dict)  # job id -> from when on it is urgent: see `replan.early`
+    may_end_round: bool = False  # the policy wants re-plans before their round is over
     stops: list[StopOrder] = field(default_factory=list)
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet

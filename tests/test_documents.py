@@ -27,7 +27,7 @@ def by_document(pattern):
 def code():
     files = [
         ROOT / "berth",
-        *(path for room in ("portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
+        *(path for room in ("client", "portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
     ]
     return "\n".join(path.read_text() for path in files)
 

@@ -28,7 +28,7 @@ def cells_add(run: Run, *, rates: Sequence[float]) -> None:
     where: list[dict[str, Any]] = [{"node": run.part.node}]
     if run.leads:
         where.append({"gpu_type_id": run.gpu_type_id})
-    size = {"gpus": run.gpus} if run.nodes == 1 else {"nodes": run.nodes}
+    size = {"gpus": run.gpus, "nodes": run.nodes if run.nodes > 1 else None}
     for resource in where:
         row, _ = ThroughputCell.objects.get_or_create(signature=run.signature, **resource, **size)
         cell = Cell(row.count, row.mean, row.squares)

@@ -27,13 +27,13 @@ class Signature(models.Model):
 
 
 class ThroughputCell(models.Model):
-    """Per-GPU throughput (samples a second) on one node, or on any of a type: by GPU count, or by node count."""
+    """Per-GPU throughput (samples a second) on one node, or on any of a type: by GPUs, and by nodes where there are several."""
 
     signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="cells")
     node = models.ForeignKey("cluster.Node", null=True, on_delete=models.CASCADE, related_name="+")
     gpu_type = models.ForeignKey("cluster.GpuType", null=True, on_delete=models.CASCADE, related_name="+")
-    gpus = models.PositiveIntegerField(null=True, help_text="On one node: the aggregated table.")
-    nodes = models.PositiveIntegerField(null=True, help_text="Over several: the distributed table.")
+    gpus = models.PositiveIntegerField(null=True, help_text="In all; null: measured when only nodes were kept.")
+    nodes = models.PositiveIntegerField(null=True, help_text="Over several: the distributed table; null: on one node.")
     count = models.PositiveBigIntegerField(default=0)
     mean = models.FloatField(default=0.0)
     squares = models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")
@@ -45,16 +45,22 @@ class ThroughputCell(models.Model):
                 name="cell_of_a_node_or_a_type",
             ),
             models.CheckConstraint(
-                condition=Q(gpus=None, nodes__gt=1) | Q(gpus__gt=0, nodes=None), name="cell_aggregated_or_distributed"
+                condition=Q(nodes__isnull=False, nodes__gt=1) | Q(gpus__isnull=False, nodes=None),
+                name="cell_aggregated_or_distributed",
             ),
+            models.CheckConstraint(condition=Q(gpus=None) | Q(gpus__gt=0), name="cell_of_gpus"),
             *(
                 models.UniqueConstraint(
-                    fields=["signature", resource, size],
-                    condition=Q(**{f"{resource}__isnull": False, f"{size}__isnull": False}),
-                    name=f"cell_once_{resource}_{size}",
+                    fields=["signature", resource, *sizes],
+                    condition=Q(**{f"{resource}__isnull": False}, gpus__isnull=by_nodes, nodes__isnull=aggregated),
+                    name=f"cell_once_{resource}_{table}",
                 )
                 for resource in ("node", "gpu_type")
-                for size in ("gpus", "nodes")
+                for table, sizes, by_nodes, aggregated in (
+                    ("aggregated", ["gpus"], False, True),
+                    ("distributed", ["gpus", "nodes"], False, False),
+                    ("by_nodes", ["nodes"], True, False),
+                )
             ),
         ]
 

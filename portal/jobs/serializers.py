@@ -116,7 +116,7 @@ class SpeedSerializer(serializers.Serializer):
     samples_per_s = serializers.FloatField(allow_null=True)
     last_samples_per_s = serializers.FloatField(allow_null=True)
     predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
-    predicted_source = serializers.CharField(help_text="entity, type, theory or assumed; empty for a CPU job.")
+    predicted_source = serializers.CharField(help_text="entity, type, theory, nodes or assumed; empty for a CPU job.")
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
     dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")

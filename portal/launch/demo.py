@@ -18,7 +18,7 @@ TICK_S, REPLAN_S = 5, 60
 RESTART_COST_S = 5
 """Until a job's own restarts are measured. A demo's training lasts two minutes: with the default of a minute for a restart
 none of them would ever be worth resizing."""
-TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read")
+TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write")
 
 
 @dataclass(frozen=True)

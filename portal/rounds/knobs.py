@@ -53,7 +53,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
          "reserve_lr"),
     ),
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
-    ("Rounds and re-plans", ("replan_s", "preemption", "restart_cost_s")),
+    ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
     ("Job descriptions", ("r_num", "large_model_parameters")),
     (

@@ -48,7 +48,7 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
     if nudged_at is not None and planned_since(nudged_at):
         return None
     holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
-    planning = None
+    planning, ends_round = None, False
     for _ in range(REPEATS):
         values = knobs_current()
         number = lease_take(holder=holder, limit_s=scheduler_parameters(values).limit_s)
@@ -56,10 +56,11 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
             return planning
         try:
             with collector_paused():
-                planning, more = _plan_once(holder=holder, number=number, values=values)
+                planning, made = _plan_once(holder=holder, number=number, values=values, new_round=ends_round)
         finally:
             again = lease_release(holder=holder, number=number)
-        if not again and not more:
+        ends_round = made.replan_early
+        if not again and not ends_round and not (planning.placed > 0 and window_ran_out(made)):
             break
     return planning
 
@@ -80,12 +81,12 @@ def collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Planning, bool]:
-    """Make a planning; return its record, and whether the window ran out before the idle GPUs did."""
+def _plan_once(*, holder: str, number: int, values: dict[str, Any], new_round: bool) -> tuple[Planning, Plan]:
+    """Make a planning; return its record and the plan. `new_round`: the present round ends here, before its time."""
     parameters = scheduler_parameters(values)
     now = timezone.now()
     began = time.monotonic()
-    present = _round(now=now, values=values)
+    present = _round(now=now, values=values, over=new_round)
     record = Planning(
         number=number,
         round=present,
@@ -115,7 +116,7 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any]) -> tuple[Pla
         _save(record)
         raise
     _save(record)
-    return record, record.placed > 0 and window_ran_out(made)
+    return record, made
 
 
 def _undone(record: Planning) -> None:
@@ -132,10 +133,10 @@ def replan_due(present: Round) -> bool:
     return not present.plannings.filter(replan=True).exclude(status=Planning.Status.SUPERSEDED).exists()
 
 
-def _round(*, now: datetime, values: dict[str, Any]) -> Round:
-    """Return the present round; a new one begins once the last is `replan_s` old."""
+def _round(*, now: datetime, values: dict[str, Any], over: bool = False) -> Round:
+    """Return the present round; a new one begins once the last is `replan_s` old, or is `over` before."""
     last = Round.objects.order_by("-number").first()
-    if last is not None and (now - last.started_at).total_seconds() < values["replan_s"]:
+    if last is not None and not over and (now - last.started_at).total_seconds() < values["replan_s"]:
         return last
     if last is not None:
         round_close(round_=last, now=now, tick_s=values["tick_s"])

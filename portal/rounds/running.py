@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
-    """Return one live attempt from its parts (in rank order), allocations with the job's `done_fraction` (None: unknown).
+    """Return one live attempt from its parts (in rank order): allocations with `done_fraction` (None: unknown) of the job
+    and `gpus_held`, the indices of the GPUs that they hold.
 
     `describe` makes a job's description.
     """
@@ -62,9 +63,8 @@ def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
     return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done)
 
 
-def piece_of(part: Allocation) -> model.Piece:
-    held = (each.gpu.index for each in part.gpu_allocations.all() if each.released_at is None)
-    return model.Piece(node=part.node_id, gpus=tuple(held), cores=tuple(part.core_ids), memory_mib=part.memory_mib)
+def piece_of(part: Any) -> model.Piece:
+    return model.Piece(part.node_id, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
 
 
 def began_s(attempt: Attempt) -> float:

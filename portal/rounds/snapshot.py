@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db.models import F
 
-from portal.cluster.models import GpuType, Node
+from portal.cluster.models import Gpu, GpuType, Node
 from portal.estimation.selectors import knowledge_load
-from portal.jobs.models import Allocation, Job
+from portal.jobs.models import Allocation, GpuAllocation, Job
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.models import Planning
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
 from portal.rounds.queued import jobs_blocked, queue_load
@@ -55,10 +56,12 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
     parts = list(
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "attempt__profile_type", "node")
-        .prefetch_related("gpu_allocations__gpu")
         .annotate(done_fraction=F("attempt__job__progress__fraction"))
         .order_by("attempt_id", "rank")
     )
+    held = _gpus_held()
+    for part in parts:
+        part.gpus_held = held.get(part.pk, ())
     kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
     queued, past = queue_load(), profiles_past(now=now, again_s=parameters.profile_again_s)
     jobs = _jobs(queued, now=now, parameters=parameters, promises=promises, tuned=tuned, profiled=past.since)
@@ -79,33 +82,66 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         history=_history(),
         array_history=array_history_now(),
         profiles_tried=past.tried,
+        replanned_s=_replanned_s(),
     )
     return Snapshot(state, queued)
 
 
-def _nodes(parts: Iterable[Allocation]) -> list[model.Node]:
+def _gpus_held() -> dict[int, tuple[int, ...]]:
+    """Return the indices of the GPUs that live allocations hold, by allocation. One query."""
+    rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
+    held: dict[int, tuple[int, ...]] = defaultdict(tuple)
+    for allocation, index in rows.values_list("allocation_id", "gpu__index"):
+        held[allocation] += (index,)
+    return held
+
+
+def _replanned_s() -> float | None:
+    done = Planning.objects.filter(replan=True, status=Planning.Status.APPLIED).order_by("-number")
+    last = done.values_list("started_at", flat=True).first()
+    return last.timestamp() if last is not None else None
+
+
+def _nodes(parts: Iterable[Any]) -> list[model.Node]:
+    """Describe the nodes. `parts`: the live allocations, with `gpus_held`."""
     gpus, cores, memory, tenants = defaultdict(set), defaultdict(set), defaultdict(int), defaultdict(set)
     for part in parts:
-        gpus[part.node_id].update(held.gpu.index for held in part.gpu_allocations.all() if held.released_at is None)
+        gpus[part.node_id].update(part.gpus_held)
         cores[part.node_id].update(part.core_ids)
         memory[part.node_id] += part.memory_mib
         tenants[part.node_id].add(part.attempt.job.tenant_id)
-    rows = Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
-    rows = rows.annotate(speed_factor=F("speed__factor"))
+    present: dict[int, list[int]] = defaultdict(list)
+    for node, index in Gpu.objects.filter(missing_since=None).order_by("index").values_list("node_id", "index"):
+        present[node].append(index)
+    rows = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
     return [
-        _node(node=n, used_gpus=gpus[n.pk], used_cores=cores[n.pk], used_mib=memory[n.pk], tenants=tenants[n.pk])
+        _node(
+            node=n,
+            present=present[n.pk],
+            used_gpus=gpus[n.pk],
+            used_cores=cores[n.pk],
+            used_mib=memory[n.pk],
+            tenants=tenants[n.pk],
+        )
         for n in rows
     ]
 
 
-def _node(*, node: Any, used_gpus: set[int], used_cores: set[int], used_mib: int, tenants: set[int]) -> model.Node:
-    present = [gpu.index for gpu in node.gpus.all() if gpu.missing_since is None]
+def _node(
+    *,
+    node: Any,
+    present: Sequence[int],
+    used_gpus: set[int],
+    used_cores: set[int],
+    used_mib: int,
+    tenants: set[int],
+) -> model.Node:
     return model.Node(
         id=node.pk,
         name=node.name,
         gpu_type=node.gpu_type.name if node.gpu_type and present else None,
         gpus_total=len(present),
-        idle_gpus=tuple(index for index in sorted(present) if index not in used_gpus),
+        idle_gpus=tuple(index for index in present if index not in used_gpus),
         cores_total=node.cores,
         idle_cores=tuple(core for core in range(node.cores) if core not in used_cores),
         memory_total_mib=node.memory_mib,
@@ -258,7 +294,7 @@ def _history() -> model.RunHistory:
     """
     rows = (
         Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False)
+        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False)
         .order_by("-ended_at")
         .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where it was built: six times as fast."""
 MOST_NODES = 20_000
 MANNERS = {
     "tick_s": (0.0, 86_400.0),
@@ -74,7 +76,7 @@ def cluster_read(path: Path) -> ClusterFile:
 
 def cluster_parse(text: str, *, name: str = "cluster") -> ClusterFile:
     try:
-        described = yaml.safe_load(text)
+        described = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -9,7 +9,7 @@ from portal.errors import BerthError
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
-from portal.simulations.orders import HERE, cluster_chosen, knobs_away
+from portal.simulations.orders import DESCRIBED, HERE, OWN, cluster_chosen, knobs_away
 from portal.simulations.selectors import trace_get
 from scheduler.policy import PARAMETERS, POLICIES
 from scheduler.simulator.rivals import RIVALS
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
     from django.http import QueryDict
 
+    from portal.simulations.models import Simulation
     from portal.tenants.models import User
+
+FOLDED = {"seed", "until_h", "knobs", *(each.name for each in PARAMETERS)}
+"""The fields that the form shows when asked to, or when one of them is wrong."""
 
 
 def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
@@ -57,6 +61,23 @@ def knobs_of(post: QueryDict) -> dict[str, Any]:
             value = int(value) if isinstance(parameter.default, int) and value == int(value) else value
         found[parameter.name] = value
     return knobs_away(found)
+
+
+def typed_of(simulation: Simulation) -> dict[str, str]:
+    """The form as it would have been filled in for that simulation, its cluster described as it was then."""
+    drawn = simulation.trace_id is None
+    knobs = {each.name: simulation.knobs.get(each.name, each.default) for each in PARAMETERS if each.name != "policy"}
+    return {
+        "name": simulation.name,
+        "tenant": simulation.tenant.name,
+        "source": f"generator:{simulation.generator}" if drawn else f"trace:{simulation.trace_id}",
+        "jobs": _shown(simulation.generated_jobs),
+        "cluster": DESCRIBED if simulation.cluster else OWN,
+        **({"description": simulation.cluster} if simulation.cluster else {}),
+        "seed": _shown(simulation.seed),
+        "until_h": _shown(simulation.until_h),
+        **{f"knob_{name}": _shown(value) for name, value in knobs.items()},
+    }
 
 
 def whole(text: str, field: str) -> int:

@@ -10,7 +10,7 @@ from portal.simulations.errors import SimulationError
 from portal.simulations.generators import GENERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scheduler.simulator.truth import TracedJob
 
@@ -57,5 +57,10 @@ class GeneratedJobs:
         self.check()
         generator = GENERATORS[self.form]
         jobs, _ = generator.make(self.seed, self.jobs or generator.default_jobs)
-        names = dict(enumerate(cluster.tenants, start=1))
-        return list(jobs), {each.job.tenant: names.get(each.job.tenant, f"tenant {each.job.tenant}") for each in jobs}
+        return list(jobs), tenant_names(jobs, cluster)
+
+
+def tenant_names(jobs: Sequence[TracedJob], cluster: ClusterFile | None) -> dict[int, str]:
+    """The cluster's names for the tenants of drawn jobs, else their numbers."""
+    names = dict(enumerate(cluster.tenants if cluster else (), start=1))
+    return {each.job.tenant: names.get(each.job.tenant, f"tenant {each.job.tenant}") for each in jobs}

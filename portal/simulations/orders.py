@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
 from portal.jobs import checks
-from portal.simulations.checking import SimulationOrder, description_of
+from portal.simulations.checking import SimulationOrder, description_check, description_of
 from portal.simulations.selectors import cluster_now, traces_for
 from scheduler.policy import PARAMETERS
 
@@ -95,7 +96,10 @@ def _trace(value: Any, *, user: User, tenant: Tenant | None) -> LabTrace:
 
 def _description(value: Any) -> str:
     """YAML as it is, an object as YAML."""
-    return description_of(value) if isinstance(value, dict) else _text(value, "description")
+    if not isinstance(value, dict):
+        return _text(value, "description")
+    description_check(len(json.dumps(value)))
+    return description_of(value)
 
 
 def _knobs(value: Any) -> dict[str, Any]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from django.urls import reverse
 
 from portal.dashboard.templatetags.berth import number
 from portal.errors import BerthError, NotFound
 from portal.rounds.knobs import knobs_current
 from portal.simulations import form
+from portal.simulations.answers import answer_context, plots_context
 from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
-from portal.simulations.plots import plots_of, styles_of
+from portal.simulations.reports import Size, size_of
 from portal.simulations.selectors import (
     cluster_now,
-    curves_of,
     simulations_ahead,
     simulations_chosen,
     simulations_listed,
@@ -33,21 +32,6 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 MOST_COMPARED = 6
-COLUMNS = (
-    ("mean_jct_h", "Mean JCT, h", 2, "low"),
-    ("median_jct_h", "Median JCT, h", 2, "low"),
-    ("p99_jct_h", "99 % JCT, h", 2, "low"),
-    ("makespan_h", "Makespan, h", 2, "low"),
-    ("mean_wait_h", "Mean wait, h", 2, "low"),
-    ("mean_lr", "Mean LR", 3, "low"),
-    ("max_lr", "Max LR", 2, "low"),
-    ("max_ftf", "Max FTF", 2, "low"),
-    ("fragments_per_round", "Fragments a round", 2, "low"),
-    ("gpu_active_rate", "GPU active, %", 1, "high"),
-    ("solve_p95_s", "Planning p95, ms", 1, "low"),
-)
-"""Figure, its label, decimals, and which end is the better one. `solve_p95_s` is this machine's wall time."""
-FACTORS = {"gpu_active_rate": 100.0, "solve_p95_s": 1000.0}
 STATES = {"QUEUED": ("PENDING", "Queued")}
 """Shown as a job's states are; what waits here is queued."""
 
@@ -85,10 +69,17 @@ def jobs_words(simulation: Simulation) -> str:
     return f"{simulation.generator}, {simulation.generated_jobs} jobs drawn"
 
 
-def new_context(user: User, post: QueryDict | None = None, error: BerthError | None = None) -> dict[str, Any]:
-    """The form; with what was typed and what is wrong with it after a refusal."""
-    typed: Mapping[str, str] = post.dict() if post is not None else {}
-    chosen = post.getlist("policies") if post is not None else ["berth", "hops", "drf", "fifo"]
+def new_context(
+    user: User,
+    post: QueryDict | None = None,
+    error: BerthError | None = None,
+    *,
+    again: Simulation | None = None,
+) -> dict[str, Any]:
+    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`."""
+    typed: Mapping[str, str] = post.dict() if post is not None else form.typed_of(again) if again else {}
+    chosen = again.policies if again else ["berth", "hops", "drf", "fifo"]
+    chosen = post.getlist("policies") if post is not None else chosen
     knobs = knobs_current()
     traces = [
         {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {number(each.span_s / 3600, 1)} h"}
@@ -108,6 +99,7 @@ def new_context(user: User, post: QueryDict | None = None, error: BerthError | N
         },
         "error": error,
         "error_field": error.field if error else None,
+        "knobs_open": error is not None and error.field in form.FOLDED,
     }
 
 
@@ -123,8 +115,13 @@ def cluster_words(cluster: Mapping[str, Any]) -> str:
     """3 nodes, 24 GPUs."""
     groups = cluster.get("nodes") or []
     counts = [(each.get("count", 1), each.get("gpus", 0)) for each in groups]
-    nodes, gpus = sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts)
-    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}" if groups else "no node yet"
+    size = Size(sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts))
+    return size_words(size) if groups else "no node yet"
+
+
+def size_words(size: Size) -> str:
+    nodes, gpus = size
+    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}"
 
 
 def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
@@ -159,7 +156,7 @@ def _facts(simulation: Simulation) -> list[dict[str, Any]]:
         {
             "label": "Cluster",
             "value": simulation.cluster_name,
-            "note": cluster_words(yaml.safe_load(simulation.cluster)) if simulation.cluster else "",
+            "note": size_words(size_of(simulation)),
         },
         {"label": "Knobs", "value": knobs},
         {"label": "Seed", "value": str(simulation.seed)},
@@ -171,100 +168,6 @@ def _facts(simulation: Simulation) -> list[dict[str, Any]]:
         },
     ]
     return [*facts, {"label": "Took", "value": f"{took.total_seconds():.0f} s"}] if took else facts
-
-
-def answer_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """The table: a row a policy of each simulation, the best of each column marked."""
-    rows = [
-        (label_of(each, policy, len(simulations)), own) for each in simulations for policy, own in each.figures.items()
-    ]
-    best = {name: _best(name, good, [own for _, own in rows]) for name, _, _, good in COLUMNS}
-    return {
-        "columns": [label for _, label, _, _ in COLUMNS],
-        "answers": [
-            {
-                "label": label,
-                "cells": [_cell(own, name, digits, best[name]) for name, _, digits, _ in COLUMNS],
-                "unfinished": own.get("jobs_unfinished") or 0,
-            }
-            for label, own in rows
-        ],
-    }
-
-
-def label_of(simulation: Simulation, policy: str, among: int) -> str:
-    return policy if among == 1 else f"{policy} ({simulation.name}, {simulation.pk})"
-
-
-def _best(name: str, good: str, figures: Sequence[Mapping[str, Any]]) -> float | None:
-    known = [own[name] for own in figures if own.get(name) is not None]
-    if len(known) < 2:
-        return None
-    return min(known) if good == "low" else max(known)
-
-
-def _cell(own: Mapping[str, Any], name: str, digits: int, best: float | None) -> dict[str, Any]:
-    value = own.get(name)
-    text = None if value is None else number(value * FACTORS.get(name, 1.0), digits)
-    return {"text": text, "best": best is not None and value == best}
-
-
-def plots_context(simulations: Sequence[Simulation]) -> list[dict[str, Any]]:
-    """What the page says of each plot: the title, the legend, where its figure is fetched."""
-    answer = answer_of(simulations)
-    legend = [
-        {"label": style.name, "token": style.token, "kind": "line" if style.dash == "solid" else "dashed"}
-        for style in styles_of(list(answer["policies"]))
-    ]
-    return [
-        {
-            "name": plot.key,
-            "title": plot.title,
-            "note": f"{plot.note} {axes_words(plot.figure)}".strip(),
-            "url": _figure_url(simulations, plot.key),
-            "legend": legend,
-            "topics": "none",
-        }
-        for plot in plots_of(answer)
-    ]
-
-
-def axes_words(figure: Mapping[str, Any]) -> str:
-    """The axes' titles, which stand in the plot's head: share by hours."""
-    titles = [figure["layout"].get(axis, {}).get("title", {}).get("text", "") for axis in ("yaxis", "xaxis")]
-    words = " by ".join(filter(None, titles))
-    return f"{words[0].upper()}{words[1:]}." if words else ""
-
-
-def _figure_url(simulations: Sequence[Simulation], key: str) -> str:
-    if len(simulations) == 1:
-        return reverse("laboratory-figure", args=[simulations[0].pk, key])
-    query = "&".join(f"run={each.pk}" for each in simulations)
-    return f"{reverse('laboratory-compare-figure', args=[key])}?{query}"
-
-
-def answer_of(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """Their policies together, as `simulation_run` answers: several simulations of one policy are told apart by name."""
-    policies, curves = {}, {}
-    for each in simulations:
-        own = curves_of(each)
-        for name, figures in each.figures.items():
-            label = label_of(each, name, len(simulations))
-            policies[label], curves[label] = figures, own[name]
-    return {"policies": policies, "curves": curves}
-
-
-def figure_of(simulations: Sequence[Simulation], key: str) -> dict[str, Any]:
-    """One plot as JSON for plots.js. Raises NotFound for an unknown one."""
-    plot = next((each for each in plots_of(answer_of(simulations)) if each.key == key), None)
-    if plot is None:
-        raise NotFound("figure")
-    layout = {
-        name: {**axis, "title": None} if name in {"xaxis", "yaxis"} else axis
-        for name, axis in plot.figure["layout"].items()
-    }
-    layout["xaxis"] |= {"tickformatstops": [], "hoverformat": ".3~g"}  # no times stand there
-    return {"data": plot.figure["data"], "layout": layout}
 
 
 def chosen_of(user: User, numbers: Sequence[int]) -> list[Simulation]:

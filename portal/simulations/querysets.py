@@ -26,9 +26,3 @@ class OwnedQuerySet(models.QuerySet):
     def within(self, tenant: Tenant | None) -> OwnedQuerySet:
         """Narrow to the one tenant that a token is restricted to, without what tells of others' jobs. None: no token is."""
         return self if tenant is None else self.filter(tenant=tenant).exclude(**{self.model.TELLS_OF_ALL: True})
-
-    def owned_by(self, user: User) -> OwnedQuerySet:
-        """Return what the user may change: the own ones, as long as one belongs to the tenant."""
-        if not user.is_authenticated:
-            return self.none()
-        return self.visible_to(user).filter(owner=user)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from portal.errors import Conflict
 from portal.simulations.checking import cluster_checked
@@ -10,17 +11,22 @@ from portal.simulations.generators import GENERATORS
 from portal.simulations.models import Simulation
 from portal.simulations.selectors import curves_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from scheduler.model import Node
+class Size(NamedTuple):
+    nodes: int
+    gpus: int
 
 
-def nodes_of(simulation: Simulation) -> Sequence[Node]:
-    """The simulated cluster's nodes."""
-    if simulation.cluster:
-        return cluster_checked(simulation.cluster).world.nodes
-    return GENERATORS[simulation.generator].make(simulation.seed, 1)[1].nodes
+def size_of(simulation: Simulation) -> Size:
+    """The simulated cluster's size."""
+    return _size(simulation.cluster, simulation.generator, simulation.seed)
+
+
+@lru_cache(maxsize=32)
+def _size(cluster: str, generator: str, seed: int) -> Size:
+    """Whoever follows a simulation asks every second: a description is read, or a cluster drawn, once."""
+    world = cluster_checked(cluster).world if cluster else GENERATORS[generator].make(seed, 1)[1]
+    return Size(len(world.nodes), sum(node.gpus_total for node in world.nodes))
 
 
 def report_of(simulation: Simulation) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def report_of(simulation: Simulation) -> dict[str, Any]:
     return {
         "trace": trace.name if trace else f"{simulation.generator}, seed {simulation.seed}",
         "format": trace.format if trace else simulation.generator,
-        "gpus": sum(node.gpus_total for node in nodes_of(simulation)),
+        "gpus": size_of(simulation).gpus,
         "seed": simulation.seed,
         "knobs": simulation.knobs,
         "until_h": simulation.until_h,

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.simulations.models import LabTrace, SharedWith, Simulation
-from portal.simulations.reports import nodes_of
+from portal.simulations.reports import size_of
 from portal.simulations.selectors import simulations_ahead
 
 _KNOBS = {"type": "object", "additionalProperties": {}}
@@ -101,18 +101,14 @@ class SimulationDetailSerializer(SimulationSerializer):
         fields = [*SimulationSerializer.Meta.fields, "ahead", "nodes", "gpus", "figures"]
         read_only_fields = fields
 
-    def to_representation(self, instance: Simulation) -> dict[str, Any]:
-        self.cluster_nodes = nodes_of(instance)
-        return super().to_representation(instance)
-
     def get_ahead(self, simulation: Simulation) -> int:
         return simulations_ahead(simulation) if simulation.state == Simulation.State.QUEUED else 0
 
     def get_nodes(self, simulation: Simulation) -> int:
-        return len(self.cluster_nodes)
+        return size_of(simulation).nodes
 
     def get_gpus(self, simulation: Simulation) -> int:
-        return sum(node.gpus_total for node in self.cluster_nodes)
+        return size_of(simulation).gpus
 
     @extend_schema_field(_FIGURES)
     def get_figures(self, simulation: Simulation) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.errors import BerthError, NotFound
-from portal.simulations import form, pages, told
+from portal.simulations import answers, form, pages, told
 from portal.simulations.laboratory import (
     history_add,
     owned_share,
@@ -28,6 +28,8 @@ from portal.simulations.selectors import acting_check, simulation_get, tenant_ch
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+    from portal.simulations.models import Simulation
+
 
 @login_required
 @require_GET
@@ -43,8 +45,9 @@ def laboratory(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
+    """The form, with `?from=` filled as for that simulation of the user's own; a POST asks."""
     if request.method == "GET":
-        return render(request, "laboratory/new.html", pages.new_context(request.user))
+        return render(request, "laboratory/new.html", pages.new_context(request.user, again=_again(request)))
     try:
         order = form.order_of(request.POST, user=request.user)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
@@ -53,6 +56,15 @@ def new(request: HttpRequest) -> HttpResponse:
         context = pages.new_context(request.user, request.POST, error)
         return render(request, "laboratory/new.html", context, status=error.status)
     return redirect("laboratory-detail", number=made.pk)
+
+
+def _again(request: HttpRequest) -> Simulation | None:
+    number = request.GET.get("from")
+    if number is None:
+        return None
+    found = simulation_get(user=request.user, number=number)
+    acting_check(row=found, user=request.user, verb="again")
+    return found
 
 
 @login_required
@@ -74,7 +86,7 @@ def detail(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_GET
 def figure(request: HttpRequest, number: int, name: str) -> HttpResponse:
-    return JsonResponse(pages.figure_of([simulation_get(user=request.user, number=number)], name))
+    return JsonResponse(answers.figure_of([simulation_get(user=request.user, number=number)], name))
 
 
 @login_required
@@ -86,7 +98,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
-    return JsonResponse(pages.figure_of(pages.chosen_of(request.user, _runs(request)), name))
+    return JsonResponse(answers.figure_of(pages.chosen_of(request.user, _runs(request)), name))
 
 
 def _runs(request: HttpRequest) -> list[int]:

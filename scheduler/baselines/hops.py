@@ -59,7 +59,7 @@ class Hops:
                 realise(work, outcome)
         else:
             _place_large(view.picked, solving, work, outcome)
-        make_room(view.picked, work, outcome)
+        make_room((), view.picked, work, outcome)
         take_better(work, outcome)
         turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
         return outcome

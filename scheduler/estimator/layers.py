@@ -2,10 +2,16 @@
 
     T(config) = min_i(per_gpu_throughput_i) * sum_i d_i        d_i GPUs on node i
 
-1. *entity*: measured on this node, for this GPU count (one node) or node count; 2. *type*: the same on any node of the
-type; 3. *theory*: the iteration model from the profiled time modules; 4. *assumed*, for jobs that report nothing:
-per-GPU throughput = speed(type) * r^-0.1. The assumed layer knows relative speeds only, no samples: where a job has
-measured or modelled types beside assumed ones, the assumed are scaled by the known, so that both can be compared.
+1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type;
+3. *theory*: the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes, with
+another number of GPUs; 5. *assumed*, for jobs that report nothing: per-GPU throughput = speed(type) * r^-0.1.
+
+Hops' distributed table, by nodes alone, would answer where `nodes` does, but ahead of the theory. We ask the theory
+first: it knows both what the GPUs' number and what their spreading costs, where another size's measurement holds the
+two unseparated; it is still a measurement of this job, so it goes before assuming (which knows no price of spreading).
+
+The assumed layer knows relative speeds only, no samples: where a job has measured or modelled types beside assumed
+ones, the assumed are scaled by the known, so that both can be compared.
 """
 
 from __future__ import annotations
@@ -17,15 +23,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.iteration import throughput
-from scheduler.estimator.tables import CellKey, Knowledge, cell_key, signature
+from scheduler.estimator.measured import SCALING_EXPONENT, Measured, by_type
+from scheduler.estimator.tables import Knowledge, cell_key, signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node
-
-SCALING_EXPONENT = -0.1
-"""How per-GPU throughput falls with the GPU count r, by assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +69,19 @@ class EntityLayer:
 
 @dataclass(frozen=True, slots=True)
 class TypeLayer:
-    """Measured on any node of the type. `types`: by signature, those with measurements."""
+    """Measured on any node of the type. `measured`: by signature and type."""
 
     knowledge: Knowledge
-    types: Mapping[str, Sequence[str]]
+    measured: Mapping[str, Mapping[str, Measured]]
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         cell = self.knowledge.cells.get(cell_key(signature(job), node.gpu_type or "", gpus, nodes))
         return None if cell is None else Estimate(cell.mean, "type", in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
-        """The largest over the types for which both placements were measured."""
-        name, cells = signature(job), self.knowledge.cells
-        types = self.types.get(name, ())
-        pairs = ((cells.get(CellKey(name, each, gpus=1)), cells.get(CellKey(name, each, nodes=2))) for each in types)
-        return max((one.mean / two.mean for one, two in pairs if one and two), default=None)
+        """The largest over the types on which a size was measured on one node and on several."""
+        known = (each.sensitivity() for each in self.measured.get(signature(job), {}).values())
+        return max((rho for rho in known if rho is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,21 @@ class TheoryLayer:
         types = self.types.get(name, ())
         pairs = [(self._throughput(name, each, 1, 1), self._throughput(name, each, 2, 2)) for each in types]
         return max((one / two for one, two in pairs if one and two), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NodesLayer:
+    """Measured on the type over as many nodes, with another number of GPUs."""
+
+    measured: Mapping[str, Mapping[str, Measured]]
+
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        known = self.measured.get(signature(job), {}).get(node.gpu_type or "")
+        value = None if known is None or nodes == 1 else known.over(gpus, nodes)
+        return None if value is None else Estimate(value, "nodes", in_samples=True)
+
+    def sensitivity(self, job: Job) -> float | None:
+        return None  # what spreading costs cannot be told from what the number of GPUs costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +157,26 @@ class Estimator:
     _rhos: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     def samples_per_s(self, job: Job) -> dict[str, float]:
-        """Per-GPU throughput by type, where measured or modelled, at the size nearest to the mean requirement (eq. 9)."""
+        """Per-GPU throughput by type, where measured or modelled, at the size nearest to the mean requirement (eq. 9).
+
+        On as few nodes of the type as hold the size. Where that is not known, that of one GPU, else of another size.
+        """
         if job.id not in self._known:
             mean = sum(job.requirement) / len(job.requirement)
-            size = min(job.requirement, key=lambda each: (abs(each - mean), each))
+            nearest, *others = sorted(job.requirement, key=lambda each: (abs(each - mean), each))
             found: dict[str, float] = {}
             nodes = self.nodes if len(self._layers_for(job)) > 1 and not job.is_cpu else ()
-            for node in {node.gpu_type: node for node in reversed(nodes) if node.gpu_type}.values():
-                estimate = self._by_type(job, node, size) or self._by_type(job, node, 1)
+            for node in _largest(nodes):
+                answers = (self._by_type(job, node, size) for size in (nearest, 1, *others))
+                estimate = next((each for each in answers if each is not None), None)
                 if estimate is not None:
                     found[node.gpu_type or ""] = estimate.per_gpu
             self._known[job.id] = found
         return self._known[job.id]
 
     def _by_type(self, job: Job, node: Node, gpus: int) -> Estimate | None:
-        answers = (each.per_gpu(job, node, gpus, 1) for each in self.layers if not isinstance(each, EntityLayer))
+        nodes = -(-gpus // max(1, node.gpus_total))
+        answers = (each.per_gpu(job, node, gpus, nodes) for each in self.layers if not isinstance(each, EntityLayer))
         return next((each for each in answers if each is not None and each.in_samples), None)
 
     def is_known(self, job: Job) -> bool:
@@ -208,23 +230,32 @@ class Estimator:
         return self._rhos[job.id]
 
 
+def _largest(nodes: Sequence[Node]) -> Iterable[Node]:
+    """A node with the most GPUs of each type, types in the order of their first node."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        if node.gpu_type and (node.gpu_type not in found or node.gpus_total > found[node.gpu_type].gpus_total):
+            found[node.gpu_type] = node
+    return found.values()
+
+
 def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequence[Node]) -> Estimator:
-    """All four layers, top-down."""
+    """All layers, top-down."""
     known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
-    measured = _types((key.signature, key.resource) for key in knowledge.cells)
+    measured = by_type(knowledge.cells)
     layers = (
         EntityLayer(knowledge),
         TypeLayer(knowledge, measured),
         TheoryLayer(knowledge, _types(knowledge.profiles)),
+        NodesLayer(measured),
         AssumedLayer(speeds),
     )
     return Estimator(layers, nodes, known)
 
 
-def _types(pairs: Iterable[tuple[str, int | str]]) -> dict[str, Sequence[str]]:
-    """GPU types by signature; nodes among the resources are left out."""
-    found: dict[str, dict[str, None]] = {}
-    for name, resource in pairs:
-        if isinstance(resource, str):
-            found.setdefault(name, {})[resource] = None
-    return {name: tuple(types) for name, types in found.items()}
+def _types(pairs: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+    """GPU types by signature."""
+    found: dict[str, list[str]] = {}
+    for name, gpu_type in pairs:
+        found.setdefault(name, []).append(gpu_type)
+    return found

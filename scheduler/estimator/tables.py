@@ -1,7 +1,9 @@
 """Measured throughput in two tables per job signature (Hops 3.3; algorithms.md section 2).
 
 Per entity (node) and per GPU type: an *aggregated* table by GPU count, for runs on one node, and a *distributed* one by
-node count. A cell keeps count, mean and variance (Welford). Every measurement goes into the entity's and the type's.
+GPUs in all and nodes. A cell keeps count, mean and variance (Welford). Every measurement goes into the entity's and the
+type's. *Deviation*: Hops' distributed table is by nodes alone, so that 2 and 16 GPUs on two nodes would share a cell
+(docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellKey:
-    """A job signature, a node id or a GPU type's name, and the GPUs on one node or the nodes of a distributed run."""
+    """A job signature, a node id or a GPU type's name, the GPUs in all, and the nodes of a distributed run (None: one).
+
+    `gpus` None: a distributed run measured when only nodes were kept.
+    """
 
     signature: str
     resource: int | str
@@ -71,7 +76,7 @@ def cell_key(signature: str, resource: int | str, gpus: int, nodes: int) -> Cell
     """The cell of a run on `gpus` GPUs in all over `nodes` nodes."""
     if nodes == 1:
         return CellKey(signature, resource, gpus=gpus)
-    return CellKey(signature, resource, nodes=nodes)
+    return CellKey(signature, resource, gpus=gpus, nodes=nodes)
 
 
 def record(

@@ -22,7 +22,7 @@ from scheduler.replan.realise import cause_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.model import Configuration, Job
+    from scheduler.model import Configuration, Job, Running
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.replan.participants import Participant
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 
 
 class Rules(NamedTuple):
-    """What of a ledger's idle resources a job may use, and the factor on the worth of what it borrows."""
+    """What of a ledger's idle resources a job may use, the factor on the worth of what it borrows, and of which running
+    job's tenant it may take, whatever the objective says.
+    """
 
     offers: Callable[[Ranked, Ledger], Sequence[Offer]]
     factor: Callable[[Job, Configuration], float]
+    may_take: Callable[[Ranked, Running], bool]
 
 
-ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0)
+ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
 
 
 def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:

@@ -7,6 +7,9 @@ take part in re-plans stopped, by the solve's own measure: only where
 
     w * G  >  sum over the stopped of  w * G_present * (1 + S / period)
 
+*Urgent* jobs (`early`) come first and need not pass that measure, which a job of one small size never does beside elastic
+ones; instead only who has waited half as much for its length makes room for them, and no tenant for one that holds more.
+
 What it gets, its smallest size, is promised to it; the stopped ones wait again, and what they leave over is theirs to ask
 for with everybody else.
 """
@@ -22,6 +25,7 @@ from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import type_allowed, with_lent
 from scheduler.replan.better import ANYTHING
+from scheduler.replan.early import GROWTH
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Job, Running
     from scheduler.replan.better import Rules
+    from scheduler.replan.participants import Participant
     from scheduler.work import Outcome, Ranked, Work
 
 CAUSE = "preempt"
@@ -43,17 +48,21 @@ class _Way(NamedTuple):
     stopped: tuple[Running, ...]
 
 
-def make_room(waiting: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
+def make_room(
+    urgent: Sequence[Ranked], front: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules = ANYTHING
+) -> None:
     """Add to `outcome` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
-    if not work.left_out or work.parameters.preemption != "on":
+    if not work.changeable or work.parameters.preemption != "on":
         return
-    unanswered = [each for each in waiting if not outcome.has_answer(each.job.id)]
-    for ranked in unanswered[:MOST_JOBS]:
+    pressing = {each.job.id for each in urgent}
+    others = front if work.left_out else ()  # else the solve has looked at everybody
+    waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
+    for ranked in [each for each in waiting if not outcome.has_answer(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, outcome, rules)
+        way = _best_way(ranked, work, outcome, rules, urgent=ranked.job.id in pressing)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
@@ -62,10 +71,14 @@ def make_room(waiting: Sequence[Ranked], work: Work, outcome: Outcome, rules: Ru
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules) -> _Way | None:
+def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules, *, urgent: bool) -> _Way | None:
     stopping = {order.job for order in outcome.stops}
     lenders = sorted(
-        (each.live for number, each in work.changeable.items() if number not in stopping),
+        (
+            each.live
+            for number, each in work.changeable.items()
+            if number not in stopping and (not urgent or _yields(each, ranked, rules))
+        ),
         key=lambda live: (-live.started_s, live.job),
     )
     offers = [with_lent(offer, lenders) for offer in rules.offers(ranked, work.ledger)]
@@ -83,7 +96,12 @@ def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules) -> _Wa
             worth = weight * outcome.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
             ways.append(_Way(worth - sum(_loss(live, work, outcome) for live in stopped), wanted, stopped))
     best = max(ways, key=lambda way: way.gain, default=None)
-    return best if best is not None and best.gain > 0 else None
+    return best if best is not None and (urgent or best.gain > 0) else None
+
+
+def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
+    """Whether the running job makes room for the urgent one whatever the objective says."""
+    return GROWTH * each.ranked.latency_ratio <= urgent.latency_ratio and rules.may_take(urgent, each.live)
 
 
 def _loss(live: Running, work: Work, outcome: Outcome) -> float:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from scheduler.books import gpus_by_type, known_age, known_types, sound_nodes
+from scheduler.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import estimator_for
 from scheduler.explain import Foresight
-from scheduler.fairness.priorities import first_in_first_out, order
+from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake import take_in
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
@@ -89,7 +89,7 @@ class KeptBooks:
             tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
         )
 
-    def open(self, now_s: float, arrays: ArrayHistory) -> None:
+    def open(self, now_s: float, arrays: ArrayHistory, replanned_s: float | None = None) -> None:
         """Bring them up to now."""
         floor, cluster, ledger = self._floor, self._floor.cluster, self.ledger
         self._now_s = now_s
@@ -106,7 +106,7 @@ class KeptBooks:
             self._version = floor.knowing.version
             nodes = list(cluster.nodes.values())
             self.estimator = estimator_for(floor.knowing.knowledge, floor.world.gpu_speeds, nodes)
-        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s))
+        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s, replanned_s))
 
     def join(self, load: Load, now_s: float) -> bool:
         """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""
@@ -155,9 +155,7 @@ class KeptBooks:
         if self._by_order_of_arrival and priority is first_in_first_out:
             return floor.line.at(now_s, lambda load: job_now(load, floor, now_s), age), self._aside
         jobs = [job_now(load, floor, now_s) for load in floor.waiting.values()]
-        aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
-        waiting = [job for job in jobs if job.id not in aside]
-        return order(waiting, priority, moment(len(waiting)), age), aside
+        return lined_up(jobs, foresight, priority, moment, age)
 
     def check(self, job: Job) -> None:
         """Jobs were looked at when they came."""

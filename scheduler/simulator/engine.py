@@ -106,6 +106,8 @@ class Engine:
         self._ineligible: set[int] = set()
         self._planning_at_s = math.inf
         self._round_s = parameters.replan_s  # the next round begins, with its re-plan
+        self._rounds_from_s = 0.0  # they are as long as each other from there on
+        self._replanned_s: float | None = None
         self._arrays = ArrayHistory()
         self._plannings: list[PlanningRecord] = []
         self._to_come = self._fruitless = 0
@@ -209,26 +211,37 @@ class Engine:
         replan = now_s >= self._round_s
         if replan or not self._plannings:
             self._arrays = floor.past.arrays(now_s)
-            self._round_s = (math.floor(now_s / self.parameters.replan_s) + 1) * self.parameters.replan_s
+            self._round_s = self._next_round_s()
         for load in floor.reporting.values():
             floor.knowing.measure(load, now_s)
             count_work(load, now_s)
-        self._books.open(now_s, self._arrays)
+        self._books.open(now_s, self._arrays, self._replanned_s)
         decided = decide(
             self._books, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
         )
         solve_s = self._clock() - began_s
         if self._watch is not None:
-            state = state_of(floor, self._arrays, now_s)
+            state = state_of(floor, self._arrays, now_s, self._replanned_s)
             made = plan(state, now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
             self._watch(state, made, decided)
         again = self._apply(decided, round_begins=replan)
+        if decided.replan:
+            self._replanned_s = now_s
+        if decided.round_is_over(now_s):
+            self._round_s = self._rounds_from_s = now_s
+            again = True
+        elif decided.replan_s is not None:
+            self._plan_by(decided.replan_s)
         self._plannings.append(self._record(decided, solve_s))
         planned_s = began_s + solve_s
         if len(self._plannings) % PROGRESS_EVERY == 0 or planned_s - self._told_s >= PROGRESS_EVERY_S:
             self._told_s = planned_s
             self._progress(now_s, floor.ended)
         return again
+
+    def _next_round_s(self) -> float:
+        period_s = self.parameters.replan_s
+        return self._rounds_from_s + (math.floor((self.now_s - self._rounds_from_s) / period_s) + 1) * period_s
 
     def _rng(self) -> np.random.Generator:
         """A planning's own; who never re-plans draws nothing, so one that is made once serves."""

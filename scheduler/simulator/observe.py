@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.truth import World
 
 
-def state_of(floor: Floor, arrays: ArrayHistory, now_s: float) -> ClusterState:
+def state_of(floor: Floor, arrays: ArrayHistory, now_s: float, replanned_s: float | None = None) -> ClusterState:
     """The snapshot of this moment."""
     cluster = floor.cluster
     return ClusterState(
@@ -22,11 +22,11 @@ def state_of(floor: Floor, arrays: ArrayHistory, now_s: float) -> ClusterState:
         jobs=[job_of(load, floor, now_s) for load in floor.waiting.values()],
         running=running_in(floor, now_s),
         ended=floor.past.recent(now_s),
-        **beside(floor, arrays, now_s),
+        **beside(floor, arrays, now_s, replanned_s),
     )
 
 
-def beside(floor: Floor, arrays: ArrayHistory, now_s: float) -> dict[str, Any]:
+def beside(floor: Floor, arrays: ArrayHistory, now_s: float, replanned_s: float | None) -> dict[str, Any]:
     """What a planning decides by beside nodes, waiting and running jobs."""
     world = floor.world
     return {
@@ -37,6 +37,7 @@ def beside(floor: Floor, arrays: ArrayHistory, now_s: float) -> dict[str, Any]:
         "array_history": arrays,
         "knowledge": floor.knowing.knowledge,
         "profiles_tried": floor.profiles.tried(now_s),
+        "replanned_s": replanned_s,
     }
 
 

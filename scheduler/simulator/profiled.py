@@ -84,6 +84,11 @@ class Speeds:
         return max(-(-gpus // nodes) for nodes, gpus in self.counts)
 
     @cached_property
+    def most_nodes(self) -> int:
+        """Nodes that were measured together."""
+        return max(nodes for nodes, _ in self.counts)
+
+    @cached_property
     def _gpus_by_nodes(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for nodes, gpus in sorted(self.counts):
@@ -207,18 +212,22 @@ class Goodput:
         )
 
     def known(self, sizes: Iterable[int]) -> dict[tuple[str, int, int], float]:
-        """Goodput per GPU by (GPU type, GPUs, nodes), nodes filled one after another.
+        """Goodput per GPU by (GPU type, GPUs, nodes).
 
-        Spread over as many nodes it is that of the largest of the sizes.
+        On as few nodes as hold the GPUs these are filled one after another; over more, as far as so many nodes were
+        measured at all, the GPUs are spread as evenly as they can be.
         """
         found: dict[tuple[str, int, int], float] = {}
-        seen: set[tuple[str, int]] = set()
         for gpu_type, speeds in self.application.speeds.items():
-            for size in sorted(sizes, reverse=True):
+            for size in sorted(sizes):
                 whole, rest = divmod(size, speeds.node_gpus)
-                shape = (speeds.node_gpus,) * whole + ((rest,) if rest else ())
-                if len(shape) == 1 or (gpu_type, len(shape)) not in seen:
-                    seen.add((gpu_type, len(shape)))
-                    speed = self.application.goodput(gpu_type, shape, self.batch)
-                    found[gpu_type, size, len(shape)] = speed / size
+                filled = (speeds.node_gpus,) * whole + ((rest,) if rest else ())
+                more = range(len(filled) + 1, min(size, speeds.most_nodes) + 1)
+                for shape in (filled, *(_evenly(size, nodes) for nodes in more)):
+                    found[gpu_type, size, len(shape)] = self.application.goodput(gpu_type, shape, self.batch) / size
         return found
+
+
+def _evenly(gpus: int, nodes: int) -> Shape:
+    each, over = divmod(gpus, nodes)
+    return (each + 1,) * over + (each,) * (nodes - over)

@@ -4,7 +4,7 @@
 
 `throughput` is eq. 1 to 5 from the true time modules, `speed` the node's own factor (server entity level), `error` what
 the model does not know: a factor for each type and GPU count on one node, and for each type and node count over several,
-the cells of Hops' aggregated and distributed tables.
+as in the tables of Hops' paper.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ AGAIN = [
     "tests/portal/rounds/test_stops.py",
     "tests/portal/test_bulk.py",
     "tests/portal/estimation/test_records.py",
+    "tests/portal/estimation/test_migrations.py",
     "tests/portal/test_migrations.py",
 ]
 

@@ -70,7 +70,11 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     parameters = {"policy": "hops", **parameters}
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
-    given = {name: parameters.pop(name) for name in ("history", "knowledge", "profiles_tried") if name in parameters}
+    given = {
+        name: parameters.pop(name)
+        for name in ("history", "knowledge", "profiles_tried", "replanned_s")
+        if name in parameters
+    }
     state = replace(state, **given)
     knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
     made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan)

@@ -30,7 +30,7 @@ def test_command_line_goes_before_environment_before_default():
 
 def test_jobs_of_a_virtual_node_are_nice():
     assert settings_from(NEEDED, {}).nice == 0
-    assert settings_from([*NEEDED, "--virtual", "cores=1,memory-mib=1"], {}).nice == 10
+    assert settings_from([*NEEDED, "--virtual", "cores=1,memory-mib=1"], {}).nice == 19
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.workers.conftest import ROOT, processes_of, wait_until
 from workers.engines.process import ProcessEngine
 from workers.parthold import EXIT_LOCKED, EXIT_USED
 from workers.procs import boot_id, boottime
-from workers.spawn import cores_map
+from workers.spawn import AUTOGROUP, cores_map
 from workers.workspace import SpecError, Workplace, part_prepare
 
 SPEC = {
@@ -159,6 +159,13 @@ def test_affinity_and_niceness(shim):
     command = "exec \"$BERTH_PYTHON\" -c 'import os; print(sorted(os.sched_getaffinity(0)), os.nice(0))'"
     shim.prepare(command=command, cores=[len(real) * 3], nice=5).start().result()
     assert shim.stdout() == f"[{real[0]}] 5\n"
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="a kernel without autogroups")
+def test_its_session_is_as_nice_as_it_is(shim):
+    """Where cores are shared by session first, the niceness of the processes alone would be worth nothing."""
+    shim.prepare(command="cat /proc/self/autogroup", nice=5).start().result()
+    assert shim.stdout().endswith(" nice 5\n")
 
 
 def test_declared_cores_map_onto_real_ones():

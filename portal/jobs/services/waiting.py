@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from portal.bulk import among, rows_update
+from portal.bulk import Epoch, among, rows_update
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED, JobState
 
@@ -17,12 +17,13 @@ AGE_STEP = 0.05
 """A waiting job's stored age is rewritten when it moved by more than this share."""
 
 HELD = "held"
-FIELDS = ["reason", "reason_figures", "reason_at", "in_window", "waiting_since", "waited_s", "age_s", "age_source"]
-_READ = ("pk", "state", "started_at", "reason", "in_window", "waiting_since", "waited_s", "age_s")
+TOLD = ("reason", "in_window", "reason_figures", "reason_at")
+COUNTED = ("waiting_since", "waited_s")
+AGED = ("age_s", "age_source")
+_READ = ("pk", "state", "started_at", "reason", "in_window", Epoch("waiting_since"), "waited_s", "age_s")
 
 
-@dataclass(frozen=True)
-class WaitingNote:
+class WaitingNote(NamedTuple):
     """What a planning says of a job it did not place. `counts`: its waiting counts from here on."""
 
     job_id: int
@@ -56,7 +57,7 @@ class _Waiting:
     started_at: datetime | None
     reason: str
     in_window: bool | None
-    waiting_since: datetime | None
+    waiting_since_s: float | None
     waited_s: float
     age_s: float | None
 
@@ -68,31 +69,39 @@ def notes_changed(*, notes: Iterable[WaitingNote], queued: Iterable[Queued], now
 
 
 def _changes(row: Queued, note: WaitingNote, now: datetime) -> bool:
-    since, started = (None if row.waiting_since_s is None else now), (now if row.started else None)
-    stored = _Waiting(row.pk, row.state, started, row.reason, row.in_window, since, row.waited_s, row.age_s)
+    started = now if row.started else None
+    since_s = row.waiting_since_s
+    stored = _Waiting(row.pk, row.state, started, row.reason, row.in_window, since_s, row.waited_s, row.age_s)
     return _set(job=stored, note=note, now=now)
 
 
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
-    """Store what changed of the notes; return how many jobs that were. Two queries, however many the notes.
+    """Store what changed of the notes; return how many jobs that were. A read, and an update for each kind of change.
 
     The caller holds the jobs' locks, so that nobody cancels or holds one between the look and the write.
     """
     by_job = {note.job_id: note for note in notes}
     read = Job.objects.filter(pk__in=among(by_job), state__in=QUEUED).order_by()
-    rows = []
-    for *fields, figures, reason_at, age_source in read.values_list(
-        *_READ, "reason_figures", "reason_at", "age_source"
-    ):
-        job = _Waiting(*fields)
-        note, told, aged = by_job[job.pk], (job.reason, job.in_window), job.age_s
-        if _set(job=job, note=note, now=now):
-            same = (job.reason, job.in_window) == told
-            why = (job.reason, *((figures, reason_at) if same else (dict(note.figures), now)), job.in_window)
-            source = age_source if job.age_s == aged else note.age_source
-            rows.append((job.pk, *why, job.waiting_since, job.waited_s, job.age_s, source))
-    rows_update(model=Job, fields=FIELDS, rows=rows)
-    return len(rows)
+    kinds: dict[tuple[bool, bool, bool], list[tuple[Any, ...]]] = {}
+    for stored in read.values_list(*_READ):
+        job = _Waiting(*stored)
+        note, before = by_job[job.pk], (job.reason, job.in_window, job.waiting_since_s, job.age_s)
+        if not _set(job=job, note=note, now=now):
+            continue
+        told = before[:2] != (job.reason, job.in_window)
+        counted, aged = before[2] != job.waiting_since_s, before[3] != job.age_s
+        row: tuple[Any, ...] = (job.pk,)
+        if told:
+            row += (job.reason, job.in_window, dict(note.figures), now)
+        if counted:
+            row += (None if job.waiting_since_s is None else now, job.waited_s)
+        if aged:
+            row += (job.age_s, note.age_source)
+        kinds.setdefault((told, counted, aged), []).append(row)
+    for kind, rows in kinds.items():
+        fields = [name for group, changed in zip((TOLD, COUNTED, AGED), kind, strict=True) if changed for name in group]
+        rows_update(model=Job, fields=fields, rows=rows)
+    return sum(map(len, kinds.values()))
 
 
 def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
@@ -103,11 +112,11 @@ def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
     if (job.reason, job.in_window) != (note.reason, note.inside_window):
         job.reason, job.in_window, changed = note.reason, note.inside_window, True
     counts = note.counts and job.state == JobState.PENDING
-    if counts and job.waiting_since is None:
-        job.waiting_since, changed = now, True
-    elif not counts and job.waiting_since is not None:
-        job.waited_s += max(0.0, (now - job.waiting_since).total_seconds())
-        job.waiting_since, changed = None, True
+    if counts and job.waiting_since_s is None:
+        job.waiting_since_s, changed = now.timestamp(), True
+    elif not counts and job.waiting_since_s is not None:
+        job.waited_s += max(0.0, now.timestamp() - job.waiting_since_s)
+        job.waiting_since_s, changed = None, True
     if job.started_at is None and note.age_s and _moved(job.age_s, note.age_s):
         job.age_s, changed = note.age_s, True
     return changed

@@ -17,18 +17,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.baselines.typelevel import balance
 from scheduler.placement.matrix import Columns
-from scheduler.placement.solver import relative_gap, solve_matrix
+from scheduler.placement.solver import Relaxation, relative_gap, solve_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.baselines.typelevel.configurations import Bucket, Kind
+    from scheduler.placement.matrix import Matrix
+    from scheduler.placement.solver import Relaxed
+
+    _Groups = Mapping[tuple[tuple[Kind, float], ...], Sequence[int]]
 
 FAIRNESS_POWER = -0.5
 ALLOCATION_INCENTIVE = 1.1
 GAP = 1e-4
-"""Relative gap at which the solver may stop (the public simulator's)."""
+"""Relative gap at which the solver may stop: the public simulator's, whose A^p are rounded to 0.01 besides, which ours are not.
+Rounds with too many states (`balance.MOST_STEPS`) may stop at `balance.COARSE_GAP`."""
+
+WHOLE = 1e-6
+"""By so much a value of the relaxation may be short of the whole number that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,10 @@ class Chosen:
     columns: int
     rows: int
 
+    @property
+    def gap_allowed(self) -> float:
+        return GAP if (self.gap or 0.0) <= GAP else balance.COARSE_GAP
+
 
 def restart_factor(lived_s: float, restarts: int, restart_s: float) -> float:
     """r_i: the part of its time that a job will have worked, after one more restart."""
@@ -79,24 +92,63 @@ def solve(rows: Sequence[Row], gpus: Mapping[Bucket, int], *, time_limit_s: floa
         offered = tuple((kind, round(value, 9)) for kind, value in row.values().items() if value > 0)
         groups.setdefault(offered, []).append(row.job)
     groups.pop((), None)
-    types = {bucket: len(groups) + position for position, bucket in enumerate(gpus)}
-    columns, meant = Columns(), list[tuple[list[int], "Kind"]]()
-    for line, (offered, jobs) in enumerate(groups.items()):
-        for kind, value in offered:
-            columns.add(value, len(jobs), ((line, 1.0), (types[kind.bucket], float(kind.gpus))))
-            meant.append((jobs, kind))
-    limits = np.array([*map(len, groups.values()), *gpus.values()], dtype=float)
-    if not meant:
-        return Chosen({}, None, None, 0, len(limits))
-    matrix = columns.matrix(limits)
-    x, bound = solve_matrix(matrix, gap=GAP, time_limit_s=time_limit_s, seed=seed)
+    if not groups:
+        return Chosen({}, None, None, 0, len(gpus))
+    matrix = _matrix(groups, gpus)
+    relaxed = Relaxation(matrix, seed).solve(time_limit_s)
+    if not relaxed.optimal:
+        return None
+    x, bound = _from_prices(groups, gpus, relaxed)
+    if x is None:
+        x, bound = solve_matrix(matrix, gap=GAP, time_limit_s=time_limit_s, seed=seed)
     if x is None:
         return None
     taken: dict[int, Kind] = {}
-    given = dict.fromkeys(map(id, groups.values()), 0)
-    for (jobs, kind), count in zip(meant, x, strict=True):
-        first = given[id(jobs)]
-        given[id(jobs)] = first + int(count)
-        taken |= dict.fromkeys(jobs[first : first + int(count)], kind)
+    counts = iter(x)
+    for offered, jobs in groups.items():
+        first = 0
+        for (kind, _), count in zip(offered, counts, strict=False):
+            taken |= dict.fromkeys(jobs[first : first + int(count)], kind)
+            first += int(count)
     objective = float(matrix.cost @ x)
-    return Chosen(taken, objective, relative_gap(objective, bound), matrix.columns, len(limits))
+    return Chosen(taken, objective, relative_gap(objective, bound), matrix.columns, len(matrix.row_upper))
+
+
+def _matrix(groups: _Groups, gpus: Mapping[Bucket, int]) -> Matrix:
+    """A row for each group of equal jobs, then one for each type; a column for each group's configuration."""
+    types = {bucket: len(groups) + position for position, bucket in enumerate(gpus)}
+    columns = Columns()
+    for line, (offered, jobs) in enumerate(groups.items()):
+        for kind, value in offered:
+            columns.add(value, len(jobs), ((line, 1.0), (types[kind.bucket], float(kind.gpus))))
+    return columns.matrix(np.array([*map(len, groups.values()), *gpus.values()], dtype=float))
+
+
+def _from_prices(
+    groups: _Groups, gpus: Mapping[Bucket, int], relaxed: Relaxed
+) -> tuple[np.ndarray | None, float | None]:
+    """The columns' whole values and the proven bound, job by job from the relaxation; None where that is too large."""
+    types = {bucket: position for position, bucket in enumerate(gpus)}
+    prices = [float(each) for each in relaxed.prices[len(groups) :]]
+    jobs: list[Sequence[balance.Option]] = []
+    start: list[int | None] = []
+    first = 0
+    for offered, alike in groups.items():
+        options = [balance.Option(value, types[kind.bucket], kind.gpus) for kind, value in offered]
+        whole = np.floor(relaxed.values[first : first + len(options)] + WHOLE).astype(int)
+        given = [k for k, count in enumerate(whole) for _ in range(count)]
+        jobs += [options] * len(alike)
+        start += [*given, *[balance.loses_least(options, prices)] * (len(alike) - len(given))]
+        first += len(options)
+    plan = balance.solve(jobs, list(gpus.values()), prices, start, gap=GAP)
+    if plan is None:
+        return None, None
+    x = np.zeros(first)
+    position = iter(plan.taken)
+    first = 0
+    for offered, alike in groups.items():
+        for k in (next(position) for _ in alike):
+            if k is not None:
+                x[first + k] += 1
+        first += len(offered)
+    return x, plan.bound

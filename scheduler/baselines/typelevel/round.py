@@ -10,23 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from scheduler.baselines.reallocation import Reallocation
 from scheduler.baselines.typelevel import placer, program
 from scheduler.baselines.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import EntityLayer, Estimator
 from scheduler.estimator.tables import signature
-from scheduler.model import Configuration, Placement, Share, SolverFigures
+from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.feasibility import Level, Offer, usable
-from scheduler.replan.participants import Participant, present_configuration, released
-from scheduler.replan.realise import realise
-from scheduler.work import Chosen, Outcome, Ranked
+from scheduler.work import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from scheduler.model import Job, Node, Running
-    from scheduler.placement.ledger import Ledger
+    from scheduler.model import Configuration, Job, Node, Running
     from scheduler.work import Work
 
 
@@ -48,41 +44,21 @@ class _Round:
     work: Work
     outcome: Outcome
     every_size: bool
-    estimator: Estimator = field(init=False)
+    all_gpus: Reallocation = field(init=False)
     buckets: dict[Bucket, list[Node]] = field(init=False)
-    running: dict[int, Participant] = field(init=False)
-    idle: Ledger = field(init=False)
-    """What the round gives out: idle resources, and those of the jobs that take part."""
-    jobs: dict[int, Ranked] = field(init=False)
     rows: list[program.Row] = field(init=False)
     _speeds: dict[tuple[str, tuple[int, ...]], dict[Kind, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = self.work.estimator
-        by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
-        self.estimator = Estimator(by_type, known.nodes, known.signatures)
         self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
-        self.running = {live.job: found for live in self.work.state.running if (found := self._taking_part(live))}
-        self.idle = released(self.work.ledger, (each.live for each in self.running.values()))
-        waiting = [ranked for ranked in self.work.queue if not ranked.job.is_cpu]
-        everybody = [*(each.ranked for each in self.running.values()), *waiting]
-        self.jobs = {ranked.job.id: ranked for ranked in everybody}
-        self.outcome.window |= {ranked.job.id for ranked in waiting}
-        self.rows = [row for ranked in everybody if (row := self._row(ranked.job)) is not None]
+        self.all_gpus = Reallocation(self.work, self.outcome, self._moving)
+        self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
-    def _taking_part(self, live: Running) -> Participant | None:
-        job, ledger = live.description, self.work.ledger
-        if job is None or not live.gpus or live.stopping or job.promise is not None:
-            return None
-        if not all(piece.node in ledger.rooms for piece in live.pieces):
-            return None
+    def _moving(self, live: Running, job: Job) -> float | None:
+        """A job that still saves and resumes is left alone."""
         if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
             return None
-        try:
-            present = present_configuration(live, job, ledger, self.estimator)
-        except InvalidJob:
-            return None
-        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, self._restart_factor(job), 0.0)
+        return self._restart_factor(job)
 
     def _restart_s(self, job: Job) -> float:
         return self.work.parameters.restart_cost_s if job.restart_s is None else job.restart_s
@@ -97,10 +73,9 @@ class _Round:
         try:
             speeds = self._goodput(job)
         except InvalidJob as error:
-            if job.id not in self.running:
-                self.outcome.invalid[job.id] = error
+            self.all_gpus.set_aside(job, error)
             return None
-        running = self.running.get(job.id)
+        running = self.all_gpus.running.get(job.id)
         present = None if running is None else self._kind(running.present)
         allowed = set(within_growth(list(speeds), job.most_gpus))
         goodput = {kind: speed for kind, speed in speeds.items() if kind in allowed}
@@ -115,7 +90,7 @@ class _Round:
         key = (signature(job), job.requirement)
         if key not in self._speeds:
             self._speeds[key] = {
-                kind: self.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
+                kind: self.all_gpus.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
                 * kind.gpus
                 for kind in kinds_of(job, self.buckets, every_size=self.every_size)
             }
@@ -127,7 +102,7 @@ class _Round:
 
     def give(self) -> None:
         """Solve, place, and turn the difference to what runs into stops, promises and starts."""
-        rooms = self.idle.rooms
+        rooms = self.all_gpus.idle.rooms
         free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
         seed = int(self.work.rng.integers(2**31))
         taken = program.solve(
@@ -141,13 +116,14 @@ class _Round:
         for bucket, gpus in free.items():
             chosen = {job: kind for job, kind in kinds.items() if kind.bucket == bucket}
             for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
-                self._take(job, spots)
-        realise(replace(self.work, participants=self.running), self.outcome)
+                least = min(self._goodput(self.all_gpus.jobs[job].job).values(), default=None)
+                self.all_gpus.take(job, spots, least)
+        self.all_gpus.realise()
 
     def _as_they_are(self) -> dict[int, Kind]:
         """No answer in time: who runs goes on."""
-        self.outcome.out_of_time |= self.jobs.keys() - self.running.keys()
-        return {number: self._kind(each.present) for number, each in self.running.items()}
+        self.outcome.out_of_time |= self.all_gpus.jobs.keys() - self.all_gpus.running.keys()
+        return {number: self._kind(each.present) for number, each in self.all_gpus.running.items()}
 
     def _report(self, taken: program.Chosen | None) -> None:
         self.outcome.solver = SolverFigures(
@@ -159,60 +135,16 @@ class _Round:
             constraints=0 if taken is None else taken.rows,
             objective=None if taken is None else taken.objective,
             gap=None if taken is None else taken.gap,
-            gap_allowed=program.GAP,
-            participants=len(self.running),
+            gap_allowed=program.GAP if taken is None else taken.gap_allowed,
+            participants=len(self.all_gpus.running),
         )
 
     def _wants(self, kinds: Mapping[int, Kind]) -> list[placer.Want]:
         """In the queue's order, those who run first."""
-        return [self._want(number, kinds[number]) for number in self.jobs if number in kinds]
+        return [self._want(number, kinds[number]) for number in self.all_gpus.jobs if number in kinds]
 
     def _want(self, number: int, kind: Kind) -> placer.Want:
-        running, job = self.running.get(number), self.jobs[number].job
+        running, job = self.all_gpus.running.get(number), self.all_gpus.jobs[number].job
         keeps = running is not None and self._kind(running.present) == kind
         held = {share.node: share.gpus for share in running.present.shares} if running and keeps else None
-        return placer.Want(number, kind.gpus, held, self._usable(job, self.buckets[kind.bucket]))
-
-    def _usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
-        """None = all of them, the common case."""
-        rooms = [self.idle.rooms[node.id] for node in nodes]
-        found = {
-            room.node.id
-            for room in rooms
-            if usable(
-                job, Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants), Level.TRUST
-            )
-        }
-        return None if len(found) == len(nodes) else found
-
-    def _take(self, number: int, spots: dict[int, int]) -> None:
-        job, running = self.jobs[number].job, self.running.get(number)
-        configuration = self._configuration(job, spots)
-        if running is not None and spots == {share.node: share.gpus for share in running.present.shares}:
-            configuration = running.present
-        if self.idle.shortfall(configuration, job.tenant) is not None:
-            return  # cores, memory or the tenant's quota: Sia looks at none of them
-        self.idle.take(configuration, job.tenant)
-        least = min(self._goodput(job).values(), default=configuration.throughput)
-        gain = configuration.throughput / least
-        self.outcome.candidates[number] = (configuration,)
-        self.outcome.least[number] = least
-        self.outcome.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
-
-    def _configuration(self, job: Job, spots: dict[int, int]) -> Configuration:
-        """Each part gets the cores that the job wants, at most its share of the node's."""
-        rooms = [self.idle.rooms[node] for node in spots]
-        total = sum(spots.values())
-        shares = tuple(
-            Share(
-                room.node.id,
-                gpus,
-                max(
-                    job.least_cores * gpus, min(job.cores * gpus, room.node.cores_total * gpus // room.node.gpus_total)
-                ),
-                -(-job.memory_mib * gpus // total),
-            )
-            for room, gpus in zip(rooms, spots.values(), strict=True)
-        )
-        estimate = self.estimator.per_gpu(job, rooms[0].node, total, len(spots))
-        return Configuration(job.id, shares, estimate.per_gpu * total, estimate.source)
+        return placer.Want(number, kind.gpus, held, self.all_gpus.usable(job, self.buckets[kind.bucket]))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.sharing.asking import Asking
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,38 +22,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Mix:
-    """Classes of demand and their shares of the workload, in arrays, for nodes of the models named."""
+    """`shares`: classes of demand and their parts of the workload; `models`: of the nodes, in the pool's order."""
 
     shares: Mapping[Demand, float]
     models: tuple[str, ...]
-    share: Floats = field(init=False)
-    cpu: Ints = field(init=False)
-    gpus: Ints = field(init=False)
-    levels: Ints = field(init=False)  # the distinct thousandths asked a GPU
-    level: Ints = field(init=False)  # of each class, an index into `levels`
-    allowed: Floats = field(init=False)  # model x class: 1 or 0
+    asking: Asking = field(init=False)
 
     def __post_init__(self) -> None:
-        asking = [(demand, share) for demand, share in self.shares.items() if demand.gpus]
-        self.share = np.array([share for _, share in asking])
-        self.cpu = np.array([demand.cpu_milli for demand, _ in asking], dtype=np.int64)
-        self.gpus = np.array([demand.gpus for demand, _ in asking], dtype=np.int64)
-        self.levels, self.level = np.unique(
-            np.array([demand.gpu_milli for demand, _ in asking], dtype=np.int64), return_inverse=True
-        )
-        self.allowed = np.array(
-            [[not demand.models or model in demand.models for demand, _ in asking] for model in self.models],
-            dtype=np.float64,
-        ).reshape(len(self.models), len(asking))
+        self.asking = Asking.of(self.shares, self.models)
 
     def usable(self, gpu: Ints, cpu: Ints, model: Ints) -> Floats:
         """Expected idle thousandths that an arriving job could use: all that is idle less F_n(M).
 
         `gpu` [..., GPUs], `cpu` and `model` [...]: nodes as they might be. Jobs without GPUs use none (section 4.2).
         """
-        enough = gpu[..., None, :] >= self.levels[:, None]
+        asking = self.asking
+        enough = gpu[..., None, :] >= asking.levels[:, None]
         counts = enough.sum(axis=-1)
         sums = np.where(enough, gpu[..., None, :], 0).sum(axis=-1)
-        fit = (counts[..., self.level] >= self.gpus) & (cpu[..., None] >= self.cpu)
-        result: Floats = (fit * sums[..., self.level] * self.allowed[model]) @ self.share
+        fit = (counts[..., asking.level] >= asking.gpus) & (cpu[..., None] >= asking.cpu_milli)
+        result: Floats = (fit * sums[..., asking.level] * asking.allowed[model]) @ asking.share
         return result

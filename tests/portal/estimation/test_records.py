@@ -63,16 +63,16 @@ def test_section_2_throughput_goes_to_the_entity_and_the_type_by_gpu_count(clust
     }
 
 
-def test_section_2_a_spread_run_goes_by_node_count_and_counts_once_for_the_type(cluster):
+def test_section_2_a_spread_run_goes_by_gpus_and_nodes_and_counts_once_for_the_type(cluster):
     nodes = [cluster.node, given.node_make("n2")]
     attempt = cluster.running(*nodes, gpus=2, model="vgg")
     for rank in (0, 1):
         send(attempt, record(800.0), rank=rank)
     cells = known(attempt.job).cells
-    assert {key.resource: (key.nodes, cell.count, cell.mean) for key, cell in cells.items()} == {
-        nodes[0].pk: (2, 1, 100.0),
-        nodes[1].pk: (2, 1, 100.0),
-        "A100": (2, 1, 100.0),
+    assert {key.resource: (key.gpus, key.nodes, cell.count, cell.mean) for key, cell in cells.items()} == {
+        nodes[0].pk: (4, 2, 1, 100.0),
+        nodes[1].pk: (4, 2, 1, 100.0),
+        "A100": (4, 2, 1, 100.0),
     }
     assert AttemptSpeed.objects.get().samples == 800.0  # not twice
 

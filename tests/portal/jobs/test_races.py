@@ -4,6 +4,9 @@ On SQLite writers take turns; on Postgres (tests/postgres runs this file there) 
 """
 
 import random
+from datetime import timedelta
+
+import pytest
 
 from portal.cluster.models import Node
 from portal.cluster.services import node_hello
@@ -103,13 +106,36 @@ def test_a_note_written_twice_changes_nothing(cluster):
     assert (job.reason, job.age_s) == ("not-enough-idle-gpus", 60.0)
 
 
-def test_only_eligible_waiting_counts(cluster):
-    from datetime import timedelta
+def test_each_note_writes_what_it_changes_and_nothing_else(cluster):
+    """An age that moved leaves the reason's figures and its moment alone; so does waiting that no longer counts."""
+    aged, stopped, told, _ = jobs = [cluster.submit() for _ in range(4)]
+    first = aged.submitted_at
+    waiting_note(notes=[note(job)._replace(figures={"needed": 4}) for job in jobs], now=first)
+    before = {row["id"]: row for row in Job.objects.values()}
+    notes = [
+        note(aged)._replace(age_s=90.0, age_source="declared", figures={"needed": 5}),
+        note(stopped, counts=False),
+        note(told, "tenant-quota")._replace(figures={"quota": 1}, age_s=61.0),
+        note(jobs[3])._replace(figures={"needed": 6}),
+    ]
+    later = first + timedelta(minutes=10)
+    assert waiting_note(notes=notes, now=later) == 3
+    waited_s = (later - before[stopped.pk]["waiting_since"]).total_seconds()
+    changed = {
+        aged.pk: {"age_s": 90.0, "age_source": "declared"},
+        stopped.pk: {"waiting_since": None, "waited_s": pytest.approx(waited_s, abs=0.002)},
+        told.pk: {"reason": "tenant-quota", "reason_figures": {"quota": 1}, "reason_at": later},
+    }
+    assert {row["id"]: row for row in Job.objects.values()} == {
+        number: row | changed.get(number, {}) for number, row in before.items()
+    }
 
+
+def test_only_eligible_waiting_counts(cluster):
     job = cluster.submit()
     start = job.submitted_at
     for minutes, counts in ((10, False), (20, False), (30, True), (45, False)):
         waiting_note(notes=[note(job, "tenant-quota", counts=counts)], now=start + timedelta(minutes=minutes))
     job.refresh_from_db()
-    assert job.waited_s == (10 + 15) * 60
+    assert job.waited_s == pytest.approx((10 + 15) * 60, abs=0.002)  # SQLite tells milliseconds
     assert job.waiting_since is None

@@ -56,6 +56,14 @@ def test_help():
     assert "./berth COMMAND" in done.stdout
 
 
+def test_the_client_needs_no_installation(berth, installs, monkeypatch):
+    became = []
+    monkeypatch.setattr(berth.os, "execve", lambda python, argv, _: became.append([python, *argv[1:]]))
+    berth.main(["lab", "list"])
+    assert became == [[sys.executable, "-P", "-m", "client", "lab", "list"]]
+    assert installs == []
+
+
 def test_no_command_is_a_usage_error():
     assert run().returncode == 2
 

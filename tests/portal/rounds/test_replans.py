@@ -1,5 +1,6 @@
 """Section 7: one re-plan a round, made good when it was overtaken; all other plannings fill what is idle."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -37,6 +38,36 @@ def test_the_first_planning_of_a_round_is_the_replan(cluster, asked):
     planning_run()
     assert asked == kinds() == [True, False, False, True, False]
     assert [each.plannings.count() for each in Round.objects.order_by("number")] == [3, 2]
+
+
+def test_a_round_that_is_over_early_is_followed_by_the_next_at_once(cluster, monkeypatch):
+    """What a planning leaves may call for a re-plan before `replan_s` is over (docs/decisions/0015)."""
+    planning_run()
+    original, over = planning.plan, [True]
+
+    def plan(*arguments, **keywords):
+        made = original(*arguments, **keywords)
+        return replace(made, replan_early=bool(over) and not keywords["replan"] and over.pop())
+
+    monkeypatch.setattr(planning, "plan", plan)
+    planning_run()
+    assert kinds() == [True, False, True]
+    assert [each.plannings.count() for each in Round.objects.order_by("number")] == [2, 1]
+    planning_run()
+    assert kinds() == [True, False, True, False]
+
+
+def test_a_planning_is_told_when_the_last_re_plan_was(cluster, monkeypatch):
+    original, told = planning.plan, []
+
+    def plan(state, *arguments, **keywords):
+        told.append(state.replanned_s)
+        return original(state, *arguments, **keywords)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    first = planning_run()
+    planning_run()
+    assert told == [None, first.started_at.timestamp()]
 
 
 def test_the_period_is_the_operators_from_the_next_planning_on(cluster):

@@ -2,9 +2,11 @@
 
 import csv
 import io
+import json
 
 import pytest
 from django.core.cache import cache
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -131,6 +133,19 @@ def test_the_report_is_that_of_the_page_and_of_the_command(world, lena):  # noqa
     refusal(lena("GET", f"/simulations/{made['id']}/report?format=pdf"), 400, "invalid_choice", "format")
 
 
+def test_the_command_prints_the_same_report(lena, capsys):
+    made = ask(lena, knobs={"lambda": 2}, seed=4, until_h=30)
+    simulation_next()
+    report = lena("GET", f"/simulations/{made['id']}/report").json()
+    options = {"option": ["jobs=3"], "knob": ["lambda=2"], "seed": 4, "until": 30.0, "policy": "fifo,drf"}
+    call_command("simulate", generator="hops-64", processes=1, json=True, **options)
+    printed = json.loads(capsys.readouterr().out)
+    for each in (report, printed):
+        for part in ("policies", "curves"):
+            each[part] = {name: timeless(figures) for name, figures in each[part].items()}
+    assert report == printed
+
+
 def test_this_cluster_is_frozen_as_it_is(lena):
     made = ask(lena, cluster="here")
     assert (made["cluster"], made["nodes"], made["gpus"]) == ("this cluster", 3, 8)
@@ -238,6 +253,16 @@ def test_what_cannot_be_simulated_is_refused_with_its_field(lena, fields, field,
     before = counts()
     answer = lena("POST", "/simulations", ASKED | fields)
     assert words in refusal(answer, 400, field=field)["detail"]
+    assert counts() == before
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_long_description_is_refused_unread(lena, as_text):
+    nodes = [{"cores": 1, "memory_gib": 1}] * 10_000
+    description = "nodes:\n" + "- {cores: 1, memory_gib: 1}\n" * 10_000 if as_text else {"nodes": nodes}
+    before = counts()
+    answer = lena("POST", "/simulations", ASKED | {"cluster": None, "description": description})
+    assert "as one group" in refusal(answer, 413, "too_large", "cluster")["detail"]
     assert counts() == before
 
 

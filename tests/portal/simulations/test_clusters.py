@@ -54,7 +54,7 @@ def test_groups_become_nodes_with_their_factors():
 @pytest.mark.parametrize(
     ("text", "field", "detail"),
     [
-        ("nodes: [", "cluster, line 1, column 9", "is not YAML"),
+        ("nodes: [}", "cluster, line 1, column 9", "is not YAML"),
         ("- 1", "cluster", "is not a mapping of nodes"),
         ("nodes: []", "cluster: nodes", "no node is described"),
         ("nodes: 3", "cluster: nodes", "is not a list"),

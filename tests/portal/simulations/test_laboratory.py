@@ -80,6 +80,7 @@ def test_limits_of_traces(tenant, lena):
         ({"cluster": "nodes: ["}, "cluster", "YAML"),
         ({"cluster": "nodes: [{count: 3000, cores: 1, memory_gib: 1}]"}, "cluster", "3000 nodes"),
         ({"cluster": ""}, "cluster", "needs a cluster"),
+        ({"cluster": "nodes:\n" + "- {cores: 1, memory_gib: 1}\n" * 10_000}, "cluster", "longer than 256 KiB"),
         ({"seed": -1}, "seed", "whole number"),
         ({"until_h": 0}, "until_h", "more than 0"),
         ({"name": " "}, "name", "1 to 100"),

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from portal.simulations.laboratory import simulation_cancel
 from portal.simulations.models import LabTrace, Simulation
 from portal.simulations.running import simulation_next
 from portal.tenants.models import Tenant
@@ -89,6 +90,42 @@ def test_this_cluster_is_frozen_as_it_is_when_asked(browser):
 def test_knobs_away_from_their_default_are_kept(browser):
     browser.post(reverse("laboratory-new"), FORM | {"knob_lambda": "2", "knob_sigma": "1.4", "knob_gap": ""})
     assert Simulation.objects.get().knobs == {"lambda": 2.0}
+
+
+def test_a_wrong_knob_is_shown_where_it_was_typed(browser):
+    text = browser.post(reverse("laboratory-new"), FORM | {"knob_lambda": "x"}).content.decode()
+    assert '<details class="b-section b-numbers-like" open>' in text
+
+
+def test_ended_without_an_answer_it_says_how_and_how_far(browser, tenant, lena):
+    queued = order(tenant, lena)
+    simulation_cancel(simulation=queued, actor=lena)
+    text = browser.get(reverse("laboratory-detail", args=[queued.pk])).content.decode()
+    assert "It was cancelled before it began." in text
+    assert 'id="progress"' not in text
+    broken = simulated(tenant, lena)
+    Simulation.objects.filter(pk=broken.pk).update(
+        state="FAILED", error="It ran too long.", figures={}, progress={"fifo": 1.0, "drf": 0.25}
+    )
+    text = browser.get(reverse("laboratory-detail", args=[broken.pk])).content.decode()
+    assert "It ran too long." in text
+    assert "25" in text.partition('id="progress"')[2]
+    assert "fragment=progress" not in text, "nothing more will come"
+
+
+def test_asked_again_the_form_holds_what_was_asked(browser, tenant, lena):
+    done = simulated(tenant, lena, knobs={"lambda": 2.0}, seed=7, until_h=1.5, policies=["drf"])
+    page = reverse("laboratory-new") + f"?from={done.pk}"
+    assert page in browser.get(reverse("laboratory-detail", args=[done.pk])).content.decode()
+    context = browser.get(page).context
+    knobs = {each["name"]: each["value"] for each in context["knobs"]}
+    chosen = [each["name"] for each in context["policies"] if each["checked"]]
+    typed = {name: value for name, value in context["typed"].items() if not name.startswith("knob_")}
+    sent = browser.post(reverse("laboratory-new"), typed | knobs | {"policies": chosen})
+    assert sent.status_code == 302, sent.content.decode()
+    again = Simulation.objects.first()
+    for name in ("name", "trace_id", "cluster", "policies", "knobs", "seed", "until_h"):
+        assert getattr(again, name) == getattr(done, name), name
 
 
 def test_side_by_side(browser, tenant, lena):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Piece, Running, Tenant
@@ -58,26 +58,36 @@ def reference(nodes, jobs, live, tenants):
     return placed
 
 
+def cluster_of(nodes, jobs, weights=(1.0, 1.0, 1.0)):
+    """Nodes with plenty of cores, (GPUs, busy ones, whose they are) each, and rigid (GPUs, tenant, movable) jobs."""
+    idle, live = [], []
+    for number, (gpus, busy, tenant) in enumerate(nodes, start=1):
+        idle.append(node(number, gpus, idle=gpus - busy, cores=64, idle_cores=64 - busy))
+        if busy:
+            piece = Piece(number, tuple(range(busy)), tuple(range(busy)), 0)
+            live.append(Running(100 + number, tenant, (piece,), 0.0, (busy,)))
+    waiting = [job(number, gpus, tenant=own, movable=can) for number, (gpus, own, can) in enumerate(jobs, start=1)]
+    return idle, waiting, live, [Tenant(number, weight=weight) for number, weight in enumerate(weights, start=1)]
+
+
 @st.composite
 def clusters(draw):
     """Nodes with plenty of cores, something running on them, and rigid jobs of three tenants."""
-    nodes, live = [], []
-    for number in range(1, draw(st.integers(1, 5)) + 1):
-        gpus = draw(st.sampled_from([2, 4, 8]))
-        busy = draw(st.integers(0, gpus))
-        nodes.append(node(number, gpus, idle=gpus - busy, cores=64, idle_cores=64 - busy))
-        if busy:
-            piece = Piece(number, tuple(range(busy)), tuple(range(busy)), 0)
-            live.append(Running(100 + number, draw(st.integers(1, 3)), (piece,), 0.0, (busy,)))
-    largest = max(each.gpus_total for each in nodes)
-    sizes = st.sampled_from([size for size in (1, 2, 3, 4, 8) if size <= largest])
-    jobs = [
-        job(number, draw(sizes), tenant=draw(st.integers(1, 3)), movable=draw(st.booleans()))
-        for number in range(1, draw(st.integers(0, 14)) + 1)
-    ]
-    return nodes, jobs, live, [Tenant(number, weight=draw(st.sampled_from([1.0, 2.0]))) for number in (1, 2, 3)]
+    tenants = st.integers(1, 3)
+    node_sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=5))
+    nodes = [(gpus, draw(st.integers(0, gpus)), draw(tenants)) for gpus in node_sizes]
+    sizes = st.sampled_from([size for size in (1, 2, 3, 4, 8) if size <= max(node_sizes)])
+    jobs = draw(st.lists(st.tuples(sizes, tenants, st.booleans()), max_size=14))
+    return cluster_of(nodes, jobs, draw(st.tuples(*[st.sampled_from([1.0, 2.0])] * 3)))
 
 
+# Job 2 is behind what the small array's own idle GPUs hold, so the large array's own job 4 goes first.
+A_BORROWER_BEHIND_AN_OWNER = cluster_of(
+    [(8, 0, 1), (8, 1, 1), (4, 2, 1), (8, 8, 1)], [(2, 1, True), (2, 1, True), (1, 2, False), (4, 1, False)]
+)
+
+
+@example(A_BORROWER_BEHIND_AN_OWNER)
 @settings(max_examples=24, deadline=None)
 @given(clusters())
 def test_fifo_priority_rigid_jobs_and_greedy_placement_is_exactly_coda(cluster):

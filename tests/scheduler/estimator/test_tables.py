@@ -43,17 +43,18 @@ def test_a_signature_is_the_tenants_model_or_the_job_alone():
     assert signature(job(5, 1, tenant=2, model_label="bert")) == "tenant:2:bert"
 
 
-def test_a_measurement_goes_to_the_entity_and_the_type_by_gpus_or_by_nodes():
+def test_a_measurement_goes_to_the_entity_and_the_type_by_gpus_and_nodes():
     found = record({}, "s", [(1, "a")], 4, 10.0)
     assert set(found) == {CellKey("s", 1, gpus=4), CellKey("s", "a", gpus=4)}
     found |= record(found, "s", [(2, "a")], 4, 20.0)
     assert (found[CellKey("s", "a", gpus=4)].mean, found[CellKey("s", 1, gpus=4)].mean) == (15, 10)
     spread = record(found, "s", [(1, "a"), (2, "a")], 6, 5.0)
     assert {key: cell.count for key, cell in spread.items()} == {
-        CellKey("s", 1, nodes=2): 1,
-        CellKey("s", 2, nodes=2): 1,
-        CellKey("s", "a", nodes=2): 1,
+        CellKey("s", 1, gpus=6, nodes=2): 1,
+        CellKey("s", 2, gpus=6, nodes=2): 1,
+        CellKey("s", "a", gpus=6, nodes=2): 1,
     }
+    assert record({}, "s", [(1, "a"), (2, "a")], 2, 5.0).keys().isdisjoint(spread)
 
 
 def knowledge(cells=(), **profiles):
@@ -81,14 +82,6 @@ def test_assumed_types_are_put_in_the_units_of_those_that_are_known():
     estimator = estimator_for(knowledge([(CellKey("job:1", "a", gpus=1), 60.0)]), {"a": 2.0, "b": 4.0}, NODES)
     assert estimator.per_gpu(job(1, 1), B1, 1, 1).per_gpu == 120
     assert estimator.per_gpu(job(2, 1), B1, 1, 1).per_gpu == 4
-
-
-def test_sensitivity_is_aggregated_over_distributed_measured_or_modelled():
-    cells = [(CellKey("job:1", "a", gpus=1), 60.0), (CellKey("job:1", "a", nodes=2), 40.0)]
-    assert estimator_for(knowledge(cells), {}, NODES).sensitivity(job(1, 1)) == 1.5
-    modelled = estimator_for(knowledge(a=STEADY), {}, NODES).sensitivity(job(1, 1))
-    assert modelled == pytest.approx((0.2 + 0.2 * 0.1 + 0.2) / 0.4)
-    assert estimator_for(knowledge(), {}, NODES).sensitivity(job(1, 1)) == math.inf
 
 
 def test_age_comes_from_samples_once_the_speed_is_known():

@@ -75,5 +75,5 @@ def measured(rho):
     """Tenant 1's model m, measured on one GPU and on two nodes."""
     name = signature_of(1, "m", 0)
     return Knowledge(
-        {CellKey(name, "a100", gpus=1): Cell(1, 100.0), CellKey(name, "a100", nodes=2): Cell(1, 100.0 / rho)}
+        {CellKey(name, "a100", gpus=1): Cell(1, 100.0), CellKey(name, "a100", gpus=2, nodes=2): Cell(1, 100.0 / rho)}
     )

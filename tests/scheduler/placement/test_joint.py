@@ -22,7 +22,10 @@ def planned(nodes, jobs, knowledge, **knobs):
 def sensitive(asked, rho):
     """Measured on one GPU and spread over two nodes: 1.3 times slower per GPU there."""
     name = signature(asked)
-    cells = {CellKey(name, "a100", gpus=1): Cell(5, rho, 0.1), CellKey(name, "a100", nodes=2): Cell(5, 1.0, 0.1)}
+    cells = {
+        CellKey(name, "a100", gpus=1): Cell(5, rho, 0.1),
+        CellKey(name, "a100", gpus=2, nodes=2): Cell(5, 1.0, 0.1),
+    }
     return Knowledge(cells)
 
 

@@ -25,7 +25,7 @@ def test_what_a_trace_knows_is_one_measurement_in_the_cells_of_the_type():
     cells = engine.floor.knowing.knowledge.cells
     assert {key: (cell.count, cell.mean) for key, cell in cells.items()} == {
         CellKey("tenant:1:m", "a100", gpus=2): (1, 5.0),
-        CellKey("tenant:1:m", "a100", nodes=2): (1, 3.0),
+        CellKey("tenant:1:m", "a100", gpus=8, nodes=2): (1, 3.0),
     }
 
 

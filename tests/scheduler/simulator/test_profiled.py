@@ -84,9 +84,16 @@ class TestLaw:
         with pytest.raises(ValueError, match="toy was not measured on GPU type h100, only on t4"):
             Goodput(application(n2=flat(0.5)), 40.0).rate(spots(2, gpu_type="h100"))
 
-    def test_tells_goodput_per_gpu_on_nodes_filled_in_turn(self):
-        law = Goodput(application(n1=flat(0.5), n2=flat(0.5), n12=flat(0.5), n22=flat(0.5)), 40.0)
-        speed = law.rate(spots(2))
-        known = law.known([1, 2, 3, 4])
-        # Three and four GPUs are two nodes each: what is told of two nodes is the four's.
-        assert known == {("t4", 1, 1): law.rate(spots(1)), ("t4", 2, 1): speed / 2, ("t4", 4, 2): speed / 4}
+    def test_tells_goodput_per_gpu_on_nodes_filled_in_turn_and_spread_over_more(self):
+        law = Goodput(application(n1=flat(0.5), n2=flat(0.5), n11=flat(0.9), n12=flat(0.6), n22=flat(0.5)), 40.0)
+        assert law.known([4, 1, 2, 3]) == {
+            ("t4", 1, 1): law.rate(spots(1)),
+            ("t4", 2, 1): law.rate(spots(2)) / 2,
+            ("t4", 2, 2): law.rate(spots(1, 1)) / 2,
+            ("t4", 3, 2): law.rate(spots(2, 1)) / 3,
+            ("t4", 4, 2): law.rate(spots(2, 2)) / 4,
+        }
+
+    def test_tells_no_more_of_spreading_than_was_measured(self):
+        law = Goodput(application(n2=flat(0.5), n22=flat(0.5), n11=flat(0.7)), 40.0)
+        assert list(law.known([6, 3])) == [("t4", 3, 2), ("t4", 6, 3)]

@@ -1,0 +1,94 @@
+"""Urgent jobs, and re-plans before their round is over (ours; algorithms.md sections 3, 4 and 7; docs/decisions/0015).
+
+A round of six minutes is six times the length of a job of one minute: whatever the queue's order, such a job that finds no
+place would wait for the round's end, and its latency ratio would be the largest of all. And GPUs that became idle here and
+there since the last re-plan, where nobody who waits can use them, would stay so until the next.
+
+*Urgent* is a job among the first of its array's window whose latency ratio has reached `reserve_lr` and at least doubled
+since the last re-plan:
+
+    LR >= reserve_lr   and   wait >= 2 * wait at the last re-plan
+
+so a job is urgent a few times at most, at waits that double, and only while its wait is a matter of minutes. A re-plan
+makes room for it whatever the objective says, from running jobs whose latency ratio is at most half of its own.
+
+The next re-plan comes *early*, `replan_early_s` after the last at the soonest, when a planning between re-plans leaves an
+urgent job without a place, or one GPU in a hundred idle on types that some waiting job could start on; and only if some
+running job may be changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scheduler.metrics import wanted_types
+from scheduler.replan import participants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import ClusterState
+    from scheduler.placement.ledger import Ledger
+    from scheduler.policy import Parameters
+    from scheduler.work import Outcome, Ranked
+
+GROWTH = 2.0
+"""By what factor an urgent job's latency ratio has grown since the last re-plan, and exceeds those of who makes room."""
+
+FRAGMENTS_SHARE = 0.01
+"""From this part of the GPUs on, idle ones that waiting jobs could use elsewhere are worth a re-plan."""
+
+MOST_URGENT = 8
+"""Of each window only so many, the first, can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
+
+
+def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | None, now_s: float) -> dict[int, float]:
+    """Of the first of a window's picks, from when on each is urgent; nobody is before the first re-plan."""
+    if replanned_s is None:
+        return {}
+    return {each.job.id: _urgent_from_s(each, reserve_lr, replanned_s, now_s) for each in picked[:MOST_URGENT]}
+
+
+def _urgent_from_s(ranked: Ranked, reserve_lr: float, replanned_s: float, now_s: float) -> float:
+    wait_s = ranked.latency_ratio * ranked.age_s
+    reached_s = now_s + reserve_lr * ranked.age_s - wait_s
+    doubled_s = replanned_s + (GROWTH - 1.0) * (wait_s - (now_s - replanned_s))
+    return max(reached_s, doubled_s)
+
+
+def due_s(
+    outcome: Outcome,
+    waiting: Iterable[Ranked],
+    ledger: Ledger,
+    state: ClusterState,
+    parameters: Parameters,
+    now_s: float,
+    replanned_s: float | None,
+) -> float | None:
+    """When, by what this planning leaves, the next re-plan should be; None = when the round is over.
+
+    `waiting`: the eligible without a place; `replanned_s`: when the last re-plan was, this planning included.
+    """
+    least_s = parameters.replan_early_s
+    if least_s is None or replanned_s is None or least_s >= parameters.replan_s:
+        return None
+    wanted_s = [from_s for number, from_s in outcome.pressing.items() if not outcome.has_answer(number)]
+    if _scattered(waiting, ledger):
+        wanted_s.append(now_s)
+    due_s = max(min(wanted_s, default=math.inf), replanned_s + least_s, now_s)
+    if due_s >= replanned_s + parameters.replan_s:
+        return None
+    return due_s if participants.taking_part(state.running, ledger, parameters, due_s) else None
+
+
+def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
+    """Whether so much is idle of types that somebody who waits could start on, were it in one place (section 10)."""
+    if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
+        return False
+    idle: Counter[str | None] = Counter()
+    for room in ledger.rooms.values():
+        idle[room.node.gpu_type] += len(room.gpus)
+    asked = {(each.job.min_gpus, each.job.gpu_types) for each in waiting if not each.job.is_cpu}
+    return sum(idle[name] for name in wanted_types(asked, idle)) >= FRAGMENTS_SHARE * ledger.gpus_up
