@@ -91,6 +91,7 @@ def test_it_runs_with_asked_cores_under_fifo_and_tuned_ones_under_coda(monkeypat
     assert fifo["gpu_jobs"] == mine["gpu_jobs"] > 0
     assert fifo["gpu_jobs_without_waiting"] == 1.0
     assert "0.835" in result.tables[0].text()
+    assert "GPU jobs did: fifo 0, coda 0." in result.tables[0].note
 
 
 def test_the_calibration_runs_fifo_alone_and_says_whether_it_is_within(monkeypatch):
@@ -99,4 +100,4 @@ def test_the_calibration_runs_fifo_alone_and_says_whether_it_is_within(monkeypat
     result = experiment_named("coda").calibrate(Options(quick=True))
     assert result.json["within"] is False
     assert "NOT within" in result.tables[0].note
-    assert len(result.json["figures"]) == 1 + 2 * len(coda.VARIED)
+    assert len(result.json["figures"]) == len(result.tables[0].rows) == 1 + len(coda.TRIED)
