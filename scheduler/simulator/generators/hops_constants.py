@@ -5,8 +5,8 @@ process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4
 of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
 `CLASS_HOUR_512` is fixed on the rival `gavel-hops` alone (median makespan of ten seeds 15.62 h), `CLASS_HOUR_64` likewise
-(14.28 h); speeds, links and models are from public facts about the hardware. `SHORTEST_H`, `LONGEST_H` and the end of XL were changed
-after drafts had been run, of ours too: docs/evidence.md tells which and why.
+(14.28 h); speeds, links and models are from public facts about the hardware. `SHORTEST_H`, `LONGEST_H` and the end of XL
+were changed after drafts had been run, of ours too: docs/evidence.md tells which and why.
 """
 
 from __future__ import annotations
