@@ -83,28 +83,31 @@ TRIED: tuple[dict[str, float], ...] = ({"cpu_median_h": 0.75},)
 
 
 def prepare(
-    seed: int, *, days: float, tunes_cores: bool, free: Free | None = None
+    seed: int, *, days: float, tunes_cores: bool, free: Free | None = None, load: float = 1.0
 ) -> tuple[Sequence[TracedJob], World]:
-    """The jobs of so many days and the cluster."""
+    """The jobs of so many days, with `load` times the GPU jobs, and the cluster."""
     import numpy as np
 
     from scheduler.simulator.generators import coda
 
-    jobs = coda.generate(np.random.default_rng(seed), days=days, free=free or coda.FREE)
+    jobs = coda.generate(np.random.default_rng(seed), days=days, free=free or coda.FREE, load=load)
     return jobs, coda.world(tunes_cores=tunes_cores)
 
 
-def digest(run: Run, *, days: float, warm_days: float, free: Free | None = None) -> dict[str, float | None]:
+def digest(
+    run: Run, *, days: float, warm_days: float, free: Free | None = None, load: float = 1.0
+) -> dict[str, float | None]:
     """The figures of the measured window."""
-    work = {each.job.id: each.work for each in prepare(run.seed, days=days, tunes_cores=False, free=free)[0]}
+    jobs, _ = prepare(run.seed, days=days, tunes_cores=False, free=free, load=load)
+    work = {each.job.id: each.work for each in jobs}
     return figures_of(run, work, warm_days * DAY_S, days * DAY_S)
 
 
 def run(options: Options) -> Result:
     """All four policies."""
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
-    found = _simulate(options, POLICIES, days, warm_days, None)
-    medians = {policy: _medians(each) for policy, each in found.items()}
+    found = simulate(options, POLICIES, days, warm_days)
+    medians = {policy: medians_of(each) for policy, each in found.items()}
     rows = [
         (policy, *(Figure(medians[policy][key], PAPER.get(policy, {}).get(key)) for key in COLUMNS))
         for policy in POLICIES
@@ -127,8 +130,8 @@ def calibrate(options: Options) -> Result:
 
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
     tried = [FREE, *(replace(FREE, **change) for change in TRIED)]
-    runs = [_simulate(options, ("fifo",), days, warm_days, free)["fifo"] for free in tried]
-    figures = [_medians(each) for each in runs]
+    runs = [simulate(options, ("fifo",), days, warm_days, free=free)["fifo"] for free in tried]
+    figures = [medians_of(each) for each in runs]
     rows = [
         (
             *(getattr(free, name) for name in VARIED),
@@ -152,17 +155,24 @@ def _is_near(ours: float | None, paper: float, most: float) -> bool:
     return ours is not None and abs(ours - paper) <= most
 
 
-def _simulate(
-    options: Options, policies: Sequence[str], days: float, warm_days: float, free: Free | None
+def simulate(
+    options: Options,
+    policies: Sequence[str],
+    days: float,
+    warm_days: float,
+    *,
+    free: Free | None = None,
+    load: float = 1.0,
 ) -> dict[str, list[dict[str, float | None]]]:
+    """The figures of each policy, seed by seed."""
     from scheduler.simulator.rivals import parameters_for
 
     scenarios = [
         Scenario(
-            partial(prepare, days=days, tunes_cores=policy in TUNING, free=free),
+            partial(prepare, days=days, tunes_cores=policy in TUNING, free=free, load=load),
             parameters_for(policy),
             seed,
-            partial(digest, days=days, warm_days=warm_days, free=free),
+            partial(digest, days=days, warm_days=warm_days, free=free, load=load),
             days * DAY_S,
         )
         for policy in policies
@@ -172,7 +182,7 @@ def _simulate(
     return {policy: answers[n * options.seeds : (n + 1) * options.seeds] for n, policy in enumerate(policies)}
 
 
-def _medians(results: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
+def medians_of(results: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
     """Over the seeds that have the figure."""
     return {key: _median([value for each in results if (value := each[key]) is not None]) for key in results[0]}
 

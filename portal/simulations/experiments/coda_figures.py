@@ -3,7 +3,7 @@
 - active rate while jobs queue (VI-B): of the GPUs, in the mean over the time in which GPU jobs wait; and over the time in
   which one has waited for more than `LONG_S`, for its first start, so that no instant between two plannings counts;
 - fragmentation, as VI-C has it: GPUs that are idle for want of cores, over the time in which GPU jobs wait; section 10's
-  figure beside it, both kinds over all the time;
+  figure beside it, both kinds, over all the time and over that in which GPU jobs wait;
 - utilisation: of the active GPUs, by the part of their full speed at which jobs ran, times `PEAK`, which is set so that
   FIFO has the paper's.
 """
@@ -66,6 +66,7 @@ def over_time(run: Run, from_s: float, until_s: float) -> dict[str, float | None
         "gpu_active_rate_while_queued": _mean(queued, lambda left: left.gpus_allocated, run),
         "gpu_active_rate_while_queued_long": _mean(waited, lambda left: left.gpus_allocated, run),
         "fragmentation": _mean(queued, lambda left: left.fragments_cores, run) or 0.0,
+        "fragment_rate_while_queued": _mean(queued, lambda left: left.fragments, run),
         "fragment_rate": _mean(spans, lambda left: left.fragments, run) or 0.0,
         "gpu_active_rate": _mean(spans, lambda left: left.gpus_allocated, run) or 0.0,
         "queued_share": sum(span.length_s for span in queued) / whole_s,

@@ -12,6 +12,7 @@ _HERE = "portal.simulations.experiments"
 MODULES: dict[str, str] = {
     # CODA
     "coda": f"{_HERE}.coda",
+    "coda-pressed": f"{_HERE}.coda_pressed",
     "cores": f"{_HERE}.cores",
     # Hops
     "hops-64": f"{_HERE}.hops_64",

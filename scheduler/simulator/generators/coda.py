@@ -88,12 +88,12 @@ class CpuJobs:
     traffic_gbs: Reals
 
 
-def generate(rng: Generator, *, days: float = 30.0, free: Free = FREE) -> list[TracedJob]:
+def generate(rng: Generator, *, days: float = 30.0, free: Free = FREE, load: float = 1.0) -> list[TracedJob]:
     """The jobs of so many days, by arrival. Every GPU job's cores are hard, as its tenant asked them.
 
-    A world that tunes cores asks for others instead.
+    A world that tunes cores asks for others instead. `load`: times the published number of GPU jobs.
     """
-    gpu, cpu = trainings(rng, days, free), cpu_jobs(rng, days, free)
+    gpu, cpu = trainings(rng, days, free, load), cpu_jobs(rng, days, free)
     drawn = [
         *((at_s, _training(gpu, n)) for n, at_s in enumerate(gpu.at_s.tolist())),
         *((at_s, _cpu_job(cpu, n)) for n, at_s in enumerate(cpu.at_s.tolist())),
@@ -105,10 +105,10 @@ def generate(rng: Generator, *, days: float = 30.0, free: Free = FREE) -> list[T
     ]
 
 
-def trainings(rng: Generator, days: float, free: Free) -> Trainings:
+def trainings(rng: Generator, days: float, free: Free, load: float = 1.0) -> Trainings:
     """GPU jobs: submissions of one, or of a batch of jobs alike in all but their run times."""
     mean = 1.0 + free.batched * (free.batch - 1.0)
-    at_s = _arrivals(rng, days, paper.GPU_JOBS_A_DAY / mean, 0.0)
+    at_s = _arrivals(rng, days, load * paper.GPU_JOBS_A_DAY / mean, 0.0)
     count = len(at_s)
     others = rng.integers(2, paper.TRAINING_TENANTS + 1, count)
     tenant = np.where(rng.random(count) < paper.LAB_SHARE, paper.LAB, others)

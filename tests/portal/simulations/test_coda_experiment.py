@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from portal.simulations.experiments import coda
+from portal.simulations.experiments import coda, coda_pressed
 from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.coda_figures import over_time
 from portal.simulations.experiments.registry import experiment_named
@@ -38,6 +38,7 @@ def test_rates_hold_from_planning_to_planning_and_count_the_measured_window_alon
         "gpu_active_rate_while_queued_long": None,
         "fragmentation": pytest.approx(10 * 3 / 40 / 10),
         "fragment_rate": pytest.approx((10 * 5 + 30 * 1) / 100 / 10),
+        "fragment_rate_while_queued": pytest.approx((10 * 5 + 30 * 1) / 40 / 10),
         "gpu_active_rate": pytest.approx((10 * 5 + 30 * 9 + 60 * 4) / 100 / 10),
         "queued_share": pytest.approx(0.4),
         "queued_long_share": 0.0,
@@ -64,8 +65,8 @@ def test_time_in_which_a_gpu_job_has_waited_longer_than_a_tick_counts_by_itself(
 def test_where_nobody_queues_there_is_no_rate_while_jobs_queue_and_medians_are_of_the_other_seeds():
     figures = over_time(made_of([PLANNING]), 100.0, 200.0)
     assert (figures["gpu_active_rate_while_queued"], figures["fragmentation"]) == (None, 0.0)
-    assert coda._medians([{"rate": None}, {"rate": 0.25}, {"rate": 0.75}]) == {"rate": 0.5}
-    assert coda._medians([{"rate": None}]) == {"rate": None}
+    assert coda.medians_of([{"rate": None}, {"rate": 0.25}, {"rate": 0.75}]) == {"rate": 0.5}
+    assert coda.medians_of([{"rate": None}]) == {"rate": None}
 
 
 def test_jobs_count_by_all_their_waiting_once_the_cluster_is_filled():
@@ -101,3 +102,16 @@ def test_the_calibration_runs_fifo_alone_and_says_whether_it_is_within(monkeypat
     assert result.json["within"] is False
     assert "NOT within" in result.tables[0].note
     assert len(result.json["figures"]) == len(result.tables[0].rows) == 1 + len(coda.TRIED)
+
+
+def test_pressed_has_all_policies_do_twice_the_gpu_jobs(monkeypatch):
+    monkeypatch.setattr(coda_pressed, "QUICK_DAYS", 0.1)
+    monkeypatch.setattr(coda_pressed, "QUICK_WARM_DAYS", 0.02)
+    monkeypatch.setattr(coda_pressed, "POLICIES", ("fifo", "coda"))
+    result = experiment_named("coda-pressed").run(Options(quick=True))
+    jobs, _ = coda.prepare(1, days=0.1, tunes_cores=False, load=2.0)
+    measured = [each for each in jobs if each.job.submitted_s >= 0.02 * coda.DAY_S and each.job.requirement != (0,)]
+    fifo, mine = (result.json["policies"][name] for name in ("fifo", "coda"))
+    assert fifo["gpu_jobs"] == mine["gpu_jobs"] == len(measured) > 0
+    assert len(result.tables[0].rows) == 2
+    assert "2 times the GPU jobs" in result.tables[0].title

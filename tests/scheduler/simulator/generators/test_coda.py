@@ -33,6 +33,13 @@ def test_a_month_has_75_000_cpu_and_25_000_gpu_jobs(jobs):
     assert [each.job.submitted_s for each in jobs] == sorted(each.job.submitted_s for each in jobs)
 
 
+def test_a_load_multiplies_the_gpu_jobs_alone():
+    doubled = coda.generate(np.random.default_rng(7), days=DAYS, free=coda.Free(batched=0.0), load=2.0)
+    cpu = sum(each.job.is_cpu for each in doubled)
+    assert cpu == pytest.approx(75_000 * DAYS / 30, rel=0.05)
+    assert len(doubled) - cpu == pytest.approx(2 * 25_000 * DAYS / 30, rel=0.07)
+
+
 def test_cores_asked_and_run_times_of_gpu_jobs(jobs):
     """Fig. 2d: 76.1 % ask 1 or 2 cores, 15.3 % over 10; VI-F: 68.5 % run over one hour, 39.6 % over two, as they asked."""
     gpu = [each for each in jobs if not each.job.is_cpu]
