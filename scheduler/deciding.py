@@ -149,7 +149,13 @@ def decide(
     outcome.window |= kept
     replan_s = None
     if outcome.may_end_round and parameters.placement == "ilp":
-        without = (each for each in unpromised if not outcome.has_answer(each.job.id))
+        without = (
+            each
+            for each in unpromised
+            if not outcome.has_answer(each.job.id)
+            and each.job.id not in outcome.sated
+            and ledger.over_quota(each.job) is None
+        )
         replanned_s = now_s if replan else state.replanned_s
         replan_s = early.due_s(outcome, without, ledger, state, parameters, now_s, replanned_s)
     return Decided(

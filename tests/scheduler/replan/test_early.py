@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.model import Tenant
 from scheduler.replan.early import pressing
 from scheduler.work import Ranked
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where
@@ -134,6 +135,17 @@ def test_a_round_ends_early_for_scattered_gpus(idle, wanted, early):
     )
     assert where(made) == {}
     assert made.replan_early is early
+
+
+def test_not_for_who_waits_for_a_quota():
+    """One of two starts on the tenant's last GPU. What is idle then is nobody's fragment, and no re-plan changes it."""
+    live = [elastic(100 + n, 1, 7, on=n, gpus=7) for n in (1, 2)]
+    waiting = [job(number, 1, age_s=3600, wait_s=60) for number in (1, 2)]
+    knobs = {"policy": "berth", "arrays": "off", "replanned_s": NOW_S - 60, "tenants": [Tenant(1, gpu_quota=15)]}
+    made = make_plan([beside(n, live) for n in (1, 2)], waiting, running=live, **knobs)
+    assert list(where(made)) == [1]
+    assert made.decisions[1].reason == "tenant-quota"
+    assert not made.replan_early
 
 
 def short_jobs_among_long_ones(**knobs):
