@@ -21,15 +21,20 @@ class Generator:
     make: Callable[[int, int], tuple[Sequence[TracedJob], World]]
 
 
-def _hops(gpus: int) -> Callable[[int, int], tuple[Sequence[TracedJob], World]]:
+def _hops(
+    gpus: int, per_hour: float, *, physical: bool = False
+) -> Callable[[int, int], tuple[Sequence[TracedJob], World]]:
+    """As the experiment of the same name has them."""
+
     def make(seed: int, jobs: int) -> tuple[Sequence[TracedJob], World]:
         import numpy as np
 
-        from scheduler.simulator.generators import hops
+        from scheduler.simulator.generators import hops, hops_constants
 
+        class_hour = hops_constants.CLASS_HOUR_64 if physical else hops_constants.CLASS_HOUR_512
         # Generators of their own: the cluster of a seed does not hang on how many jobs are drawn.
-        drawn = hops.generate(np.random.default_rng([seed, 1]), jobs=jobs, per_hour=100.0 * gpus / 512)
-        return drawn, hops.world(np.random.default_rng([seed, 2]), gpus=gpus)
+        drawn = hops.generate(np.random.default_rng([seed, 1]), jobs=jobs, per_hour=per_hour, class_hour=class_hour)
+        return drawn, hops.world(np.random.default_rng([seed, 2]), gpus=gpus, physical=physical)
 
     return make
 
@@ -38,13 +43,16 @@ GENERATORS = {
     each.name: each
     for each in (
         Generator(
-            "hops-64", "Hops' workload on 64 GPUs of several types: elastic training, 12.5 jobs an hour", 50, _hops(64)
+            "hops-64",
+            "Hops' workload on 64 GPUs of several types: elastic training, 10 jobs an hour",
+            25,
+            _hops(64, 10.0, physical=True),
         ),
         Generator(
             "hops-512",
             "Hops' workload on 512 GPUs of several types: elastic training, 100 jobs an hour",
             200,
-            _hops(512),
+            _hops(512, 100.0),
         ),
     )
 }

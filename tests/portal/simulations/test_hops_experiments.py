@@ -9,6 +9,7 @@ from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
 from portal.simulations.experiments.hops_512 import PAPER, SETTING
 from portal.simulations.experiments.hops_setting import OURS, RIVALS, Entrant, Setting, entrants, medians, runs, table
+from portal.simulations.generators import GENERATORS
 
 TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
 
@@ -82,3 +83,11 @@ def test_every_policy_brings_the_workload_to_its_end():
     few = Setting(gpus=64, jobs=6, per_hour=60.0, physical=True, class_hour=0.5)
     found = runs(few, entrants(*OURS, *RIVALS), Options())
     assert {name: seeds[0]["jobs_completed"] for name, seeds in found.items()} == dict.fromkeys((*OURS, *RIVALS), 6)
+
+
+@pytest.mark.parametrize(("name", "setting"), [("hops-64", SETTING_64), ("hops-512", SETTING)])
+def test_the_generator_of_the_same_name_draws_the_same(name, setting):
+    jobs, world = GENERATORS[name].make(3, setting.jobs)
+    drawn, its = setting.prepare(3)
+    assert [(each.job, each.work) for each in jobs] == [(each.job, each.work) for each in drawn]
+    assert (world.nodes, world.speeds) == (its.nodes, its.speeds)
