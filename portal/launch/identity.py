@@ -10,7 +10,9 @@ import psutil
 from portal.launch.layout import Layout
 
 # Each process but the agents carries this variable with its data directory; agents do not: a job's shim is their child.
+# An embedded broker is known by its working directory too: it writes its title over the environment it started with.
 MARK = "BERTH_SUPERVISED"
+BROKER_NAMES = ("valkey-server", "redis-server")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
             return False
         if process.environ().get(MARK) == str(layout.root):
             return True
-        return _is_agent(process.cmdline(), layout)
+        return _is_agent(process.cmdline(), layout) or _is_broker(process, layout)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 
@@ -83,6 +85,10 @@ def _is_agent(argv: list[str], layout: Layout) -> bool:
     if argv[1:3] != ["-m", "workers.agent"] or "--dir" not in argv[:-1]:
         return False
     return Path(argv[argv.index("--dir") + 1]).parent == layout.nodes
+
+
+def _is_broker(process: psutil.Process, layout: Layout) -> bool:
+    return process.name() in BROKER_NAMES and process.cwd() == str(layout.redis)
 
 
 def leftovers(layout: Layout) -> list[psutil.Process]:

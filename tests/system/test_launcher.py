@@ -117,6 +117,7 @@ def test_jobs_outlive_the_supervisor_and_the_next_up_adopts_them(berth, token, t
     job_id = submit(berth, token, command=f"echo $$ > {note}; sleep 600")
     pid = pid_of_job(berth, token, note)
     old_services = {p.pid for p in identity.leftovers(berth.layout)}
+    assert set(berth.pids("broker").values()) < old_services
     berth.kill("supervisor")
     assert berth.status()["state"] == "crashed"
     berth.up()

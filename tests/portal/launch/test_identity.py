@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from portal.launch import identity
+from portal.launch import broker, identity
 from portal.launch.errors import LaunchError
 from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.lock import SupervisorLock, lock_or_refuse, supervisor_state
@@ -111,6 +111,19 @@ def test_leftovers_are_services_and_agents_of_this_directory_alone(layout, spawn
     assert identity.leftovers(layout) == []
     assert ours.poll() is not None
     assert agent.poll() is not None
+
+
+def test_an_embedded_broker_is_a_leftover_though_it_wipes_its_environment(layout, spawn, tmp_path):
+    other = Layout.at(tmp_path / "other")
+    other.prepare()
+    servers = {each: broker.server_configure(each) for each in (layout, other)}
+    started = {each: spawn(*server.argv, **{identity.MARK: str(each.root)}) for each, server in servers.items()}
+    for server in servers.values():
+        broker.wait_until_up(server.url)
+    assert [p.pid for p in identity.leftovers(layout)] == [started[layout].pid]
+    identity.end(identity.leftovers(layout), patience_s=5)
+    assert started[layout].poll() is not None
+    assert started[other].poll() is None
 
 
 @pytest.mark.parametrize(
