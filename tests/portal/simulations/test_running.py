@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.events.models import OutboxMessage
 from portal.rounds.models import OperatorSetting
 from portal.simulations import running
 from portal.simulations.laboratory import expire, simulation_cancel
-from portal.simulations.models import Simulation
+from portal.simulations.models import LabTrace, Simulation
 from portal.simulations.running import simulation_next
 from portal.simulations.selectors import curves_of
 from portal.tenants.models import Tenant
@@ -162,3 +163,20 @@ def test_old_answers_expire(tenant, lena):
     Simulation.objects.filter(pk=done.pk).update(ended_at=timezone.now() - timedelta(days=91))
     assert expire(keep_days=90) == 1
     assert list(Simulation.objects.all()) == [waiting]
+
+
+def told(topic="simulation"):
+    """Who was told that it moved, oldest first."""
+    rows = OutboxMessage.objects.filter(payload__topic=topic).order_by("pk").values_list("stream", flat=True)
+    return list(rows)
+
+
+def test_pages_are_told_that_it_began_and_ended_and_that_others_moved_up(tenant, lena):
+    first = order(tenant, lena)
+    waiting = order(tenant, lena, trace=LabTrace.objects.get())
+    OutboxMessage.objects.all().delete()
+    simulation_next()
+    assert told() == [f"simulation:{each.pk}" for each in (first, first, waiting)]
+    OutboxMessage.objects.all().delete()
+    simulation_cancel(simulation=waiting, actor=lena)
+    assert told() == [f"simulation:{waiting.pk}"]
