@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis.asyncio
 from channels.db import database_sync_to_async
@@ -20,9 +20,20 @@ from django.utils import timezone
 from portal.errors import BerthError
 from portal.events.relay import group_name, number_key
 from portal.jobs.selectors import job_get
+from portal.simulations.selectors import simulation_get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from portal.tenants.models import User
 
 HEARTBEAT_S = 5
 STREAMS_LIMIT = 20
+SEEN_BY: dict[str, Callable[[User, str], object]] = {
+    "job": lambda user, number: job_get(user=user, job_id=number),
+    "simulation": lambda user, number: simulation_get(user=user, number=number),
+}
+"""Kind of stream -> what raises BerthError unless the user may see what it is of."""
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
@@ -74,10 +85,11 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     def _may_follow(self, stream: Any) -> bool:
         if stream == "cluster":
             return True
-        if not isinstance(stream, str) or not stream.startswith("job:"):
+        kind, _, number = stream.partition(":") if isinstance(stream, str) else ("", "", "")
+        if kind not in SEEN_BY:
             return False
         try:
-            job_get(user=self.scope["user"], job_id=stream.removeprefix("job:"))
+            SEEN_BY[kind](self.scope["user"], number)
         except BerthError:
             return False
         return True

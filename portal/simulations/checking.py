@@ -170,8 +170,10 @@ def inputs_of(simulation: Simulation) -> Inputs:
     """Return what a stored simulation is made from. The same row, the same inputs."""
     cluster = cluster_checked(simulation.cluster) if simulation.cluster else None
     if simulation.trace is None:
-        jobs, world = GENERATORS[simulation.generator].make(simulation.seed, simulation.generated_jobs)
-        return Inputs(jobs, world if cluster is None else cluster.world, tenant_names(jobs, cluster))
+        generator, seed = GENERATORS[simulation.generator], simulation.seed
+        world = generator.make(seed, 1)[1] if cluster is None else cluster.world
+        jobs = generator.jobs_in(world, seed, simulation.generated_jobs)
+        return Inputs(jobs, world, tenant_names(jobs, cluster))
     trace = simulation.trace
     with _as_file(zlib.decompress(bytes(trace.content)), trace.format, None) as file:
         jobs, names = file.read(cluster or NOWHERE)

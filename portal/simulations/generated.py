@@ -56,8 +56,8 @@ class GeneratedJobs:
         """The jobs in order of arrival, and the tenants' names by number: the cluster's, else their numbers."""
         self.check()
         generator = GENERATORS[self.form]
-        jobs, _ = generator.make(self.seed, self.jobs or generator.default_jobs)
-        return list(jobs), tenant_names(jobs, cluster)
+        jobs = generator.jobs_in(cluster.world, self.seed, self.jobs or generator.default_jobs)
+        return jobs, tenant_names(jobs, cluster)
 
 
 def tenant_names(jobs: Sequence[TracedJob], cluster: ClusterFile | None) -> dict[int, str]:

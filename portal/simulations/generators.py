@@ -20,6 +20,13 @@ class Generator:
     default_jobs: int
     make: Callable[[int, int], tuple[Sequence[TracedJob], World]]
 
+    def jobs_in(self, world: World, seed: int, jobs: int) -> list[TracedJob]:
+        """Draw so many jobs, as they go in that world, of other GPU types perhaps."""
+        from scheduler.simulator.generators import elsewhere, hops
+
+        drawn, _ = self.make(seed, jobs)
+        return elsewhere.at_home(drawn, world, known=hops.GPU_TYPES, reference=hops.REFERENCE)
+
 
 def _hops(
     gpus: int, per_hour: float, *, physical: bool = False

@@ -13,8 +13,9 @@ from django.utils import timezone
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder, order_check, trace_measure
+from portal.simulations.live import simulations_moved
 from portal.simulations.models import LabTrace, SharedWith, Simulation
-from portal.simulations.selectors import history_taken
+from portal.simulations.selectors import history_taken, simulations_waiting
 from portal.tenants.models import Tenant
 from portal.tenants.selectors import role_of
 from portal.tenants.services import audit_record
@@ -141,6 +142,7 @@ def simulation_cancel(*, simulation: Simulation, actor: User) -> None:
         or running.update(cancel_requested_at=now)
     ):
         raise Conflict("terminal_state", "The simulation has ended already.")
+    simulations_moved([simulation.pk, *simulations_waiting()])
     audit_record(
         actor=actor, action="simulation.cancel", target=f"simulation:{simulation.pk}", tenant=simulation.tenant
     )

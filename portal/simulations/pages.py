@@ -11,6 +11,8 @@ from portal.errors import BerthError, NotFound
 from portal.rounds.knobs import knobs_current
 from portal.simulations import form
 from portal.simulations.answers import answer_context, plots_context
+from portal.simulations.laboratory import OPEN
+from portal.simulations.live import MOST_FOLLOWED, stream_of
 from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
 from portal.simulations.reports import Size, size_of
@@ -18,6 +20,7 @@ from portal.simulations.selectors import (
     cluster_now,
     simulations_ahead,
     simulations_chosen,
+    simulations_for,
     simulations_listed,
     traces_listed,
 )
@@ -38,7 +41,13 @@ STATES = {"QUEUED": ("PENDING", "Queued")}
 
 def list_context(user: User) -> dict[str, Any]:
     rows = [row_of(each, user) for each in simulations_listed(user)]
-    return {"rows": rows, "open": any(row["open"] for row in rows), "most_compared": MOST_COMPARED}
+    return {"rows": rows, "most_compared": MOST_COMPARED}
+
+
+def streams_listed(user: User) -> list[str]:
+    """What the list follows: the simulations on it that have not ended, those whose turn it is first."""
+    open_ = simulations_for(user=user).filter(state__in=OPEN).order_by("pk").values_list("pk", flat=True)
+    return [stream_of(number) for number in open_[:MOST_FOLLOWED]]
 
 
 def row_of(simulation: Simulation, user: User) -> dict[str, Any]:

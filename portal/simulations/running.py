@@ -23,8 +23,10 @@ from portal.errors import BerthError
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import inputs_of
 from portal.simulations.errors import SimulationError as LabError
+from portal.simulations.live import simulation_advanced, simulations_moved
 from portal.simulations.models import Simulation
 from portal.simulations.scenario import simulated
+from portal.simulations.selectors import simulations_waiting
 from scheduler.errors import SchedulerError
 from scheduler.simulator import report
 from scheduler.simulator.errors import SimulationError
@@ -83,10 +85,13 @@ def _stale_release() -> None:
     """Give back what a worker that died held: to be tried again, or as failed, or as cancelled where that was asked."""
     now = timezone.now()
     stale = Simulation.objects.filter(state=State.RUNNING, heartbeat_at__lt=now - timedelta(seconds=STALE_S))
+    gone = list(stale.values_list("pk", flat=True))
     stale.filter(cancel_requested_at__isnull=False).update(state=State.CANCELLED, ended_at=now, holder="")
     words = "Its worker died twice, for want of memory as a rule; simulate fewer jobs or a smaller cluster."
     stale.filter(tries__gte=TRIES).update(state=State.FAILED, ended_at=now, holder="", error=words)
     stale.update(state=State.QUEUED, holder="")
+    if gone:
+        simulations_moved([*gone, *simulations_waiting().exclude(pk__in=gone)])
 
 
 def _take(holder: str) -> Simulation | None:
@@ -94,6 +99,7 @@ def _take(holder: str) -> Simulation | None:
     for number in Simulation.objects.filter(state=State.QUEUED).order_by("pk").values_list("pk", flat=True)[:10]:
         waiting = Simulation.objects.filter(pk=number, state=State.QUEUED)
         if waiting.update(state=State.RUNNING, holder=holder, heartbeat_at=now, started_at=now, tries=F("tries") + 1):
+            simulations_moved([number])
             return Simulation.objects.select_related("trace").get(pk=number)
     return None
 
@@ -129,6 +135,7 @@ class _Beat:
         progress = self.simulation.progress
         if not mine.filter(cancel_requested_at=None).update(heartbeat_at=timezone.now(), progress=progress):
             raise Ended
+        simulation_advanced(self.simulation.pk)
 
 
 def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,4 +162,5 @@ def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str
 def _end(simulation: Simulation, holder: str, state: str, **fields: Any) -> None:
     """End it, if it is still ours."""
     mine = Simulation.objects.filter(Q(pk=simulation.pk, holder=holder, state=State.RUNNING))
-    mine.update(state=state, ended_at=timezone.now(), holder="", progress=simulation.progress, **fields)
+    if mine.update(state=state, ended_at=timezone.now(), holder="", progress=simulation.progress, **fields):
+        simulations_moved([simulation.pk, *simulations_waiting()])

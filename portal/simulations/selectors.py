@@ -91,6 +91,11 @@ def simulations_ahead(simulation: Simulation) -> int:
     return before.count() + running.count()
 
 
+def simulations_waiting() -> QuerySet[Simulation, int]:
+    """The numbers of those that wait for their turn."""
+    return Simulation.objects.filter(state=Simulation.State.QUEUED).values_list("pk", flat=True)
+
+
 def curves_of(simulation: Simulation) -> dict[str, dict[str, Any]]:
     """Policy -> what the plots show; {} until it has completed."""
     packed = bytes(simulation.curves)

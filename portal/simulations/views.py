@@ -10,6 +10,7 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from portal.dashboard.shell import page_follow
 from portal.errors import BerthError, NotFound
 from portal.simulations import answers, form, pages, told
 from portal.simulations.laboratory import (
@@ -21,6 +22,7 @@ from portal.simulations.laboratory import (
     trace_add,
     trace_delete,
 )
+from portal.simulations.live import stream_of
 from portal.simulations.models import LabTrace
 from portal.simulations.reports import report_of
 from portal.simulations.selectors import acting_check, simulation_get, tenant_chosen, trace_get
@@ -38,6 +40,7 @@ def laboratory(request: HttpRequest) -> HttpResponse:
     fragment = request.GET.get("fragment")
     if fragment not in {None, "table"}:
         raise NotFound("fragment")
+    page_follow(request, *pages.streams_listed(request.user))
     context = pages.list_context(request.user)
     return render(request, "laboratory/_list.html" if fragment else "laboratory/list.html", context)
 
@@ -70,17 +73,18 @@ def _again(request: HttpRequest) -> Simulation | None:
 @login_required
 @require_GET
 def detail(request: HttpRequest, number: int) -> HttpResponse:
-    """A simulation, or with `?fragment=progress` its bars alone: once it has ended they ask for the whole page."""
+    """A simulation, or one of its parts: `?fragment=state` its state, `?fragment=progress` how far its policies are."""
     simulation = simulation_get(user=request.user, number=number)
     fragment = request.GET.get("fragment")
-    if fragment not in {None, "progress"}:
+    if fragment not in {None, "state", "progress"}:
         raise NotFound("fragment")
     if fragment is None:
+        if simulation.is_open:  # read again once it is followed: no event between the two is lost
+            page_follow(request, stream_of(number))
+            simulation = simulation_get(user=request.user, number=number)
         return render(request, "laboratory/detail.html", pages.detail_context(simulation, request.user))
-    answer = render(request, "laboratory/_progress.html", pages.progress_context(simulation))
-    if not simulation.is_open:
-        answer["HX-Refresh"] = "true"
-    return answer
+    context = {"row": pages.row_of(simulation, request.user), **pages.progress_context(simulation)}
+    return render(request, f"laboratory/_{fragment}.html", context)
 
 
 @login_required

@@ -1,4 +1,5 @@
-// The laboratory's form shows only what belongs to the chosen source and cluster; the list allows a comparison of 2 to n.
+// The laboratory's form shows only what belongs to the chosen source and cluster; the list allows a comparison of 2 to n; a
+// simulation's page, once it has ended, is loaded anew with its answer.
 (function () {
   "use strict";
   const form = document.querySelector("[data-simulation-form]");
@@ -22,6 +23,9 @@
     if (button) { button.disabled = chosen < 2 || chosen > Number(list.dataset.most); }
   }
   document.addEventListener("change", (event) => { const list = event.target.closest("[data-compare]"); if (list) { count(list); } });
-  document.addEventListener("htmx:afterSwap", () => document.querySelectorAll("[data-compare]").forEach(count));
+  document.addEventListener("berth:enhance", (event) => {
+    event.detail.root.querySelectorAll("[data-compare]").forEach(count);
+    if (event.detail.root.matches?.("[data-until-ended]") && event.detail.root.querySelector("[data-ended]")) { window.location.reload(); }
+  });
   document.querySelectorAll("[data-compare]").forEach(count);
 })();

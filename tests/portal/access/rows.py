@@ -142,6 +142,7 @@ PAGES = [
     _get("laboratory-detail", MINE_PAGE, number="{simulation}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}", query="fragment=progress"),
+    _get("laboratory-detail", OWN_PAGE, number="{shared}", query="fragment=state"),
     _get("laboratory-detail", MISSING_PAGE, number="{missing}"),
     _get("laboratory-answer", OWN_PAGE, number="{shared}"),
     _get("laboratory-answer", MINE_PAGE, number="{simulation}"),

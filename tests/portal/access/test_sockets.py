@@ -160,6 +160,16 @@ def test_those_who_see_a_job_may_follow_it(asgi, world, cast):
     assert run(followed(asgi, world, cast, [stream])) == ({}, {stream})
 
 
+def test_simulations_are_followed_by_those_who_see_them(asgi, world):
+    own, shared, missing = (f"simulation:{world.names[name]}" for name in ("simulation", "shared", "missing"))
+    strange = ["simulation:", "simulation:x", "simulation:-1", f"trace:{world.names['trace']}"]
+    seen = {
+        cast: run(followed(asgi, world, cast, [own, shared, missing, *strange]))[1]
+        for cast in ("owner", "teammate", "outsider", "operator")
+    }
+    assert seen == {"owner": {own, shared}, "teammate": {shared}, "outsider": set(), "operator": {shared}}
+
+
 def test_an_outsider_gets_no_event_of_a_foreign_job_and_no_id(asgi, world, broker_settings):
     async def listen():
         live = socket(asgi, world, "outsider")

@@ -40,10 +40,11 @@ def test_from_the_form_to_the_answer(browser):
     assert page.url == reverse("laboratory-detail", args=[made.pk])
     waiting = browser.get(page.url).content.decode()
     assert "Queued" in waiting
-    assert f'hx-get="{page.url}?fragment=progress"' in waiting
-    assert "HX-Refresh" not in browser.get(f"{page.url}?fragment=progress").headers
+    assert f'data-live-streams="simulation:{made.pk}"' in waiting
+    assert waiting.count(f'data-fragment-url="{page.url}"') == 2, "its state and its progress"
+    assert "data-ended" not in browser.get(f"{page.url}?fragment=progress").content.decode()
     simulation_next()
-    assert browser.get(f"{page.url}?fragment=progress").headers["HX-Refresh"] == "true"
+    assert "data-ended" in browser.get(f"{page.url}?fragment=progress").content.decode()
     done = browser.get(page.url).content.decode()
     assert "Completed" in done
     assert "Makespan, h" in done
@@ -110,7 +111,25 @@ def test_ended_without_an_answer_it_says_how_and_how_far(browser, tenant, lena):
     text = browser.get(reverse("laboratory-detail", args=[broken.pk])).content.decode()
     assert "It ran too long." in text
     assert "25" in text.partition('id="progress"')[2]
-    assert "fragment=progress" not in text, "nothing more will come"
+    assert "data-live-topics" not in text, "nothing more will come"
+
+
+def test_its_state_is_told_as_it_changes_and_not_as_it_was(browser, tenant, lena):
+    """The head said Queued while the bars below it ran."""
+    made = order(tenant, lena)
+    page = reverse("laboratory-detail", args=[made.pk])
+    assert "Queued" in browser.get(f"{page}?fragment=state").content.decode()
+    Simulation.objects.filter(pk=made.pk).update(state="RUNNING")
+    assert "Running" in browser.get(f"{page}?fragment=state").content.decode()
+    assert browser.get(f"{page}?fragment=nothing").status_code == 404
+
+
+def test_the_list_follows_what_has_not_ended(browser, tenant, lena):
+    simulated(tenant, lena, name="done")
+    trace = LabTrace.objects.get()
+    open_ = [order(tenant, lena, name=name, trace=trace) for name in ("one", "two")]
+    text = browser.get(reverse("laboratory")).content.decode()
+    assert f'data-live-streams="{" ".join(f"simulation:{each.pk}" for each in open_)}"' in text
 
 
 def test_asked_again_the_form_holds_what_was_asked(browser, tenant, lena):

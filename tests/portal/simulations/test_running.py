@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.events.models import OutboxMessage
 from portal.rounds.models import OperatorSetting
 from portal.simulations import running
 from portal.simulations.laboratory import expire, simulation_cancel
-from portal.simulations.models import Simulation
+from portal.simulations.models import LabTrace, Simulation
 from portal.simulations.running import simulation_next
 from portal.simulations.selectors import curves_of
 from portal.tenants.models import Tenant
@@ -49,6 +50,21 @@ def test_a_drawn_workload_on_its_own_cluster(tenant, lena):
     done = simulated(tenant, lena, generator="hops-64", generated_jobs=3, cluster="", policies=["fifo"])
     assert done.state == "COMPLETED", done.error
     assert done.figures["fifo"]["jobs"] == 3
+
+
+def test_drawn_jobs_run_on_a_cluster_of_gpu_types_that_their_generator_does_not_know(tenant, lena):
+    slow, fast = (
+        simulated(
+            tenant, lena, generator="hops-64", generated_jobs=3, policies=["fifo", "berth"], name=name,
+            cluster="nodes: [{count: 2, gpu_type: RTX 3090, gpus: 8, cores: 64, memory_gib: 256}]\n"
+            f"gpu_types: {{RTX 3090: {{speed: {speed}}}}}",
+        )
+        for name, speed in (("slow", 1.0), ("fast", 2.0))
+    )  # fmt: skip
+    assert (slow.state, fast.state, slow.error, fast.error) == ("COMPLETED", "COMPLETED", "", "")
+    for policy in ("fifo", "berth"):
+        assert slow.figures[policy]["jobs_completed"] == 3
+        assert fast.figures[policy]["mean_jct_h"] < slow.figures[policy]["mean_jct_h"]
 
 
 def test_nothing_waits(tenant):
@@ -147,3 +163,20 @@ def test_old_answers_expire(tenant, lena):
     Simulation.objects.filter(pk=done.pk).update(ended_at=timezone.now() - timedelta(days=91))
     assert expire(keep_days=90) == 1
     assert list(Simulation.objects.all()) == [waiting]
+
+
+def told(topic="simulation"):
+    """Who was told that it moved, oldest first."""
+    rows = OutboxMessage.objects.filter(payload__topic=topic).order_by("pk").values_list("stream", flat=True)
+    return list(rows)
+
+
+def test_pages_are_told_that_it_began_and_ended_and_that_others_moved_up(tenant, lena):
+    first = order(tenant, lena)
+    waiting = order(tenant, lena, trace=LabTrace.objects.get())
+    OutboxMessage.objects.all().delete()
+    simulation_next()
+    assert told() == [f"simulation:{each.pk}" for each in (first, first, waiting)]
+    OutboxMessage.objects.all().delete()
+    simulation_cancel(simulation=waiting, actor=lena)
+    assert told() == [f"simulation:{waiting.pk}"]

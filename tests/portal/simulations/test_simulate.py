@@ -158,6 +158,16 @@ def test_companions_are_read_from_the_folder_alone(tmp_path):
     assert trace._companion("../other.txt") is None
 
 
+def test_a_generators_jobs_are_simulated_on_a_cluster_of_other_gpu_types(files):
+    cluster = files[files.index("--cluster") :]
+    answer = json.loads(
+        simulate("--generator", "hops-64", "--option", "jobs=3", *cluster, "--policy", "fifo", "--json")
+    )
+    assert answer["gpus"] == 8
+    assert answer["policies"]["fifo"]["jobs_completed"] + answer["policies"]["fifo"]["jobs_unfinished"] == 3
+    assert answer["policies"]["fifo"]["jobs_completed"] > 0
+
+
 def test_a_generators_jobs_are_simulated_on_its_own_cluster():
     options = ["--option", "jobs=12", "--seed", "3"]
     answer = json.loads(simulate("--generator", "hops-64", *options, "--policy", "fifo,hops", "--json"))

@@ -1,0 +1,30 @@
+"""Pages that show simulations hear of them over the live socket: a stream each, two topics, and no figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portal.events.services import live_event, page_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STATE, PROGRESS = "simulation", "simulation-progress"
+"""Topics: it began, ended, or moved up in the queue; it came further."""
+MOST_FOLLOWED = 19
+"""A socket follows twenty streams, and the shell may want one."""
+
+
+def stream_of(number: int) -> str:
+    return f"simulation:{number}"
+
+
+def simulations_moved(numbers: Iterable[int]) -> None:
+    """Tell that their state or place in the queue changed; through the outbox, so that it is not lost."""
+    for number in numbers:
+        page_event(stream=stream_of(number), topic=STATE)
+
+
+def simulation_advanced(number: int) -> None:
+    """Tell that it came further; the next one heals a lost one."""
+    live_event(stream=stream_of(number), topic=PROGRESS)

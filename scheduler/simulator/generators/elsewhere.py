@@ -1,0 +1,43 @@
+"""Drawn jobs on GPU types that their generator knows nothing of: a laboratory asks for them on its own cluster.
+
+There a job goes as on the generator's reference type, times the relative speed of the type that the cluster's description
+gives (1 where it gives none): what the scheduler itself assumes of a type on which nothing was measured (algorithms.md
+section 2, layer 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from scheduler.simulator.truth import Law, Spot, TracedJob, World
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """`law` on the types that it knows; on others that of `reference`, times their relative speed."""
+
+    law: Law
+    known: Container[str]
+    reference: str
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        return self.law.rate([self._known(spot) for spot in spots])
+
+    def _known(self, spot: Spot) -> Spot:
+        name = spot.gpu_type or ""
+        if name in self.known:
+            return spot
+        return replace(spot, gpu_type=self.reference, speed=spot.speed * self.gpu_speeds.get(name, 1.0))
+
+
+def at_home(jobs: Iterable[TracedJob], world: World, *, known: Sequence[str], reference: str) -> list[TracedJob]:
+    """The jobs as they go in that world: themselves where their generator knows all its GPU types."""
+    strange = {node.gpu_type for node in world.nodes if node.gpu_type and node.gpus_total} - set(known)
+    if not strange:
+        return list(jobs)
+    return [replace(each, law=Elsewhere(each.law, known, reference, world.gpu_speeds)) for each in jobs]
