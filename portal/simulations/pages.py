@@ -17,7 +17,7 @@ from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
 from portal.simulations.reports import Size, size_of
 from portal.simulations.selectors import (
-    cluster_now,
+    cluster_described,
     simulations_ahead,
     simulations_chosen,
     simulations_for,
@@ -101,7 +101,7 @@ def new_context(
         "policies": form.policy_choices(chosen),
         "knobs": form.knob_fields(typed),
         "tenants": [each.name for each in tenants_of(user)],
-        "here": cluster_words(cluster_now()),
+        "here": cluster_words(cluster_described(user=user)),
         "formats": [{"name": each.name, "meaning": each.meaning} for each in FORMATS.values()],
         "limits": {
             name.removeprefix("laboratory_"): value for name, value in knobs.items() if name.startswith("laboratory_")
