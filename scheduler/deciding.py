@@ -134,8 +134,9 @@ def decide(
     end_s = began_s + parameters.limit_s
     reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
     work = Work(
-        unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan
-    )
+        unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
+        check=books.check,
+    )  # fmt: skip
     waiting = len(queue)
     taken_up, left_out = participants.gather(
         taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=books.check

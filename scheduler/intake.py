@@ -74,6 +74,8 @@ def _running_faults(live: Running) -> Iterator[str]:
     holding = [bool(piece.gpus) for piece in live.pieces]
     if any(holding) and (not all(holding) or (live.description is not None and live.description.is_cpu)):
         yield "of a job with GPUs each part must hold some, and its description must ask for some"
+    if live.description is not None and any(len(piece.cores) < len(piece.gpus) for piece in live.pieces):
+        yield "of a job that may be moved each part must hold a core for each of its GPUs: with none it has no speed"
     if not isinstance(live.requirement, tuple) or not all(is_count(each) for each in live.requirement):
         yield f"its requirement is {live.requirement!r}; it must hold whole numbers, 0 or more"
     if not is_number(live.started_s):

@@ -55,6 +55,10 @@ def by_tenant(queue: Sequence[Ranked]) -> dict[int, Iterator[Ranked]]:
     return {tenant: iter(own) for tenant, own in lines.items()}
 
 
+def taken_as_sound(_job: Job) -> None:
+    """Of drivers whose running jobs were looked at when they came."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """One planning's input to a policy: the eligible queue in order, what is idle, and the means."""
@@ -73,6 +77,7 @@ class Work:
         default_factory=dict
     )  # others that it may, on what is idle: see `better`
     replan: bool = False
+    check: Callable[[Job], None] = taken_as_sound  # InvalidJob unless a running job can be planned with as described
 
     @property
     def remaining_s(self) -> float:

@@ -32,7 +32,7 @@ def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
     kind, _, value = source.partition(":")
     trace = trace_get(user=user, number=whole(value, "source")) if kind == "trace" else None
     cluster, cluster_name = cluster_chosen(
-        choice=post.get("cluster", HERE), description=post.get("description", ""), tenants_too=user.is_operator
+        choice=post.get("cluster", HERE), description=post.get("description", ""), user=user
     )
     return SimulationOrder(
         name=post.get("name", ""),

@@ -17,7 +17,7 @@ from django.db.models import Avg, OuterRef, Q, Subquery
 from portal.cluster.models import GpuType, Node
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.simulations.clusters import ClusterFile
+from portal.simulations.clusters import MANNERS, ClusterFile
 from portal.simulations.errors import SimulationError
 from portal.tenants.models import Tenant
 from scheduler import model
@@ -28,6 +28,8 @@ from scheduler.simulator.truth import World
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+
+    from django.db.models import QuerySet
 
 MOST_DAYS = 3650.0
 LEAST_S = 0.001
@@ -105,7 +107,7 @@ def _cores(job: Job, last: Attempt) -> int:
     return job.cores_per_gpu or max(1, last.cores // last.gpus)
 
 
-def cluster_now() -> ClusterFile:
+def cluster_registered() -> ClusterFile:
     """The cluster as it is registered, every node up and idle, with its tenants. SimulationError when there is no node."""
     nodes = [
         _node(each) for each in Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
@@ -114,7 +116,6 @@ def cluster_now() -> ClusterFile:
         raise SimulationError("cluster", "no node is registered here; describe a cluster with --cluster")
     kinds, tenants = list(GpuType.objects.all()), list(Tenant.objects.order_by("pk"))
     factors = Node.objects.alive().exclude(speed=None).values_list("pk", "speed__factor")
-    restart_s = Job.objects.aggregate(mean=Avg("restart_s"))["mean"]
     world = World(
         nodes,
         tuple(
@@ -124,10 +125,19 @@ def cluster_now() -> ClusterFile:
         {kind.name: kind.relative_speed for kind in kinds},
         {kind.name: kind.share_weight for kind in kinds},
         speeds={pk: factor for pk, factor in factors if factor},
-        restart_s=knobs_current()["restart_cost_s"] if restart_s is None else restart_s,
+        restart_s=restart_s_of(Job.objects.all()),
         shared_storage=False,
     )
     return ClusterFile(world, tuple(tenant.name for tenant in tenants), "the cluster as it is registered")
+
+
+def restart_s_of(jobs: QuerySet[Job]) -> float:
+    """What a restart takes (s): as measured of these jobs, on average, as far as a cluster file may say it.
+
+    Where none of them was stopped and started again it is what the scheduler takes it to be, the knob `restart_cost_s`.
+    """
+    measured = jobs.aggregate(mean=Avg("restart_s"))["mean"]
+    return float(knobs_current()["restart_cost_s"] if measured is None else min(measured, MANNERS["restart_s"][1]))
 
 
 def _node(node: Any) -> model.Node:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from portal.errors import BerthError
 from portal.jobs import checks
 from portal.simulations.checking import SimulationOrder, description_check, description_of
-from portal.simulations.selectors import cluster_now, traces_for
+from portal.simulations.selectors import cluster_described, traces_for
 from scheduler.policy import PARAMETERS
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ MOST_CHARS = 100
 """Of a policy's, a knob's or a generator's name; an error repeats it."""
 
 
-def cluster_chosen(*, choice: str, description: str, tenants_too: bool) -> tuple[str, str]:
-    """The cluster's description ("": the generator's own) and what it is called. `tenants_too`: as for `cluster_now`."""
+def cluster_chosen(*, choice: str, description: str, user: User, tenant: Tenant | None = None) -> tuple[str, str]:
+    """The cluster's description ("": the generator's own) and what it is called. `tenant`: a restricted token's."""
     if choice == OWN:
         return "", "the workload's own"
     if choice == HERE:
-        found = cluster_now(tenants_too=tenants_too)
+        found = cluster_described(user=user, tenant=tenant)
         if not found:
             raise BerthError("invalid", "This cluster has no node yet; describe one.", field="cluster")
         return description_of(found), "this cluster"
@@ -68,7 +68,7 @@ def order_parse(body: Mapping[str, Any], *, user: User, tenant: Tenant | None = 
     if description and choice != DESCRIBED:
         raise BerthError("invalid", f"A description goes with `cluster` {DESCRIBED!r}.", field="description")
     cluster, cluster_name = cluster_chosen(
-        choice=_text(choice, "cluster"), description=description, tenants_too=user.is_operator and tenant is None
+        choice=_text(choice, "cluster"), description=description, user=user, tenant=tenant
     )
     return SimulationOrder(
         name=_text(given.get("name", ""), "name"),

@@ -18,7 +18,7 @@ from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
 from portal.simulations.reports import Size, size_of
 from portal.simulations.selectors import (
-    cluster_now,
+    cluster_described,
     simulations_ahead,
     simulations_chosen,
     simulations_for,
@@ -107,7 +107,7 @@ def new_context(
         "policies": form.policy_choices(chosen),
         "knobs": form.knob_fields(typed),
         "tenants": [each.name for each in tenants_of(user)],
-        "here": cluster_words(cluster_now()),
+        "here": cluster_words(cluster_described(user=user)),
         "limits": {
             name.removeprefix("laboratory_"): value for name, value in knobs.items() if name.startswith("laboratory_")
         },

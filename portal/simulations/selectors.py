@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
 from portal.errors import BerthError, NotFound
-from portal.rounds.knobs import knobs_current
+from portal.jobs.models import Job
 from portal.simulations.errors import SimulationError
-from portal.simulations.history import history_rows
+from portal.simulations.history import history_rows, restart_s_of
 from portal.simulations.models import LabTrace, Simulation
 from portal.tenants.models import Tenant
 from portal.tenants.selectors import tenants_of
@@ -108,10 +108,11 @@ def simulations_chosen(user: User, numbers: Sequence[int]) -> list[Simulation]:
     return [rows[number] for number in dict.fromkeys(numbers) if number in rows]
 
 
-def cluster_now(*, tenants_too: bool = False) -> dict[str, Any]:
+def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, Any]:
     """Return this cluster as a description: groups of alike nodes, the GPU types' relative speeds. {} without nodes.
 
-    `tenants_too`: with every tenant's weight and quota, for operators' eyes.
+    What a restart takes is told of the jobs that the user may see. For operators it has every tenant's weight and quota.
+    `tenant`: the only one that the token is restricted to.
     """
     nodes = list(Node.objects.alive().select_related("gpu_type", "speed").prefetch_related("gpus").order_by("pk"))
     domains = Counter(node.storage_domain for node in nodes)
@@ -124,8 +125,10 @@ def cluster_now(*, tenants_too: bool = False) -> dict[str, Any]:
     speeds = {kind.name: kind for kind in GpuType.objects.all()}
     used = sorted({group["gpu_type"] for group in groups.values() if "gpu_type" in group})
     types = {name: {"speed": speeds[name].relative_speed, "weight": speeds[name].share_weight} for name in used}
-    tenants = [_tenant(each) for each in Tenant.objects.filter(is_active=True).order_by("pk")] if tenants_too else []
-    manners = {"restart_s": float(knobs_current()["restart_cost_s"]), "shared_storage": False}
+    everybodys = user.is_operator and tenant is None
+    tenants = [_tenant(each) for each in Tenant.objects.filter(is_active=True).order_by("pk")] if everybodys else []
+    jobs = Job.objects.visible_to(user) if tenant is None else Job.objects.visible_to(user).filter(tenant=tenant)
+    manners = {"restart_s": restart_s_of(jobs), "shared_storage": False}
     described = {"nodes": list(groups.values()), "gpu_types": types, "tenants": tenants, "manners": manners}
     return {name: part for name, part in described.items() if part}
 

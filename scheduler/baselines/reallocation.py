@@ -1,9 +1,9 @@
 """What rounds share that give all GPUs anew (Gavel's, Sia's): who competes, for what, and the difference to what runs.
 
 All jobs that may be moved and all that wait compete for what is idle and what the movable ones hold. Whoever gets the
-GPUs that it has runs on without a stop; the others are stopped, and what they free is promised to who comes. Speeds are
-the common estimator's, by GPU type: what it knows of one node is not asked, for these policies tell no nodes of a type
-apart.
+GPUs that it has runs on without a stop; the others are stopped, and what they free is promised to who comes. A running
+job that is unsound, or whose speed somewhere is, is left alone. Speeds are the common estimator's, by GPU type: what it
+knows of one node is not asked, for these policies tell no nodes of a type apart.
 """
 
 from __future__ import annotations
@@ -27,19 +27,23 @@ if TYPE_CHECKING:
     from scheduler.work import Work
 
 
-def at_no_cost(_live: Running, _job: Job) -> float | None:
-    """Every job takes part, and is worth as much elsewhere: stops are not counted."""
-    return 1.0
+def speeds_by_type(work: Work) -> Estimator:
+    """The planning's estimator without what it knows of one node."""
+    known = work.estimator
+    by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
+    return Estimator(by_type, known.nodes, known.signatures)
 
 
 @dataclass(slots=True)
 class Reallocation:
-    """`moving`: the factor on what a running job is worth elsewhere than where it is; None = it is left alone."""
+    """`moving`: the factor on what a running job is worth elsewhere than where it is; None, or InvalidJob where its speed
+    is not to be told = it is left alone.
+    """
 
     work: Work
     outcome: Outcome
-    moving: Callable[[Running, Job], float | None] = at_no_cost
-    estimator: Estimator = field(init=False)
+    estimator: Estimator
+    moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
     idle: Ledger = field(init=False)
     """What the round gives out: idle resources, and those of the jobs that take part."""
@@ -47,9 +51,6 @@ class Reallocation:
     """Those that run first, then the queue in its order."""
 
     def __post_init__(self) -> None:
-        known = self.work.estimator
-        by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
-        self.estimator = Estimator(by_type, known.nodes, known.signatures)
         self.running = {live.job: found for live in self.work.state.running if (found := self._taking_part(live))}
         self.idle = released(self.work.ledger, (each.live for each in self.running.values()))
         waiting = [ranked for ranked in self.work.queue if not ranked.job.is_cpu]
@@ -63,19 +64,15 @@ class Reallocation:
             return None
         if not all(piece.node in ledger.rooms for piece in live.pieces):
             return None
-        factor = self.moving(live, job)
-        if factor is None:
-            return None
         try:
+            self.work.check(job)
+            factor = self.moving(live, job)
             present = present_configuration(live, job, ledger, self.estimator)
         except InvalidJob:
             return None
+        if factor is None or present.throughput <= 0:
+            return None
         return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
-
-    def set_aside(self, job: Job, error: InvalidJob) -> None:
-        """Nothing is known of the job, which is named if it waits. One that runs is simply not chosen."""
-        if job.id not in self.running:
-            self.outcome.invalid[job.id] = error
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
         """Where the job may go at all; None = to all of these nodes, the common case."""
@@ -97,11 +94,17 @@ class Reallocation:
     def take(self, number: int, spots: Mapping[int, int], least: float | None = None) -> None:
         """Give the job these GPUs, by node. `least`: the throughput that its gain is over; None = what it gets.
 
-        Not if cores, memory or the tenant's quota forbid it, none of which the policies look at.
+        Not if cores, memory or the tenant's quota forbid it, none of which the policies look at, nor where its speed over
+        so many nodes is unsound.
         """
         job = self.jobs[number].job
-        stays = self.stays(number, spots)
-        configuration = self.running[number].present if stays else self._configuration(job, spots)
+        try:
+            stays = self.stays(number, spots)
+            configuration = self.running[number].present if stays else self._configuration(job, spots)
+        except InvalidJob as error:
+            if number not in self.running:
+                self.outcome.invalid[number] = error
+            return
         if self.idle.shortfall(configuration, job.tenant) is not None:
             return
         self.idle.take(configuration, job.tenant)

@@ -26,6 +26,7 @@ from scheduler.model import (
 )
 from scheduler.planning import plan
 from scheduler.policy import POLICIES, Parameters
+from scheduler.simulator.rivals import RIVALS, policy_named
 from tests.scheduler.builders import NOW_S, decisions_of, job, node, ticking, where
 
 NAN, INF = math.nan, math.inf
@@ -79,6 +80,23 @@ def test_a_job_that_runs_on_gpus_and_is_described_without_is_left_alone():
         state, said = faults(running=[live])
         assert "each part must hold some" in said[0][2]
         assert (state.running[0].description, state.running[0].gpus) == (None, 1)
+
+
+def test_a_movable_job_without_a_core_for_each_gpu_is_left_alone():
+    """It stopped a re-plan once: its throughput was 0, and gains are over it."""
+    one = Running(
+        7, 1, (Piece(1, (0,), (), 5),), requirement=(1, 2), elastic=True, movable=True, description=job(7, 1, 2)
+    )
+    two = replace(one, pieces=(Piece(1, (0, 1), (0,), 5), Piece(2, (0,), (0,), 5)))
+    for live in (one, two):
+        state, said = faults(running=[live])
+        assert "a core for each of its GPUs" in said[0][2]
+        assert (state.running[0].description, state.running[0].gpus) == (None, live.gpus)
+        made = plan(
+            ClusterState([node(1, idle=6), node(2, idle=7)], [job(1, 1)], [live]),
+            NOW_S, Parameters(), np.random.default_rng(1), ticking(), replan=True,
+        )  # fmt: skip
+        assert (made.stops, len(made.placements)) == ((), 1)
 
 
 def test_a_piece_that_is_no_count_is_left_out():
@@ -258,11 +276,12 @@ def test_an_unsound_job_that_bears_a_waiting_ones_number_is_not_counted_among_th
     assert made.metrics.queue_length == 1
 
 
-@settings(max_examples=12, deadline=None)
-@given(states, st.sampled_from(sorted(POLICIES)), st.sampled_from(["lrf", "ftf"]), st.booleans())
+@settings(max_examples=16, deadline=None)
+@given(states, st.sampled_from([*POLICIES, *RIVALS]), st.sampled_from(["lrf", "ftf"]), st.booleans())
 def test_plan_never_raises_and_every_plan_is_feasible(state, policy, priority, replan):
-    parameters = Parameters(policy=policy, priority=priority)
-    made = plan(state, NOW_S, parameters, np.random.default_rng(1), ticking(), replan=replan)
+    parameters = Parameters(priority=priority)
+    rng, named = np.random.default_rng(1), policy_named(policy)
+    made = plan(state, NOW_S, parameters, rng, ticking(), replan=replan, policy=named)
     made.as_json()
     assert len(made.decisions) == len(state.jobs)
     hosts = {}

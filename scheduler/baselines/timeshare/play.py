@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from scheduler.baselines.reallocation import Reallocation
+from scheduler.baselines.reallocation import Reallocation, speeds_by_type
 from scheduler.baselines.timeshare.placing import Want, place
 from scheduler.errors import InvalidJob
 from scheduler.placement import turn
@@ -20,7 +20,8 @@ from scheduler.work import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Job, Node
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Node, Running
     from scheduler.replan.participants import Participant
     from scheduler.work import Ranked, Work
 
@@ -31,7 +32,7 @@ def play(work: Work, choose: Chooser) -> Outcome:
     """The planning's outcome. `choose`: the GPU type of each job that shall run in the round that begins."""
     outcome = Outcome(window_gpus=work.ledger.gpus_up)
     if work.replan:
-        begins = Round(Reallocation(work, outcome))
+        begins = Round(work, outcome)
         began_s = work.clock()
         chosen = choose(begins)
         outcome.solver = replace(outcome.solver, solve_s=work.clock() - began_s, participants=len(begins.running))
@@ -49,22 +50,28 @@ def size_of(job: Job) -> int:
 class Round:
     """Who competes for what. `nodes` and `gpus`: by type."""
 
-    all_gpus: Reallocation
+    work: Work
+    outcome: Outcome
     nodes: dict[str, list[Node]] = field(init=False)
+    estimator: Estimator = field(init=False)
+    all_gpus: Reallocation = field(init=False)
 
     def __post_init__(self) -> None:
         self.nodes = {}
-        for room in self.all_gpus.idle.rooms.values():
+        for room in self.work.ledger.rooms.values():
             if room.node.gpus_total and room.node.gpu_type is not None:
                 self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
+        self.estimator = speeds_by_type(self.work)
+        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
 
-    @property
-    def work(self) -> Work:
-        return self.all_gpus.work
+    def _moving(self, live: Running, job: Job) -> float | None:
+        """Every job takes part whose speeds are to be told, and is worth as much elsewhere: stops are not counted.
 
-    @property
-    def outcome(self) -> Outcome:
-        return self.all_gpus.outcome
+        One on nodes of several types is left alone: Gavel has no such allocation.
+        """
+        self._throughput(job)
+        rooms = self.work.ledger.rooms
+        return 1.0 if len({rooms[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
 
     @property
     def running(self) -> Mapping[int, Participant]:
@@ -88,15 +95,18 @@ class Round:
 
     def throughput(self, job: Job) -> dict[str, float]:
         """By GPU type that the job may use, on its size. A job that nothing is known of is set aside as invalid."""
-        size, found = size_of(job), dict[str, float]()
         try:
-            for name, nodes in self.nodes.items():
-                if not job.gpu_types or name in job.gpu_types:
-                    parts = -(-size // max(node.gpus_total for node in nodes))
-                    found[name] = self.all_gpus.estimator.per_gpu(job, nodes[0], size, parts).per_gpu * size
+            return self._throughput(job)
         except InvalidJob as error:
-            self.all_gpus.set_aside(job, error)
+            self.outcome.invalid[job.id] = error
             return {}
+
+    def _throughput(self, job: Job) -> dict[str, float]:
+        size, found = size_of(job), dict[str, float]()
+        for name, nodes in self.nodes.items():
+            if not job.gpu_types or name in job.gpu_types:
+                parts = -(-size // max(node.gpus_total for node in nodes))
+                found[name] = self.estimator.per_gpu(job, nodes[0], size, parts).per_gpu * size
         return found
 
     def received_s(self, number: int, since_s: float) -> dict[str, float]:

@@ -3,6 +3,8 @@
 A round begins with a re-plan; between rounds nothing is given out (3.1), but that CPU jobs, which Sia does not have, are
 placed as under Hops. A job that still saves and resumes is left alone, as in the public simulator. Speeds are the common
 estimator's, by GPU type: what it knows of one node is not asked, for Sia does not tell nodes of a type apart.
+
+When the program is not solved in time the round changes nothing: everybody keeps what it has, and who waits waits on.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from scheduler.baselines.reallocation import Reallocation
+from scheduler.baselines.reallocation import Reallocation, speeds_by_type
 from scheduler.baselines.typelevel import placer, program
 from scheduler.baselines.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
 from scheduler.errors import InvalidJob
@@ -22,6 +24,7 @@ from scheduler.work import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scheduler.estimator.layers import Estimator
     from scheduler.model import Configuration, Job, Node, Running
     from scheduler.work import Work
 
@@ -45,17 +48,23 @@ class _Round:
     outcome: Outcome
     every_size: bool
     all_gpus: Reallocation = field(init=False)
+    estimator: Estimator = field(init=False)
     buckets: dict[Bucket, list[Node]] = field(init=False)
     rows: list[program.Row] = field(init=False)
-    _speeds: dict[tuple[str, tuple[int, ...]], dict[Kind, float]] = field(default_factory=dict)
+    _speeds: dict[tuple[str, tuple[int, ...], frozenset[str]], dict[Kind, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
-        self.all_gpus = Reallocation(self.work, self.outcome, self._moving)
+        self.estimator = speeds_by_type(self.work)
+        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
-        """A job that still saves and resumes is left alone."""
+        """A job that still saves and resumes is left alone, and one on nodes of several buckets: Sia has no such kind."""
+        rooms = self.work.ledger.rooms
+        if len({_bucket(rooms[piece.node].node) for piece in live.pieces}) > 1:
+            return None
+        self._goodput(job)
         if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
             return None
         return self._restart_factor(job)
@@ -73,7 +82,7 @@ class _Round:
         try:
             speeds = self._goodput(job)
         except InvalidJob as error:
-            self.all_gpus.set_aside(job, error)
+            self.outcome.invalid[job.id] = error
             return None
         running = self.all_gpus.running.get(job.id)
         present = None if running is None else self._kind(running.present)
@@ -86,19 +95,18 @@ class _Round:
         return program.Row(job.id, job.min_gpus, goodput, present, self._restart_factor(job))
 
     def _goodput(self, job: Job) -> dict[Kind, float]:
-        """By configuration; worked out once for all jobs of a signature with the same requirement set."""
-        key = (signature(job), job.requirement)
+        """By configuration; worked out once for all jobs of a signature with the same requirement set and GPU types."""
+        key = (signature(job), job.requirement, job.gpu_types)
         if key not in self._speeds:
             self._speeds[key] = {
-                kind: self.all_gpus.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
+                kind: self.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
                 * kind.gpus
                 for kind in kinds_of(job, self.buckets, every_size=self.every_size)
             }
         return self._speeds[key]
 
     def _kind(self, present: Configuration) -> Kind:
-        node = self.work.ledger.rooms[present.shares[0].node].node
-        return Kind(Bucket(node.gpu_type or "", node.gpus_total), present.gpus)
+        return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
 
     def give(self) -> None:
         """Solve, place, and turn the difference to what runs into stops, promises and starts."""
@@ -111,19 +119,16 @@ class _Round:
             time_limit_s=max(0.0, self.work.remaining_s),
             seed=seed,
         )
-        kinds = self._as_they_are() if taken is None else taken.kinds
         self._report(taken)
+        if taken is None:
+            self.outcome.out_of_time |= self.all_gpus.jobs.keys() - self.all_gpus.running.keys()
+            return
         for bucket, gpus in free.items():
-            chosen = {job: kind for job, kind in kinds.items() if kind.bucket == bucket}
+            chosen = {job: kind for job, kind in taken.kinds.items() if kind.bucket == bucket}
             for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
                 least = min(self._goodput(self.all_gpus.jobs[job].job).values(), default=None)
                 self.all_gpus.take(job, spots, least)
         self.all_gpus.realise()
-
-    def _as_they_are(self) -> dict[int, Kind]:
-        """No answer in time: who runs goes on."""
-        self.outcome.out_of_time |= self.all_gpus.jobs.keys() - self.all_gpus.running.keys()
-        return {number: self._kind(each.present) for number, each in self.all_gpus.running.items()}
 
     def _report(self, taken: program.Chosen | None) -> None:
         self.outcome.solver = SolverFigures(
@@ -148,3 +153,7 @@ class _Round:
         keeps = running is not None and self._kind(running.present) == kind
         held = {share.node: share.gpus for share in running.present.shares} if running and keeps else None
         return placer.Want(number, kind.gpus, held, self.all_gpus.usable(job, self.buckets[kind.bucket]))
+
+
+def _bucket(node: Node) -> Bucket:
+    return Bucket(node.gpu_type or "", node.gpus_total)

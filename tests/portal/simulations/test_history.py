@@ -12,11 +12,13 @@ from django.utils import timezone
 from portal.cluster.models import GpuType
 from portal.jobs.models import Attempt, Job
 from portal.rounds.models import OperatorSetting
+from portal.simulations.checking import description_of
 from portal.simulations.cluster_text import cluster_text
 from portal.simulations.clusters import cluster_parse
-from portal.simulations.history import cluster_now, history_rows
+from portal.simulations.history import cluster_registered, history_rows
+from portal.simulations.selectors import cluster_described
 from portal.tenants.models import Tenant
-from tests.portal.given import Cluster, member, node_make
+from tests.portal.given import Cluster, member, node_make, operator
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -126,7 +128,30 @@ def test_the_cluster_is_told_as_it_is_registered(past, tmp_path):
     assert told.tenants == ("vision-lab", "speech")
     assert [(one.weight, one.gpu_quota) for one in told.world.tenants] == [(1.0, None), (2.0, 3)]
     assert cluster_parse(cluster_text(told)).world.speeds == told.world.speeds
-    assert told.world.restart_s == cluster_now().world.restart_s
+    assert told.world.restart_s == cluster_registered().world.restart_s
+
+
+def test_what_a_restart_takes_is_what_the_jobs_that_one_may_see_took(past):
+    """Else the knob's: what other tenants' jobs took is not told."""
+    speech, none = Tenant.objects.get(name="speech"), Tenant.objects.create(name="none")
+    people = {
+        "operator": operator(), "lab": past.owner,
+        "speech": member("sam", speech), "none": member("nina", none), "both": member("bob", speech),
+    }  # fmt: skip
+    member("bob", past.tenant)
+
+    def told():
+        return {name: cluster_described(user=user)["manners"]["restart_s"] for name, user in people.items()}
+
+    assert told() == dict.fromkeys(people, 60.0)
+    Job.objects.filter(name="first").update(restart_s=20.0)
+    Job.objects.filter(name="third").update(restart_s=40.0)
+    Job.objects.filter(name="second").update(restart_s=300.0)
+    assert told() == {"operator": 120.0, "lab": 30.0, "speech": 300.0, "none": 60.0, "both": 120.0}
+    assert cluster_described(user=people["both"], tenant=speech)["manners"]["restart_s"] == 300.0
+    assert cluster_registered().world.restart_s == 120.0
+    Job.objects.update(restart_s=1e9)
+    assert cluster_parse(description_of(cluster_described(user=people["operator"]))).world.restart_s == 86_400.0
 
 
 def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):

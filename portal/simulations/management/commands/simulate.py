@@ -18,7 +18,7 @@ from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
 from portal.simulations.generated import GeneratedJobs
 from portal.simulations.generators import GENERATORS
-from portal.simulations.history import cluster_now, history_rows, knobs_in_force
+from portal.simulations.history import cluster_registered, history_rows, knobs_in_force
 from portal.simulations.services import Request, knobs_parse, simulation_run
 from portal.simulations.traces import TraceFile
 from scheduler.policy import POLICIES
@@ -112,7 +112,7 @@ class Command(BaseCommand):
         path = folder / f"last-{options['history']:g}-days.jsonl"
         with path.open("w") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
-        cluster = cluster_now() if options["cluster"] is None else cluster_read(options["cluster"])
+        cluster = cluster_registered() if options["cluster"] is None else cluster_read(options["cluster"])
         trace = TraceFile(path, "berth-jsonl", None, self.pairs(options))
         return self.request(options, trace, cluster, *knobs_in_force())
 

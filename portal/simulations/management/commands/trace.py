@@ -14,7 +14,7 @@ from django.utils import timezone
 from portal.simulations.cluster_text import cluster_text
 from portal.simulations.command import file_write
 from portal.simulations.errors import SimulationError
-from portal.simulations.history import cluster_now, history_rows
+from portal.simulations.history import cluster_registered, history_rows
 from scheduler.simulator.traces.own import NAMES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         self.stderr.write(f"wrote {options['out']}")
 
     def cluster(self, options: dict[str, Any]) -> str:
-        return cluster_text(cluster_now())
+        return cluster_text(cluster_registered())
 
     def export(self, options: dict[str, Any]) -> str:
         kinds = {".jsonl": as_json_lines, ".csv": as_csv}
