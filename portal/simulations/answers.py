@@ -8,8 +8,10 @@ from django.urls import reverse
 
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
+from portal.simulations.experiments.base import cell
 from portal.simulations.plots import plots_of, styles_of
 from portal.simulations.selectors import curves_of
+from portal.simulations.told import jobs_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +40,7 @@ def answer_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
     rows = [
         (label_of(each, policy, len(simulations)), own) for each in simulations for policy, own in each.figures.items()
     ]
-    best = {name: _best(name, good, [own for _, own in rows]) for name, _, _, good in COLUMNS}
+    best = {name: _best(name, good, digits, [own for _, own in rows]) for name, _, digits, good in COLUMNS}
     return {
         "columns": [label for _, label, _, _ in COLUMNS],
         "answers": [
@@ -49,6 +51,7 @@ def answer_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
             }
             for label, own in rows
         ],
+        "answers_note": jobs_note(dict(rows)),
     }
 
 
@@ -56,44 +59,52 @@ def label_of(simulation: Simulation, policy: str, among: int) -> str:
     return policy if among == 1 else f"{policy} ({simulation.name}, {simulation.pk})"
 
 
-def _best(name: str, good: str, figures: Sequence[Mapping[str, Any]]) -> float | None:
+def _best(name: str, good: str, digits: int, figures: Sequence[Mapping[str, Any]]) -> str | None:
+    """As it is shown, so that all that show it are marked."""
     known = [own[name] for own in figures if own.get(name) is not None]
     if len(known) < 2:
         return None
-    return min(known) if good == "low" else max(known)
+    return _shown(name, min(known) if good == "low" else max(known), digits)
 
 
-def _cell(own: Mapping[str, Any], name: str, digits: int, best: float | None) -> dict[str, Any]:
+def _shown(name: str, value: float, digits: int) -> str:
+    return number(value * FACTORS.get(name, 1.0), digits)
+
+
+def _cell(own: Mapping[str, Any], name: str, digits: int, best: str | None) -> dict[str, Any]:
     value = own.get(name)
-    text = None if value is None else number(value * FACTORS.get(name, 1.0), digits)
-    return {"text": text, "best": best is not None and value == best}
+    text = None if value is None else _shown(name, value, digits)
+    return {"text": text, "best": text is not None and text == best}
 
 
-def plots_context(simulations: Sequence[Simulation]) -> list[dict[str, Any]]:
-    """What the page says of each plot: the title, the legend, where its figure is fetched."""
+def plots_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
+    """`plots`: the title, where its figure is fetched, the table that says the same; `legend`: one for all of them."""
     answer = answer_of(simulations)
     legend = [
-        {"label": style.name, "token": style.token, "kind": "line" if style.dash == "solid" else "dashed"}
+        {
+            "label": style.name,
+            "token": style.token,
+            "dash": "" if style.dash == "solid" else style.dash.replace("px", ""),
+        }
         for style in styles_of(list(answer["policies"]))
     ]
-    return [
+    plots = [
         {
             "name": plot.key,
             "title": plot.title,
-            "note": f"{plot.note} {axes_words(plot.figure)}".strip(),
+            "note": plot.note,
             "url": _figure_url(simulations, plot.key),
-            "legend": legend,
             "topics": "none",
+            "height_px": 240,
+            "table": {
+                "title": plot.table.title,
+                "columns": plot.table.columns,
+                "rows": [[cell(value) for value in row] for row in plot.table.rows],
+            },
         }
         for plot in plots_of(answer)
     ]
-
-
-def axes_words(figure: Mapping[str, Any]) -> str:
-    """The axes' titles, which stand in the plot's head: share by hours."""
-    titles = [figure["layout"].get(axis, {}).get("title", {}).get("text", "") for axis in ("yaxis", "xaxis")]
-    words = " by ".join(filter(None, titles))
-    return f"{words[0].upper()}{words[1:]}." if words else ""
+    return {"plots": plots, "legend": legend}
 
 
 def _figure_url(simulations: Sequence[Simulation], key: str) -> str:
@@ -119,9 +130,6 @@ def figure_of(simulations: Sequence[Simulation], key: str) -> dict[str, Any]:
     plot = next((each for each in plots_of(answer_of(simulations)) if each.key == key), None)
     if plot is None:
         raise NotFound("figure")
-    layout = {
-        name: {**axis, "title": None} if name in {"xaxis", "yaxis"} else axis
-        for name, axis in plot.figure["layout"].items()
-    }
-    layout["xaxis"] |= {"tickformatstops": [], "hoverformat": ".3~g"}  # no times stand there
+    layout = {**plot.figure["layout"], "meta": {"titled": True}}
+    layout["xaxis"] = {**layout["xaxis"], "tickformatstops": [], "hoverformat": ".3~g"}  # no times stand there
     return {"data": plot.figure["data"], "layout": layout}

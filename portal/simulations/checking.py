@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from scheduler.simulator.truth import TracedJob, World
 
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
+"""Those that a file alone can be read in."""
 MOST_POLICIES = 12
 MOST_HOURS = 24 * 366
 MOST_DESCRIPTION_KIB = 256
@@ -69,8 +71,14 @@ def trace_measure(*, form: str, content: bytes, most: int) -> tuple[int, float]:
     """Read a whole trace; return its jobs and the seconds from the first arrival to the last."""
     if form not in FORMATS:
         raise BerthError(
-            "invalid", f"There is no trace format {form!r}; there are {', '.join(FORMATS)}.", field="format"
+            "invalid", f"There is no trace format {form!r}; there are {', '.join(LONE_FORMATS)}.", field="format"
         )
+    if form not in LONE_FORMATS:
+        detail = (
+            f"A {form} trace is read beside other files ({FORMATS[form].companions}), which the laboratory does not take; "
+            "use ./berth simulate --profiles."
+        )
+        raise BerthError("invalid", detail, field="format")
     try:
         with _as_file(content, form, most) as file:
             jobs, _ = file.read(NOWHERE)

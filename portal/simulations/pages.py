@@ -11,6 +11,7 @@ from portal.errors import BerthError, NotFound
 from portal.rounds.knobs import knobs_current
 from portal.simulations import form
 from portal.simulations.answers import answer_context, plots_context
+from portal.simulations.checking import LONE_FORMATS
 from portal.simulations.laboratory import OPEN
 from portal.simulations.live import MOST_FOLLOWED, stream_of
 from portal.simulations.models import SharedWith, Simulation
@@ -25,13 +26,15 @@ from portal.simulations.selectors import (
     traces_listed,
 )
 from portal.tenants.selectors import tenants_of
-from scheduler.simulator.traces.registry import FORMATS
+from scheduler.errors import InvalidParameter
+from scheduler.policy import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from django.http import QueryDict
 
+    from portal.simulations.models import LabTrace
     from portal.tenants.models import User
 
 MOST_COMPARED = 6
@@ -84,14 +87,17 @@ def new_context(
     error: BerthError | None = None,
     *,
     again: Simulation | None = None,
+    trace: LabTrace | None = None,
 ) -> dict[str, Any]:
-    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`."""
+    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`; of a `trace`."""
     typed: Mapping[str, str] = post.dict() if post is not None else form.typed_of(again) if again else {}
+    if trace is not None and post is None:
+        typed = {"name": trace.name, "source": f"trace:{trace.pk}", "tenant": trace.tenant.name}
     chosen = again.policies if again else ["berth", "hops", "drf", "fifo"]
     chosen = post.getlist("policies") if post is not None else chosen
     knobs = knobs_current()
     traces = [
-        {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {number(each.span_s / 3600, 1)} h"}
+        {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {span_words(each.span_s)}"}
         for each in traces_listed(user)
     ]
     return {
@@ -102,14 +108,21 @@ def new_context(
         "knobs": form.knob_fields(typed),
         "tenants": [each.name for each in tenants_of(user)],
         "here": cluster_words(cluster_described(user=user)),
-        "formats": [{"name": each.name, "meaning": each.meaning} for each in FORMATS.values()],
         "limits": {
             name.removeprefix("laboratory_"): value for name, value in knobs.items() if name.startswith("laboratory_")
         },
         "error": error,
-        "error_field": error.field if error else None,
+        "error_field": _field_of(error),
         "knobs_open": error is not None and error.field in form.FOLDED,
     }
+
+
+def _field_of(error: BerthError | None) -> str | None:
+    """The form's field that is wrong; of the knobs the one."""
+    if error is not None and isinstance(error.__cause__, InvalidParameter):
+        return f"knob_{error.__cause__.key}"
+    known = {each.name for each in PARAMETERS}
+    return f"knob_{error.field}" if error is not None and error.field in known else error and error.field
 
 
 EXAMPLE = """nodes:
@@ -128,6 +141,11 @@ def cluster_words(cluster: Mapping[str, Any]) -> str:
     return size_words(size) if groups else "no node yet"
 
 
+def span_words(span_s: float) -> str:
+    """2.5 h, or 12 min."""
+    return f"{number(span_s / 3600, 1)} h" if span_s >= 3600 else f"{number(span_s / 60, 0)} min"
+
+
 def size_words(size: Size) -> str:
     nodes, gpus = size
     return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}"
@@ -141,7 +159,7 @@ def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
         "facts": _facts(simulation),
         **progress_context(simulation),
         **answer_context([simulation]),
-        "plots": plots_context([simulation]) if simulation.state == Simulation.State.COMPLETED else [],
+        **(plots_context([simulation]) if simulation.state == Simulation.State.COMPLETED else {}),
     }
 
 
@@ -195,7 +213,7 @@ def compare_context(user: User, numbers: Sequence[int]) -> dict[str, Any]:
     return {
         "chosen": [{"row": row_of(each, user), "facts": _facts(each)} for each in chosen],
         **answer_context(chosen),
-        "plots": plots_context(chosen),
+        **plots_context(chosen),
     }
 
 
@@ -210,7 +228,7 @@ def traces_context(
                 "format": each.format,
                 "origin": each.get_origin_display(),
                 "jobs": each.jobs,
-                "span_h": each.span_s / 3600,
+                "span": span_words(each.span_s),
                 "kib": each.size_bytes / 1024,
                 "tenant": each.tenant.name,
                 "owner": each.owner.username,
@@ -220,7 +238,16 @@ def traces_context(
             }
             for each in traces_listed(user)
         ],
-        "formats": [{"name": each.name, "meaning": each.meaning, "columns": each.columns} for each in FORMATS.values()],
+        "formats": [
+            {
+                "name": each.name,
+                "words": each.meaning.partition(":")[0].rstrip("."),
+                "meaning": each.meaning.replace("`", ""),
+                "columns": [(column.name, column.unit, column.meaning.replace("`", "")) for column in each.columns],
+                "chosen": (typed or {}).get("format") == each.name,
+            }
+            for each in LONE_FORMATS.values()
+        ],
         "tenants": [each.name for each in tenants_of(user)],
         "sharing": [{"value": value, "label": label} for value, label in SharedWith.choices],
         "typed": {"name": "", "format": "", "days": "7", **(typed or {})},

@@ -58,15 +58,27 @@ def plots_of(answer: Mapping[str, Any]) -> list[Plot]:
         cdf("cdf_jct_h", "Job completion time", "hours", "Share of the ended jobs that took at most so long."),
         cdf("cdf_lr", "Latency ratio", "LR", "Waiting over expected run time, of the jobs that started."),
         cdf("cdf_wait_h", "Waiting", "hours", "Share of all jobs that waited at most so long."),
-        cdf("cdf_ftf", "Finish-time fairness", "rho", "Time had over time alone on an equal part; above 1 is unfair."),
+        cdf(
+            "cdf_ftf",
+            "Finish-time fairness",
+            "JCT over ideal",
+            "Time had over time alone on an equal part; above 1 is unfair.",
+        ),
         course(
             "throughput", "Throughput", "GPUs' worth of work", "Work done, against a GPU of the job's smallest size."
         ),
-        course("active_rate", "GPU active rate", "share", "GPUs held by jobs, of all."),
+        course("active_rate", "GPU active rate", "share of GPUs", "GPUs held by jobs, of all."),
         course("fragments", "Fragments a round", "GPUs", "Idle GPUs while a job that could use them waits."),
         course("queue_gpu_jobs", "Queue", "GPU jobs", "Eligible jobs that wait for GPUs."),
         _tenants(answer["policies"], styles),
-        cdf("solve_s", "Time of a planning", "seconds", "Wall time on the machine that simulated.", logarithmic=True),
+        cdf(
+            "solve_s",
+            "Time of a planning",
+            "seconds",
+            "Wall time on the machine that simulated.",
+            of="plannings",
+            logarithmic=True,
+        ),
     ]
     return [plot for plot in found if any(trace["x"] for trace in plot.figure["data"])]
 
@@ -84,6 +96,7 @@ def _cdf(
     unit: str,
     note: str,
     *,
+    of: str = "jobs",
     logarithmic: bool = False,
 ) -> Plot:
     """Values in order stand at equal steps of the share."""
@@ -94,7 +107,10 @@ def _cdf(
         data.append(_line(style, values, shares))
         rows.append([style.name, *(_at(values, share / 100) for share in SHARES)])
     axis = {"type": "log"} if logarithmic else {"rangemode": "tozero"}
-    layout = {"xaxis": {"title": {"text": unit}, **axis}, "yaxis": {"title": {"text": "share"}, "range": [0, 1.01]}}
+    layout = {
+        "xaxis": {"title": {"text": unit}, **axis},
+        "yaxis": {"title": {"text": f"share of {of}"}, "range": [0, 1.01]},
+    }
     columns = ("policy", *(f"{share} %" for share in SHARES))
     return Plot(
         key.replace("_", "-"), title, note, {"data": data, "layout": layout}, Table(f"{title}, {unit}", columns, rows)
@@ -122,7 +138,10 @@ def _course(
     hours = "round_hours" if key == "fragments" else "hours"
     data = [_line(style, curves[style.name][hours], curves[style.name][key], shape="hvh") for style in styles]
     rows = [[style.name, *_tenths(curves[style.name][key])] for style in styles]
-    layout = {"xaxis": {"title": {"text": "hours"}}, "yaxis": {"title": {"text": unit}, "rangemode": "tozero"}}
+    layout = {
+        "xaxis": {"title": {"text": "simulated hours"}},
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
+    }
     columns = ("policy", *(f"{n} to {n + 1} tenths" for n in range(TENTHS)))
     table = Table(f"{title}, {unit}: means over tenths of each policy's own time", columns, rows)
     return Plot(key.replace("_", "-"), title, note, {"data": data, "layout": layout}, table)
@@ -143,7 +162,7 @@ def _tenants(policies: Mapping[str, Any], styles: Sequence[Style]) -> Plot:
         data.append({"type": "bar", "name": style.name, "x": names, "y": waits_h, "marker": marker})
         rows.append([style.name, *waits_h])
     layout = {
-        "xaxis": {"type": "category"},
+        "xaxis": {"type": "category", "title": {"text": "tenant"}},
         "yaxis": {"title": {"text": "hours"}, "rangemode": "tozero"},
         "barmode": "group",
     }

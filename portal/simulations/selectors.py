@@ -156,5 +156,5 @@ def history_taken(*, tenant: Tenant | None, days: float) -> bytes:
     try:
         rows = list(history_rows(days=days, now=timezone.now(), tenants=tenants))
     except SimulationError as error:
-        raise BerthError("invalid", str(error), field="days") from error
+        raise BerthError("invalid", error.detail, field="days") from error
     return "".join(json.dumps(row) + "\n" for row in rows).encode()

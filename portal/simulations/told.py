@@ -82,11 +82,11 @@ def as_tables(answer: Mapping[str, Any]) -> tuple[Table, ...]:
 
 def _of_policies(policies: Mapping[str, Any]) -> Table:
     rows = [[name, *(figures[key] for key in COLUMNS)] for name, figures in policies.items()]
-    return Table("Policies", ("policy", *COLUMNS.values()), rows, _note(policies))
+    return Table("Policies", ("policy", *COLUMNS.values()), rows, jobs_note(policies))
 
 
-def _note(policies: Mapping[str, Any]) -> str:
-    """What no mean tells: jobs that did not come to their end."""
+def jobs_note(policies: Mapping[str, Any]) -> str:
+    """What no mean tells: jobs that did not come to their end, and why where none of them ever started."""
     words = {
         "jobs_unfinished": "unfinished",
         "jobs_invalid": "refused",
@@ -95,10 +95,20 @@ def _note(policies: Mapping[str, Any]) -> str:
     }
     notes = []
     for name, figures in policies.items():
-        parts = [f"{figures[key]} {word}" for key, word in words.items() if figures[key]]
+        parts = [f"{figures[key]} {word}" for key, word in words.items() if figures.get(key)]
         if parts:
             notes.append(f"{name}: {', '.join(parts)} ({figures['jobs']} came)")
-    return f"Jobs of {'; '.join(notes)}." if notes else ""
+    return " ".join(filter(None, (f"Jobs of {'; '.join(notes)}." if notes else "", _stuck(policies))))
+
+
+def _stuck(policies: Mapping[str, Any]) -> str:
+    """Jobs that are unfinished though nothing was cut off cannot run there: whatever is free, no planning starts them."""
+    if not any(own.get("jobs_unfinished") and not own.get("jobs_to_come") for own in policies.values()):
+        return ""
+    return (
+        "Unfinished jobs had not ended when the simulation did: it was cut off, or they ask for what this cluster never has "
+        "free (GPU types or counts, cores, memory, their tenant's quota)."
+    )
 
 
 def _of_tenants(policies: Mapping[str, Any]) -> Table:

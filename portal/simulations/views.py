@@ -48,9 +48,12 @@ def laboratory(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """The form, with `?from=` filled as for that simulation of the user's own; a POST asks."""
+    """The form, filled as for that simulation of the user's own (`?from=`) or for that trace (`?trace=`); a POST asks."""
     if request.method == "GET":
-        return render(request, "laboratory/new.html", pages.new_context(request.user, again=_again(request)))
+        trace = request.GET.get("trace")
+        chosen = trace_get(user=request.user, number=trace) if trace is not None else None
+        context = pages.new_context(request.user, again=_again(request), trace=chosen)
+        return render(request, "laboratory/new.html", context)
     try:
         order = form.order_of(request.POST, user=request.user)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))

@@ -38,7 +38,8 @@
   // ---- layout ------------------------------------------------------------------------------------------------
   function axis(extra) {
     return { gridcolor: token("line"), gridwidth: 1, linecolor: token("line-2"), showline: true, zeroline: false, fixedrange: true, ticks: "", automargin: false,
-      tickfont: { size: 11, color: token("text-2") }, ...extra };
+      tickfont: { size: 11, color: token("text-2") }, ...extra,
+      ...(extra.title ? { title: { standoff: 8, font: { size: 11, color: token("text-2") }, ...extra.title } } : {}) };
   }
   function layoutFor(element, layout) {
     const meta = layout.meta || {};
@@ -46,7 +47,7 @@
     const narrow = element.clientWidth < 480;
     const height = Number(element.dataset.height) + (meta.strip && !bare ? 20 : 0);
     return { ...layout, height, width: element.clientWidth,
-      margin: meta.strip ? { l: 52, r: 20, t: 9, b: bare ? 7 : 24 } : { l: 36, r: meta.right_px || 16, t: 8, b: 24 },
+      margin: meta.titled ? { l: 56, r: 16, t: 8, b: 44 } : meta.strip ? { l: 52, r: 20, t: 9, b: bare ? 7 : 24 } : { l: 36, r: meta.right_px || 16, t: 8, b: 24 },
       font: { family: token("sans"), size: 11, color: token("text-2") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, separators: ".\u202f", hovermode: "x unified",
       hoverlabel: { bgcolor: token("surface"), bordercolor: token("line-2"), font: { size: 11, color: token("text") } },

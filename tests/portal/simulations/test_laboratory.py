@@ -45,6 +45,11 @@ def test_a_bad_trace_says_where_it_is_bad(tenant, lena, content, words):
     refused(lambda: trace(tenant, lena, content), "file", words)
 
 
+@pytest.mark.parametrize("form", ["sia", "shockwave"])
+def test_a_format_that_is_read_beside_other_files_is_refused_as_such(tenant, lena, form):
+    refused(lambda: trace(tenant, lena, form=form), "format", "./berth simulate --profiles")
+
+
 def test_limits_of_traces(tenant, lena):
     OperatorSetting.objects.create(name="laboratory_jobs", value=3)
     refused(lambda: trace(tenant, lena), "file", "more than 3 jobs")

@@ -88,6 +88,18 @@ def test_a_wrong_knob_is_shown_where_it_was_typed(browser):
     assert '<details class="b-section b-numbers-like" open>' in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"knob_lambda": "9"}, "id_knob_lambda"), ({"knob_gap": "x"}, "id_knob_gap"), ({"seed": "-1"}, "id_seed"), ({"until_h": "0"}, "id_until_h")],
+)  # fmt: skip
+def test_the_wrong_field_is_marked_and_the_reader_brought_to_it(browser, changes, field):
+    text = browser.post(reverse("laboratory-new"), FORM | changes).content.decode()
+    tag = text.partition(f'id="{field}"')[2].partition(">")[0]
+    assert 'aria-invalid="true" aria-describedby="form-error" autofocus' in tag
+    assert text.count("autofocus") == 1
+    assert (text.count("is outside 0 to 4") == 2) == (field == "id_knob_lambda"), "at the head and beside the knob"
+
+
 def test_ended_without_an_answer_it_says_how_and_how_far(browser, tenant, lena):
     queued = order(tenant, lena)
     simulation_cancel(simulation=queued, actor=lena)
@@ -112,6 +124,58 @@ def test_its_state_is_told_as_it_changes_and_not_as_it_was(browser, tenant, lena
     Simulation.objects.filter(pk=made.pk).update(state="RUNNING")
     assert "Running" in browser.get(f"{page}?fragment=state").content.decode()
     assert browser.get(f"{page}?fragment=nothing").status_code == 404
+
+
+def test_jobs_that_never_started_are_told_with_the_reason(browser, tenant, lena):
+    cluster = "nodes: [{count: 1, gpu_type: A100, gpus: 4, cores: 16, memory_gib: 64}]"
+    stuck = simulated(tenant, lena, cluster=cluster)
+    text = browser.get(reverse("laboratory-detail", args=[stuck.pk])).content.decode()
+    assert "Jobs of fifo: 1 unfinished (4 came)" in text
+    assert "they ask for what this cluster never has free" in text
+    done = simulated(tenant, lena, trace=LabTrace.objects.get())
+    assert "unfinished" not in browser.get(reverse("laboratory-detail", args=[done.pk])).content.decode()
+
+
+def test_what_is_shown_as_the_best_is_marked_wherever_it_is_shown(browser, tenant, lena):
+    """Means that differ beyond the digits shown."""
+    done = simulated(tenant, lena)
+    figures = Simulation.objects.get(pk=done.pk).figures
+    figures["fifo"]["mean_jct_h"], figures["drf"]["mean_jct_h"] = 1.2341, 1.2342
+    Simulation.objects.filter(pk=done.pk).update(figures=figures)
+    text = browser.get(reverse("laboratory-detail", args=[done.pk])).content.decode()
+    assert text.count("<strong>1.23</strong>") == 2
+
+
+def test_plots_have_axes_with_titles_one_legend_and_a_table_each(browser, tenant, lena):
+    done = simulated(tenant, lena)
+    page = browser.get(reverse("laboratory-detail", args=[done.pk]))
+    text = page.content.decode()
+    plots = page.context["plots"]
+    assert text.count("b-plot-legend") == 1
+    assert text.count("<summary>As a table</summary>") == len(plots) > 5
+    for plot in plots:
+        layout = browser.get(plot["url"]).json()["layout"]
+        assert layout["xaxis"]["title"]["text"], plot["name"]
+        assert layout["yaxis"]["title"]["text"], plot["name"]
+    shown = {plot["name"]: plot for plot in plots}["cdf-jct-h"]
+    assert [row[0] for row in shown["table"]["rows"]] == ["fifo", "drf"]
+
+
+def test_a_trace_is_simulated_from_its_row(browser, tenant, lena):
+    kept = trace(tenant, lena)
+    ask = reverse("laboratory-new") + f"?trace={kept.pk}"
+    assert ask in browser.get(reverse("laboratory-traces")).content.decode()
+    typed = browser.get(ask).context["typed"]
+    assert (typed["name"], typed["source"]) == ("last week", f"trace:{kept.pk}")
+    assert browser.get(reverse("laboratory-new") + "?trace=999").status_code == 404
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "1e9"])
+def test_days_that_cannot_be_are_refused_in_one_sentence(browser, days):
+    text = browser.post(reverse("laboratory-traces"), {"origin": "history", "days": days}).content.decode()
+    assert "<strong>days</strong>: " in text
+    assert "days</strong>: days" not in text
+    assert "is not above 0 and at most 3650" in text
 
 
 def test_the_list_follows_what_has_not_ended(browser, tenant, lena):
