@@ -107,7 +107,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     terms.refresh()
     _note_kept(windows, work, terms, outcome)
     if mode.borrow and mode.arrays:
-        call_back(windows.by_array, work, terms, division, outcome)
+        call_back(windows.by_array, work, terms, division, outcome, replans=mode.joint)
     if work.left_out:
         take_better(work, outcome, rules)
     place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)

@@ -3,6 +3,9 @@
 For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
 what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The borrowers are then
 stopped, and the configuration is promised to the job: it starts exactly there once all of it is idle.
+
+Elastic borrowers, where there are re-plans, are called back in re-plans alone, after the solve that might have moved them or made
+them smaller, and keep what they have for ten restarts' time like everybody there: docs/decisions/0016.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from scheduler.fairness.giving_back import borrowers, owner_borrowers, whom_to_s
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import with_lent
+from scheduler.replan.participants import KEPT_RESTARTS, restart_s_of
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
@@ -29,15 +33,29 @@ if TYPE_CHECKING:
 
 CAUSE = "call-back"
 
+LONGEST_ROUND_S = 900.0
+"""With longer rounds owners do not wait for the re-plan."""
+
 
 def call_back(
-    by_array: Mapping[Array, ArrayWindow], work: Work, terms: Terms, division: Division, outcome: Outcome
+    by_array: Mapping[Array, ArrayWindow],
+    work: Work,
+    terms: Terms,
+    division: Division,
+    outcome: Outcome,
+    *,
+    replans: bool,
 ) -> None:
-    """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet."""
+    """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet.
+
+    `replans`: whether running elastic jobs take part in the policy's re-plans.
+    """
     homes = terms.homes
     if all(outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front):
         return
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
+    if replans:
+        lent = [live for live in lent if _may_be_called(live, work)]
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
@@ -47,6 +65,14 @@ def call_back(
                 stopped = {order.job for order in outcome.stops}
                 lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
                 _call_for(ranked, work, terms, lenders, outcome)
+
+
+def _may_be_called(live: Running, work: Work) -> bool:
+    if not (live.elastic and live.gpus):
+        return True
+    kept_s = work.now_s - live.started_s
+    in_turn = work.replan or work.parameters.replan_s > LONGEST_ROUND_S
+    return in_turn and kept_s >= KEPT_RESTARTS * restart_s_of(live, work.parameters)
 
 
 def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:

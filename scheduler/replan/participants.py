@@ -108,12 +108,13 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         and live.gpus
         and not live.stopping
         and live.description.promise is None
-        and now_s - live.started_s >= kept_for_s(_restart_s(live, parameters), parameters.replan_s)
+        and now_s - live.started_s >= kept_for_s(restart_s_of(live, parameters), parameters.replan_s)
         and all(piece.node in ledger.rooms for piece in live.pieces)
     ]
 
 
-def _restart_s(live: Running, parameters: Parameters) -> float:
+def restart_s_of(live: Running, parameters: Parameters) -> float:
+    """What a restart costs the running job: measured for it, or the knob."""
     return parameters.restart_cost_s if live.restart_s is None else live.restart_s
 
 
@@ -158,7 +159,7 @@ def _described(
     for ranked in rank([job for _, job, _ in sound.values()]):
         live, _, present = sound[ranked.job.id]
         first_s = live.started_s if live.first_started_s is None else live.first_started_s
-        restart_s = _restart_s(live, work.parameters)
+        restart_s = restart_s_of(live, work.parameters)
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
