@@ -36,11 +36,11 @@ def _hops(
     def make(seed: int, jobs: int) -> tuple[Sequence[TracedJob], World]:
         import numpy as np
 
-        from scheduler.simulator.generators import hops, hops_constants
+        from scheduler.simulator.generators import hops
 
-        class_hour = hops_constants.CLASS_HOUR_64 if physical else hops_constants.CLASS_HOUR_512
+        choices = hops.choices_of(physical=physical)
         # Generators of their own: the cluster of a seed does not hang on how many jobs are drawn.
-        drawn = hops.generate(np.random.default_rng([seed, 1]), jobs=jobs, per_hour=per_hour, class_hour=class_hour)
+        drawn = hops.generate(np.random.default_rng([seed, 1]), jobs=jobs, per_hour=per_hour, choices=choices)
         return drawn, hops.world(np.random.default_rng([seed, 2]), gpus=gpus, physical=physical)
 
     return make

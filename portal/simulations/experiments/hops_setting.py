@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from portal.simulations.experiments.base import Options
     from scheduler.policy import Parameters
+    from scheduler.simulator.generators.hops_constants import Choices
     from scheduler.simulator.truth import TracedJob, World
 
 OURS = ("berth", "hops")
@@ -44,29 +45,36 @@ SHOWN = tuple(COLUMNS)[:8]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A workload and its cluster. `physical`: the paper's ten servers of 4.2. `class_hour`: see the generator's constants."""
+    """A workload and its cluster. `physical`: the paper's ten servers of 4.2. `choices`: other than the frozen ones."""
 
     gpus: int = 512
     jobs: int = 500
     per_hour: float = 100.0
     physical: bool = False
-    class_hour: float | None = None
+    choices: Choices | None = None
     tick_s: float = 30.0
+
+    @property
+    def chosen(self) -> Choices:
+        """What the paper leaves open, as this setting has it."""
+        from scheduler.simulator.generators import hops
+
+        return self.choices or hops.choices_of(physical=self.physical)
 
     def prepare(self, seed: int) -> tuple[Sequence[TracedJob], World]:
         """The jobs and the cluster of a seed; those of another setting with the same seed differ in size alone."""
         import numpy as np
 
-        from scheduler.simulator.generators import hops, hops_constants
+        from scheduler.simulator.generators import hops
 
-        frozen = hops_constants.CLASS_HOUR_64 if self.physical else hops_constants.CLASS_HOUR_512
+        choices = self.chosen
         jobs = hops.generate(
             np.random.default_rng([seed, 1]),
             jobs=self.jobs,
             per_hour=self.per_hour,
-            class_hour=self.class_hour or frozen,
+            choices=choices,
         )
-        world = hops.world(np.random.default_rng([seed, 2]), gpus=self.gpus, physical=self.physical)
+        world = hops.world(np.random.default_rng([seed, 2]), gpus=self.gpus, physical=self.physical, choices=choices)
         return jobs, replace(world, tick_s=self.tick_s)
 
 

@@ -3,9 +3,9 @@
                         the paper                               here
     jobs, arrivals      500, Poisson, 100 an hour; 25 in 2.5 h  the same; `jobs`, `per_hour`
     models              Table 2                                 its rows, then their data sets, then models, equally likely
-    size classes        S 0-1, M 1-10, L 10-50, XL > 50 GPU h   log-uniform within; shares that follow: 5, 8, 8 and 1 of 22
+    size classes        S 0-1, M 1-10, L 10-50, XL > 50 GPU h   the same, by `Choices`; shares: 5, 8, 8 and 1 of 22
     requirement sets    up to 8 sizes of 1 to 16 GPUs           1 to 8 of them, equally likely, drawn from those of 1 to 16 with
-                                                                which the job takes `SHORTEST_H` to `LONGEST_H`
+                                                                which the job takes `shortest_h` to `longest_h`
     512 GPUs            64 servers of 8, five kinds             the same; three GPU types, RTX3090 in three kinds of server
     64 GPUs             10 servers, four kinds                  the same
     iteration           eq. 1-5, two normals of data times      the same is the truth, up to `MODEL_ERROR` a cell
@@ -13,7 +13,7 @@
     entities            speeds differ by server and place       a factor of the kind of server, and one of the node
     users               not told                                one tenant
 
-A job's work is its class hours on one GTX 1080 Ti times `class_hour`. Jobs of one model share their truth and, by their
+A job's work is its class hours on one GTX 1080 Ti times `Choices.class_hour`. Jobs of one model share their truth and, by their
 label, what is measured of them.
 """
 
@@ -23,10 +23,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.estimator.iteration import Link, Profile
 from scheduler.estimator.mixture import Loading, Part, absorb
 from scheduler.model import Job, Node, Tenant
 from scheduler.simulator.generators import hops_constants as free
+from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512
 from scheduler.simulator.generators.hops_models import ROWS, TASKS
 from scheduler.simulator.training import Training
 from scheduler.simulator.truth import TracedJob, World
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
+    from scheduler.simulator.generators.hops_constants import Choices
     from scheduler.simulator.generators.hops_models import Task
 
 TENANT = 1
@@ -74,22 +78,21 @@ OF_EIGHT = (
 
 
 def generate(
-    rng: Generator, *, jobs: int = 500, per_hour: float = 100.0, class_hour: float = free.CLASS_HOUR_512
+    rng: Generator, *, jobs: int = 500, per_hour: float = 100.0, choices: Choices = FROZEN_512
 ) -> list[TracedJob]:
-    """The workload, by arrival. `per_hour`: mean arrivals; `class_hour`: see `hops_constants`."""
-    laws = {task: _truth(task, rng) for task in TASKS}
+    """The workload, by arrival. `per_hour`: mean arrivals; `choices`: what the paper leaves open."""
+    laws = {task: _truth(task, rng, link_of(choices)) for task in TASKS}
     found = {task: _profiled(law, rng) for task, law in laws.items()}
     arrivals_s = rng.exponential(3600.0 / per_hour, jobs).cumsum()
     drawn: list[TracedJob] = []
     for number, at_s in enumerate(arrivals_s, start=1):
         task = _draw_task(rng)
-        low, high = free.CLASS_HOURS[task.size]
-        hours = low * (high / low) ** float(rng.random())
-        samples = hours * class_hour * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
+        hours = _draw_hours(task.size, choices, rng)
+        samples = hours * choices.class_hour * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
         job = Job(
             number,
             TENANT,
-            _draw_requirement(hours, rng),
+            _draw_requirement(hours, choices, rng),
             submitted_s=float(at_s),
             category=task.model.category,
             model_label=task.name,
@@ -102,7 +105,12 @@ def generate(
     return drawn
 
 
-def world(rng: Generator, *, gpus: int = 512, physical: bool = False) -> World:
+def choices_of(*, physical: bool) -> Choices:
+    """The frozen ones: of the physical cluster's workload, or of the simulated ones'."""
+    return FROZEN_64 if physical else FROZEN_512
+
+
+def world(rng: Generator, *, gpus: int = 512, physical: bool = False, choices: Choices | None = None) -> World:
     """The simulated cluster at that size, a multiple of 64 GPUs, or the paper's physical one of 64."""
     servers = PHYSICAL if physical else tuple((count * gpus // 64, kind) for count, kind in OF_EIGHT)
     nodes: list[Node] = []
@@ -115,7 +123,7 @@ def world(rng: Generator, *, gpus: int = 512, physical: bool = False) -> World:
     return World(
         nodes,
         (Tenant(TENANT),),
-        links=dict.fromkeys(GPU_TYPES, LINK),
+        links=dict.fromkeys(GPU_TYPES, link_of(choices or choices_of(physical=physical))),
         speeds=speeds,
         restart_s=free.RESTART_S,
         profiling_s=free.PROFILING_S,
@@ -138,7 +146,9 @@ def _node(number: int, kind: Server) -> Node:
     )
 
 
-LINK = Link(*(each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, free.BETWEEN_NODES_GBS)))
+def link_of(choices: Choices) -> Link:
+    """Parameters per second that a process moves, within a node and between nodes."""
+    return Link(*(each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, choices.between_gbs)))
 
 
 def _draw_task(rng: Generator) -> Task:
@@ -147,22 +157,30 @@ def _draw_task(rng: Generator) -> Task:
     return tasks[int(rng.integers(len(tasks)))]
 
 
-def _draw_requirement(hours: float, rng: Generator) -> tuple[int, ...]:
+def _draw_hours(size: str, choices: Choices, rng: Generator) -> float:
+    low, high = choices.class_hours[size]
+    share = float(rng.random())
+    return low + (high - low) * share if choices.even_hours else low * (high / low) ** share
+
+
+def _draw_requirement(hours: float, choices: Choices, rng: Generator) -> tuple[int, ...]:
     """Sizes at which the job, by its class hours, takes as long as its user has patience for, and as is worth the GPUs."""
-    least = min(LARGEST, math.ceil(hours / free.LONGEST_H))
-    most = max(least, min(LARGEST, math.floor(hours / free.SHORTEST_H)))
+    least = min(LARGEST, math.ceil(hours / choices.longest_h))
+    most = max(least, min(LARGEST, math.floor(hours / choices.shortest_h)))
     count = min(int(rng.integers(1, MOST_SIZES + 1)), most + 1 - least)
-    return tuple(sorted(int(size) for size in rng.choice(most + 1 - least, count, replace=False) + least))
+    sizes = np.arange(least, most + 1)
+    weights = sizes.astype(float) ** -choices.small_sizes
+    return tuple(sorted(int(size) for size in rng.choice(sizes, count, replace=False, p=weights / weights.sum())))
 
 
-def _truth(task: Task, rng: Generator) -> Training:
+def _truth(task: Task, rng: Generator, link: Link) -> Training:
     errors = rng.lognormal(0.0, free.MODEL_ERROR, (len(GPU_TYPES), 2, LARGEST + 1))
     errors[:, 0, :2] = 1.0  # on one GPU the profile is what was measured
     cells = {
         name: (tuple(map(float, aggregated)), tuple(map(float, distributed)))
         for name, (aggregated, distributed) in zip(GPU_TYPES, errors, strict=True)
     }
-    return Training({name: _profile(task, name) for name in GPU_TYPES}, dict.fromkeys(GPU_TYPES, LINK), cells)
+    return Training({name: _profile(task, name) for name in GPU_TYPES}, dict.fromkeys(GPU_TYPES, link), cells)
 
 
 def _profile(task: Task, gpu_type: str) -> Profile:

@@ -4,23 +4,45 @@ Published, and therefore not here: the models, data sets, batch sizes and size c
 process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4.2), the iteration model and the two normals
 of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
-`CLASS_HOUR_512` is fixed on the rival `gavel-hops` alone (median makespan of ten seeds 15.62 h), `CLASS_HOUR_64` likewise
-(14.28 h); speeds, links and models are from public facts about the hardware. `SHORTEST_H`, `LONGEST_H` and the end of XL
-were changed after drafts had been run, of ours too: docs/evidence.md tells which and why.
+`Choices` are fixed on the rival `gavel-hops` alone, on its row of Table 4, by `./berth experiment hops-512 --calibrate`; at
+64 GPUs the hour again, on its makespan in Table 3. The rest is from public facts about the hardware. docs/evidence.md tells
+how they were found and what they give.
 """
 
 from __future__ import annotations
 
-CLASS_HOUR_512 = 1.0
-CLASS_HOUR_64 = 1.72
-"""How many hours of one GTX 1080 Ti an hour of Table 2's classes is: the speed of the GPU that they were counted on."""
+from dataclasses import dataclass, replace
 
-CLASS_HOURS = {"S": (0.1, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, 64.0)}
-"""GPU hours of a job, log-uniform. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50; free: 0.1, 64, log-uniform."""
 
-SHORTEST_H, LONGEST_H = 1 / 60, 4.0
-"""Nobody asks for a size at which the job would take longer than half a day's work, or be over before its profile is (3.2: one
-minute). Without the first one GPU would run for two days, beyond any of the published makespans."""
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What of the jobs and links the calibration chooses; the values here are those that its search begins with."""
+
+    class_hour: float = 1.0
+    """How many hours of one GTX 1080 Ti an hour of Table 2's classes is: the speed of the GPU that they were counted on."""
+    even_hours: bool = False
+    """GPU hours of a job within its class: uniform, else log-uniform."""
+    between_gbs: float = 5.0
+    """All-reduce bandwidth of one process between nodes, GB/s: 12.5 at 100 Gbit/s InfiniBand, staged through host memory less."""
+    shortest_h: float = 1 / 60
+    longest_h: float = 4.0
+    """Nobody asks for a size with which the job would be over sooner or take longer, in class hours (16 GPUs apart)."""
+    small_sizes: float = 0.0
+    """How much rather small sizes are asked for: a size n is drawn with a weight of n to minus this."""
+    least_s: float = 0.1
+    most_xl: float = 64.0
+    """GPU hours of the smallest job of class S and the largest of XL. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50."""
+
+    @property
+    def class_hours(self) -> dict[str, tuple[float, float]]:
+        """GPU hours by size class."""
+        return {"S": (self.least_s, 1.0), "M": (1.0, 10.0), "L": (10.0, 50.0), "XL": (50.0, self.most_xl)}
+
+
+FROZEN_512 = Choices(
+    class_hour=1.05, even_hours=True, between_gbs=12.0, shortest_h=0.05, longest_h=5.0, small_sizes=0.6
+)
+FROZEN_64 = replace(FROZEN_512, class_hour=1.72)
 
 TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},
@@ -28,8 +50,8 @@ TERAFLOPS = {
 }
 """What training reaches of each GPU: 11, 12 and 36 at their best; the newest gains less on convolutions."""
 
-WITHIN_NODE_GBS, BETWEEN_NODES_GBS = 12.0, 5.0
-"""All-reduce bandwidth of one process: PCIe 3.0 x16 within a node; 100 Gbit/s InfiniBand, staged through host memory."""
+WITHIN_NODE_GBS = 12.0
+"""All-reduce bandwidth of one process within a node: PCIe 3.0 x16."""
 
 BYTES_PER_PARAMETER = 8.0
 """That an all-reduce moves: 4 bytes, there and back."""

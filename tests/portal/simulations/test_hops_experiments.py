@@ -4,14 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from portal.simulations.experiments import hops_calibration
+from portal.simulations.experiments import hops_calibration, hops_choices
 from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
 from portal.simulations.experiments.hops_512 import PAPER, SETTING
 from portal.simulations.experiments.hops_setting import OURS, RIVALS, Entrant, Setting, entrants, medians, runs, table
 from portal.simulations.generators import GENERATORS
+from scheduler.simulator.generators.hops_constants import Choices
 
 TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
+
+
+def weighing(setting, class_hour):
+    return replace(setting, choices=replace(setting.chosen, class_hour=class_hour))
 
 
 def test_settings_are_the_papers():
@@ -24,8 +29,8 @@ def test_settings_are_the_papers():
 def test_a_seed_is_the_same_jobs_and_cluster_for_every_policy():
     assert TINY.prepare(3) == TINY.prepare(3)
     assert TINY.prepare(3) != TINY.prepare(4)
-    heavier, _ = replace(TINY, class_hour=2.0).prepare(3)
-    lighter, _ = replace(TINY, class_hour=1.0).prepare(3)
+    heavier, _ = weighing(TINY, 2.0).prepare(3)
+    lighter, _ = weighing(TINY, 1.0).prepare(3)
     assert [job.work for job in heavier] == pytest.approx([2 * job.work for job in lighter])
 
 
@@ -67,9 +72,9 @@ def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeyp
     """The makespan grows with the work, so bisection meets it; figures beside it do not steer."""
 
     def rival(setting, options):
-        return dict.fromkeys(hops_calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.class_hour}
+        return dict.fromkeys(hops_calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.choices.class_hour}
 
-    monkeypatch.setattr(hops_calibration, "_rival", rival)
+    monkeypatch.setattr(hops_calibration, "rival_medians", rival)
     said = []
     found = hops_calibration.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
     last = found.json["steps"][-1]
@@ -78,9 +83,39 @@ def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeyp
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
 
 
+TRUE = {"even_hours": True, "between_gbs": 8.0, "shortest_h": 0.1, "small_sizes": 0.6}
+
+
+def rival_of(setting, options):
+    """A rival whose figures are the paper's with `TRUE` and an hour of 1.3 alone."""
+    choices, paper = setting.choices, PAPER["gavel-hops"]
+    off = sum(getattr(choices, name) != value for name, value in TRUE.items())
+    off += sum(getattr(choices, name) != getattr(Choices(), name) for name in ("longest_h", "most_xl", "least_s"))
+    makespan_h = 1.0 + (paper["makespan_h"] - 1.0) * choices.class_hour / 1.3
+    return dict(paper) | {"mean_jct_h": paper["mean_jct_h"] * 1.1**off, "makespan_h": makespan_h}
+
+
+def test_the_choices_are_those_with_which_the_rival_comes_nearest_to_its_whole_row(monkeypatch):
+    monkeypatch.setattr(hops_choices, "rival_medians", rival_of)
+    said = []
+    found = hops_choices.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
+    steps, last = found.json["steps"], found.json["steps"][-1]
+    assert {name: last["choices"][name] for name in TRUE} == TRUE
+    assert last["choices"]["class_hour"] == pytest.approx(1.3, abs=0.03)
+    assert [each["distance"] for each in steps] == sorted((each["distance"] for each in steps), reverse=True)
+    assert len(steps) == len(found.tables[0].rows) < len(said)
+    assert "even_hours 1" in found.tables[0].text()
+
+
+def test_a_rival_without_a_figure_is_never_near():
+    paper = PAPER["gavel-hops"]
+    assert hops_choices.distance(paper, paper) == 0
+    assert hops_choices.distance({**paper, "max_lr": None}, paper) == float("inf")
+
+
 def test_every_policy_brings_the_workload_to_its_end():
     """Hops 4.2, on a few of its jobs: the rivals too take part under the names that the tables give them."""
-    few = Setting(gpus=64, jobs=6, per_hour=60.0, physical=True, class_hour=0.5)
+    few = weighing(Setting(gpus=64, jobs=6, per_hour=60.0, physical=True), 0.5)
     found = runs(few, entrants(*OURS, *RIVALS), Options())
     assert {name: seeds[0]["jobs_completed"] for name, seeds in found.items()} == dict.fromkeys((*OURS, *RIVALS), 6)
 

@@ -1,22 +1,26 @@
 """The generator of Hops' workload against what the paper says of it (4.2, 4.3, Table 2)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from scheduler.estimator.iteration import throughput
-from scheduler.simulator.generators import hops, hops_constants
+from scheduler.simulator.generators import hops
+from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512, Choices
 from scheduler.simulator.generators.hops_models import ROWS, TASKS
 
 HOUR_S = 3600.0
+PLAIN = Choices()
 
 
 @pytest.fixture(scope="module")
 def jobs():
-    return hops.generate(np.random.default_rng(7), class_hour=1.0)
+    return hops.generate(np.random.default_rng(7), choices=PLAIN)
 
 
-def few_jobs(seed=3, class_hour=1.0):
-    return hops.generate(np.random.default_rng(seed), jobs=25, per_hour=10, class_hour=class_hour)
+def few_jobs(seed=3, **chosen):
+    return hops.generate(np.random.default_rng(seed), jobs=25, per_hour=10, choices=replace(PLAIN, **chosen))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_requirements_are_up_to_eight_sizes_of_one_to_sixteen(jobs):
 def test_nobody_asks_for_a_size_that_takes_longer_than_a_night(jobs):
     for each in jobs:
         hours = each.work / each.law.per_gpu(hops.REFERENCE, 1, 1) / HOUR_S
-        assert each.job.requirement[0] == 16 or hours / each.job.requirement[0] <= hops_constants.LONGEST_H + 1e-9
+        assert each.job.requirement[0] == 16 or hours / each.job.requirement[0] <= PLAIN.longest_h + 1e-9
 
 
 def test_the_clusters_are_the_papers():
@@ -92,7 +96,7 @@ def test_the_profiler_comes_close_and_no_closer_than_its_few_iterations(jobs):
     for each in {each.job.model_label: each for each in jobs}.values():
         for gpu_type, found in each.profiles.items():
             true = each.law.per_gpu(gpu_type, 1, 1)
-            error = abs(throughput(found, hops.LINK, 1, 1) / true - 1)
+            error = abs(throughput(found, hops.link_of(PLAIN), 1, 1) / true - 1)
             (stable if each.law.profiles[gpu_type].loading.is_stable else unstable).append(error)
     assert max(stable) < 0.05
     assert max(unstable) > max(stable)
@@ -110,6 +114,37 @@ def test_a_seed_says_everything(few, jobs):
     assert [each.profiles for each in few] != [each.profiles for each in jobs[:25]]
 
 
-def test_class_hours_are_scaled_by_the_one_calibrated_constant(few):
+def test_class_hours_are_scaled_by_the_calibrated_hour(few):
     assert [each.work * 2 for each in few] == pytest.approx([each.work for each in few_jobs(class_hour=2.0)])
-    assert hops_constants.CLASS_HOUR_512 > 0
+
+
+def hours_of(jobs):
+    return [each.work / each.law.per_gpu(hops.REFERENCE, 1, 1) / HOUR_S for each in jobs]
+
+
+def test_even_hours_are_longer_on_average_within_the_same_classes(jobs):
+    even = hops.generate(np.random.default_rng(7), choices=replace(PLAIN, even_hours=True))
+    sizes = {task.name: task.size for task in TASKS}
+    large = [hours for each, hours in zip(even, hours_of(even), strict=True) if sizes[each.job.model_label] == "L"]
+    assert min(large) >= 10
+    assert max(large) <= 50
+    assert np.mean(large) == pytest.approx(30, abs=3)
+    assert np.mean(hours_of(jobs)) < np.mean(hours_of(even))
+
+
+def test_a_weight_on_small_sizes_makes_them_more_frequent(jobs):
+    small = hops.generate(np.random.default_rng(7), choices=replace(PLAIN, small_sizes=1.0))
+    middle = [np.mean([np.median(each.job.requirement) for each in drawn]) for drawn in (jobs, small)]
+    assert middle[1] < middle[0] - 1
+
+
+def test_the_links_are_the_chosen_ones_in_the_truth_and_in_the_cluster():
+    faster = replace(PLAIN, between_gbs=10.0)
+    slow, fast = (hops.world(np.random.default_rng(1), choices=each).links["rtx3090"] for each in (PLAIN, faster))
+    assert fast.between_nodes == 2 * slow.between_nodes
+    assert few_jobs(between_gbs=10.0)[0].law.links["rtx3090"] == fast
+
+
+def test_the_frozen_choices_differ_in_the_hour_alone():
+    assert replace(FROZEN_64, class_hour=FROZEN_512.class_hour) == FROZEN_512
+    assert hops.choices_of(physical=True) is FROZEN_64
