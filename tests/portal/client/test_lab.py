@@ -86,7 +86,7 @@ def test_a_refused_order_leaves_no_trace_behind(berth, tmp_path):
     (tmp_path / "jobs.csv").write_bytes(TRACE)
     (tmp_path / "c.yaml").write_text(CLUSTER)
     asked = ("run", "x", "--trace", "jobs.csv", "--format", "berth-csv", "--cluster", "c.yaml", "--policy", "lottery")
-    assert "lottery" in berth(*asked, code=1).stderr
+    assert "lottery" in berth(*asked, code=2).stderr
     assert not LabTrace.objects.exists()
 
 
@@ -133,7 +133,7 @@ def test_cancel_share_and_delete(berth):
     berth("run", "what if", *DRAWN)
     number = Simulation.objects.get().pk
     assert "shared with tenant" in berth("share", number, "tenant").stdout
-    assert "cancel it first" in berth("delete", number, code=1).stderr
+    assert "cancel it first" in berth("delete", number, code=2).stderr
     assert "it is cancelled" in berth("cancel", number).stdout
     berth("wait", number, code=1)
     berth("delete", number)
@@ -153,7 +153,7 @@ def test_cancel_share_and_delete(berth):
     ],
 )
 def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
-    done = berth(*arguments, code=1)
+    done = berth(*arguments, code=2)
     assert words in done.stderr
     assert done.stderr.startswith("berth: ")
     assert done.stderr.count("\n") == 1
@@ -162,10 +162,10 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
 
 
 def test_it_says_what_it_needs(berth):
-    assert "set BERTH_TOKEN: " in berth("list", code=1, BERTH_TOKEN="").stderr
-    assert "begins with http" in berth("list", code=1, BERTH_URL="portal.example").stderr
+    assert "set BERTH_TOKEN: " in berth("list", code=2, BERTH_TOKEN="").stderr
+    assert "begins with http" in berth("list", code=2, BERTH_URL="portal.example").stderr
     assert "does not answer" in berth("list", code=1, BERTH_URL="http://127.0.0.1:1").stderr
-    assert "unknown or was revoked" in berth("list", code=1, BERTH_TOKEN="berth_no").stderr
+    assert "unknown or was revoked" in berth("list", code=2, BERTH_TOKEN="berth_no").stderr
     assert berth("dance", code=2).stderr.startswith("usage: ./berth lab")
 
 

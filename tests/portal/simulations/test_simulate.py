@@ -99,7 +99,8 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
         (["--knob", "tick_s=0"], "tick_s=0.*outside 1 to 3600"),
         (["--option", "speed"], "option: 'speed' is not name=value"),
         (["--option", "speed=1"], "no option 'speed'"),
-        (["--csv", "/nowhere/o.csv", "--policy", "fifo"], "/nowhere/o.csv cannot be written"),
+        (["--until", "nan"], "until: nan is not a number of hours above 0"),
+        (["--until", "inf"], "until: inf is not a number of hours above 0"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_naming_the_field(files, arguments, complaint):
