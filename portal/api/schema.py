@@ -12,7 +12,7 @@ from portal.api.base import MAX_KEY_CHARS
 from portal.api.queries import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
@@ -126,3 +126,12 @@ def parameter(
     name: str, schema: type | dict[str, Any] = str, description: str = "", *, required: bool = False
 ) -> OpenApiParameter:
     return OpenApiParameter(name, schema, description=description, required=required)
+
+
+def ordering_parameter(names: Sequence[str]) -> OpenApiParameter:
+    """A list's order: by one of these, ascending, or with a minus before it descending."""
+    return parameter("ordering", {"type": "string", "enum": [sign + name for name in names for sign in ("", "-")]})
+
+
+def time_parameter(name: str, description: str) -> OpenApiParameter:
+    return parameter(name, {"type": "string", "format": "date-time"}, description)

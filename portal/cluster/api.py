@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from portal.api.base import ApiView, body_of, reason_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, RawSchema, documented, page_schema, parameter
+from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.cluster.listing import nodes_with_use
 from portal.cluster.selectors import node_get, nodes_visible_to
 from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
@@ -45,7 +45,7 @@ class NodesView(ApiView):
         answer=page_schema(NodeSerializer, "NodePage"),
         parameters=(
             *PAGING,
-            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
+            ordering_parameter(ORDERINGS),
             parameter("gpu_type"),
         ),
         operation_id="nodes_list",

@@ -10,7 +10,16 @@ from rest_framework.response import Response
 from portal.api.base import ApiView, body_of, idempotency_key_of
 from portal.api.parsers import request_object
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, RawSchema, documented, idempotency_parameter, page_schema, parameter
+from portal.api.schema import (
+    PAGING,
+    RawSchema,
+    documented,
+    idempotency_parameter,
+    ordering_parameter,
+    page_schema,
+    parameter,
+    time_parameter,
+)
 from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError, Conflict
 from portal.jobs import services
@@ -60,7 +69,7 @@ class JobsView(ApiView):
         answer=page_schema(JobSerializer, "JobPage"),
         parameters=(
             *PAGING,
-            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
+            ordering_parameter(ORDERINGS),
             parameter("state", str, "One state or several with commas: RUNNING,PENDING."),
             parameter("tenant"),
             parameter("owner", str, "A user name."),
@@ -68,8 +77,8 @@ class JobsView(ApiView):
             parameter("label", str, "`name` or `name=value`."),
             parameter("name", str, "A part of the name."),
             parameter("array", {"type": "integer", "minimum": 1}, "The tasks of an array; lists show arrays folded."),
-            parameter("since", {"type": "string", "format": "date-time"}, "Submitted at or after."),
-            parameter("until", {"type": "string", "format": "date-time"}, "Submitted before."),
+            time_parameter("since", "Submitted at or after."),
+            time_parameter("until", "Submitted before."),
         ),
         operation_id="jobs_list",
     )

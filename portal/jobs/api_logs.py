@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from portal.api.base import ApiView
 from portal.api.queries import Query
-from portal.api.schema import documented, parameter
+from portal.api.schema import documented, parameter, time_parameter
 from portal.errors import BerthError
 from portal.jobs.api import JOB_PATH, job_of
 from portal.jobs.log_reading import (
@@ -76,7 +76,7 @@ class JobLogsView(ApiView):
             parameter("stream", {"type": "string", "enum": list(STREAMS), "default": "stdout"}),
             parameter("offset", {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET}, "Bytes to skip."),
             parameter("tail", {"type": "integer", "minimum": 1, "maximum": MAX_TAIL_LINES}, "The last lines only."),
-            parameter("since", {"type": "string", "format": "date-time"}, "What arrived at that time or later."),
+            time_parameter("since", "What arrived at that time or later."),
             parameter("follow", {"type": "boolean"}, "Wait for more when there is nothing yet."),
             parameter("wait", {"type": "integer", "minimum": 1, "maximum": MAX_FOLLOW_WAIT_S}, "Seconds to follow."),
         ),

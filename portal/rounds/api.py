@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from portal.api.base import ApiView
 from portal.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, documented, page_schema, parameter
+from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter, time_parameter
 from portal.errors import BerthError
 from portal.rounds.decisions import decisions_read
 from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
@@ -46,8 +46,8 @@ class RoundsView(ApiView):
         answer=page_schema(RoundSerializer, "RoundPage"),
         parameters=(
             *PAGING,
-            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
-            parameter("since", {"type": "string", "format": "date-time"}, "Begun at or after."),
+            ordering_parameter(ORDERINGS),
+            time_parameter("since", "Begun at or after."),
         ),
         operation_id="rounds_list",
     )
@@ -106,7 +106,7 @@ class MetricsView(ApiView):
         answer=MetricsAnswer,
         parameters=(
             parameter("range", {"type": "string", "enum": list(RANGES)}, "How far back; missing: 1h."),
-            parameter("since", {"type": "string", "format": "date-time"}, "Instead of a range: from when on."),
+            time_parameter("since", "Instead of a range: from when on."),
         ),
         operation_id="metrics",
     )

@@ -14,7 +14,15 @@ from rest_framework.response import Response
 from portal.api.base import ApiView, body_of, idempotency_key_of
 from portal.api.parsers import request_object
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, documented, idempotency_parameter, page_schema, parameter
+from portal.api.schema import (
+    PAGING,
+    documented,
+    idempotency_parameter,
+    ordering_parameter,
+    page_schema,
+    parameter,
+    time_parameter,
+)
 from portal.api.throttles import LaboratoryThrottle
 from portal.errors import Conflict
 from portal.jobs import checks
@@ -85,14 +93,14 @@ class SimulationsView(LaboratoryView):
         answer=page_schema(SimulationSerializer, "SimulationPage"),
         parameters=(
             *PAGING,
-            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
+            ordering_parameter(ORDERINGS),
             parameter("state", str, "One state or several with commas: QUEUED,RUNNING."),
             parameter("tenant"),
             parameter("owner", str, "A user name."),
             parameter("name", str, "A part of the name."),
             parameter("trace", {"type": "integer", "minimum": 1}, "Of that trace."),
-            parameter("since", {"type": "string", "format": "date-time"}, "Asked for at or after."),
-            parameter("until", {"type": "string", "format": "date-time"}, "Asked for before."),
+            time_parameter("since", "Asked for at or after."),
+            time_parameter("until", "Asked for before."),
         ),
         operation_id="simulations_list",
     )

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from portal.api.base import body_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
-from portal.api.schema import PAGING, documented, page_schema, parameter
+from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter
 from portal.errors import BerthError
 from portal.jobs import checks
 from portal.rounds.knobs import knobs_current
@@ -50,7 +50,7 @@ class TracesView(LaboratoryView):
         answer=page_schema(TraceSerializer, "TracePage"),
         parameters=(
             *PAGING,
-            parameter("ordering", {"type": "string", "enum": [s + o for o in ORDERINGS for s in ("", "-")]}),
+            ordering_parameter(ORDERINGS),
             parameter("tenant"),
             parameter("owner", str, "A user name."),
             parameter("name", str, "A part of the name."),

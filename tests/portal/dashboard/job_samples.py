@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portal.dashboard.job_list import LABELS
 from tests.portal.dashboard.samples import DAY, shell
 
 
@@ -90,20 +91,6 @@ def head(key, label, active=None):
 
 
 def job_list():
-    names = {
-        "state": "State",
-        "job": "Job",
-        "tenant": "Tenant",
-        "owner": "Owner",
-        "gpus": "GPUs",
-        "cores": "Cores",
-        "where": "Where, or why not",
-        "waited": "Waited",
-        "lr": "LR",
-        "progress": "Progress",
-        "start": "Start",
-        "end": "End",
-    }
     counts = [
         (None, "All", 828),
         ("RUNNING", "Running", 14),
@@ -141,7 +128,7 @@ def job_list():
             {"label": "Reason", "value": "any", "choices": [], "clear_url": None},
         ],
         "order_note": "Grouped by state, then LR. Filters are in the address.",
-        "heads": {key: head(key, label, "desc" if key == "lr" else None) for key, label in names.items()},
+        "heads": {key: head(key, label, "desc" if key == "lr" else None) for key, label in LABELS.items()},
         "rows": rows(),
         "show_progress": True,
         "paging": {"summary": "1-15 of 671 jobs", "previous_url": None, "next_url": "?page=2"},

@@ -16,13 +16,6 @@ from portal.launch.lock import SupervisorLock, lock_or_refuse, supervisor_state
 
 
 @pytest.fixture
-def layout(tmp_path):
-    layout = Layout.at(tmp_path / "data")
-    layout.prepare()
-    return layout
-
-
-@pytest.fixture
 def spawn():
     processes = []
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from portal.launch import identity
-from portal.launch.layout import Layout, read_json
+from portal.launch.layout import read_json
 from portal.launch.supervisor import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLED_AFTER_S, Program, Supervisor, exit_words
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -20,13 +20,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-@pytest.fixture
-def layout(tmp_path):
-    layout = Layout.at(tmp_path / "data")
-    layout.prepare()
-    return layout
 
 
 @pytest.fixture

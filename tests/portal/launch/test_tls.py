@@ -10,14 +10,6 @@ import pytest
 
 from portal.launch import tls
 from portal.launch.errors import LaunchError
-from portal.launch.layout import Layout
-
-
-@pytest.fixture
-def layout(tmp_path):
-    layout = Layout.at(tmp_path / "d")
-    layout.prepare()
-    return layout
 
 
 def handshake(made, name):

@@ -18,16 +18,6 @@ from tests.portal.simulations.lab import TRACE, order, simulated, trace, trace_c
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def tenant():
-    return Tenant.objects.create(name="vision-lab")
-
-
-@pytest.fixture
-def lena(tenant):
-    return given.member("lena", tenant)
-
-
 def refused(act, field, words=""):
     counts = LabTrace.objects.count(), Simulation.objects.count()
     with pytest.raises(BerthError) as caught:

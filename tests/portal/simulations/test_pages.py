@@ -18,16 +18,6 @@ FORM = {"name": "what if", "source": "generator:hops-64", "jobs": "3", "cluster"
 
 
 @pytest.fixture
-def tenant():
-    return Tenant.objects.create(name="vision-lab")
-
-
-@pytest.fixture
-def lena(tenant):
-    return given.member("lena", tenant)
-
-
-@pytest.fixture
 def browser(lena):
     client = Client()
     client.force_login(lena, backend="django.contrib.auth.backends.ModelBackend")

@@ -12,21 +12,9 @@ from portal.simulations.laboratory import expire, simulation_cancel
 from portal.simulations.models import LabTrace, Simulation
 from portal.simulations.running import simulation_next
 from portal.simulations.selectors import curves_of
-from portal.tenants.models import Tenant
-from tests.portal import given
 from tests.portal.simulations.lab import order, simulated
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def tenant():
-    return Tenant.objects.create(name="vision-lab")
-
-
-@pytest.fixture
-def lena(tenant):
-    return given.member("lena", tenant)
 
 
 def timeless(figures):

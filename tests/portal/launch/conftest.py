@@ -1,0 +1,12 @@
+"""What the launcher's tests share: a data directory that is ready to be used."""
+
+import pytest
+
+from portal.launch.layout import Layout
+
+
+@pytest.fixture
+def layout(tmp_path):
+    layout = Layout.at(tmp_path / "data")
+    layout.prepare()
+    return layout
