@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from portal.client import lab
 from portal.launch.layout import SOURCE
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.laboratory import simulation_cancel, simulation_order
@@ -177,3 +178,23 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
     assert [row["name"] for row in json.loads(berth("list", "--most", "4", "--json").stdout)] == [
         "run 5", "run 4", "run 3", "run 2",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["list", "--most", "0"], "argument --most: '0' is not a whole number from 1 on"),
+        (["traces", "--most", "x"], "argument --most: 'x' is not a whole number from 1 on"),
+        (["history", "nan"], "argument days: 'nan' is not a finite number"),
+        (["run", "x", "--history", "week", "--policy", "fifo"], "argument --history: 'week' is not a finite number"),
+        (
+            ["run", "x", "--history", "7", "--until", "inf", "--policy", "fifo"],
+            "argument --until: 'inf' is not a finite",
+        ),
+    ],
+)
+def test_a_bad_number_is_refused_with_its_option(capsys, arguments, complaint):
+    with pytest.raises(SystemExit) as ended:
+        lab._parser().parse_args(arguments)
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
         (["--profiles", "nowhere"], "profiles: nowhere is no folder"),
         (["--cluster", "nowhere"], "cluster: nowhere cannot be read"),
         (["--seed", "-1"], "seed: -1 is outside"),
-        (["--until", "0"], "until: 0 is not above 0"),
+        (["--until", "0"], "until: 0 is not a number of hours above 0"),
         (["--processes", "0"], "processes: at least one"),
         (["--knob", "tick_s"], "knob: 'tick_s' is not name=value"),
         (["--knob", "tack_s=1"], "knob: 'tack_s=1' is not name=value with a name of priority"),
