@@ -101,7 +101,16 @@ def new_context(
         for each in traces_listed(user)
     ]
     return {
-        "typed": {"name": "", "jobs": "", "seed": "1", "until_h": "", "cluster": HERE, "description": EXAMPLE} | typed,
+        "typed": {
+            "name": "",
+            "days": "7",
+            "jobs": "",
+            "seed": "1",
+            "until_h": "",
+            "cluster": HERE,
+            "description": EXAMPLE,
+        }
+        | typed,
         "traces": traces,
         "generators": form.generator_choices(),
         "policies": form.policy_choices(chosen),

@@ -9,6 +9,7 @@
     const show = () => {
       const drawn = source.value.startsWith("generator:");
       form.querySelectorAll("[data-drawn]").forEach((element) => { element.hidden = !drawn; });
+      form.querySelectorAll("[data-days]").forEach((element) => { element.hidden = source.value !== "history"; });
       if (!drawn && form.elements.cluster.value === "own") { form.elements.cluster.value = "here"; }
       form.querySelector("[data-described]").hidden = form.elements.cluster.value !== "described";
     };

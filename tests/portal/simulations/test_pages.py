@@ -161,6 +161,24 @@ def test_plots_have_axes_with_titles_one_legend_and_a_table_each(browser, tenant
     assert [row[0] for row in shown["table"]["rows"]] == ["fifo", "drf"]
 
 
+def test_the_last_days_are_simulated_by_one_form(browser, tenant, lena):
+    cluster = given.Cluster(tenant, lena, given.node_make("n1", gpus=4, cores=8))
+    asked = FORM | {"source": "history", "days": "7", "cluster": "here"}
+    refused = browser.post(reverse("laboratory-new"), asked)
+    assert refused.status_code == 400
+    assert "has run; take more days" in refused.content.decode()
+    cluster.running()
+    for wrong in ({"days": "week"}, {"policies": []}, {"name": ""}):
+        assert browser.post(reverse("laboratory-new"), asked | wrong).status_code == 400
+    assert not LabTrace.objects.exists(), "what was taken for an order that is refused is not kept"
+    browser.post(reverse("laboratory-new"), asked)
+    made = Simulation.objects.get()
+    assert (made.trace.name, made.trace.origin, made.trace.jobs) == ("the last 7 days", "history", 1)
+    simulation_next()
+    made.refresh_from_db()
+    assert (made.state, made.error) == ("COMPLETED", "")
+
+
 def test_a_trace_is_simulated_from_its_row(browser, tenant, lena):
     kept = trace(tenant, lena)
     ask = reverse("laboratory-new") + f"?trace={kept.pk}"
