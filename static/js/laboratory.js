@@ -17,6 +17,7 @@
     source.addEventListener("change", suggest);
     form.addEventListener("change", show);
     if (jobs.value) { show(); } else { suggest(); }
+    form.querySelector("[autofocus]")?.focus(); // it may have been hidden until now
   }
   function count(list) {
     const chosen = list.querySelectorAll("input[name=run]:checked").length;

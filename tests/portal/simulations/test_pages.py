@@ -146,6 +146,16 @@ def test_what_is_shown_as_the_best_is_marked_wherever_it_is_shown(browser, tenan
     assert text.count("<strong>1.23</strong>") == 2
 
 
+def test_short_times_are_told_with_three_decimals(browser, tenant, lena):
+    done = simulated(tenant, lena)
+    figures = Simulation.objects.get(pk=done.pk).figures
+    figures["fifo"]["mean_jct_h"], figures["drf"]["mean_jct_h"] = 0.0312, 0.0341
+    Simulation.objects.filter(pk=done.pk).update(figures=figures)
+    text = browser.get(reverse("laboratory-detail", args=[done.pk])).content.decode()
+    assert "<strong>0.031</strong>" in text
+    assert ">0.034<" in text
+
+
 def test_plots_have_axes_with_titles_one_legend_and_a_table_each(browser, tenant, lena):
     done = simulated(tenant, lena)
     page = browser.get(reverse("laboratory-detail", args=[done.pk]))
