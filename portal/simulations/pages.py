@@ -17,6 +17,7 @@ from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
 from portal.simulations.reports import size_of
 from portal.simulations.selectors import (
+    SHOWN,
     cluster_described,
     simulations_ahead,
     simulations_chosen,
@@ -44,7 +45,7 @@ STATES = {"QUEUED": ("PENDING", "Queued")}
 
 def list_context(user: User) -> dict[str, Any]:
     rows = [row_of(each, user) for each in simulations_listed(user)]
-    return {"rows": rows, "most_compared": MOST_COMPARED}
+    return {"rows": rows, "most_compared": MOST_COMPARED, "cut_at": SHOWN if len(rows) == SHOWN else None}
 
 
 def streams_listed(user: User) -> list[str]:

@@ -206,6 +206,17 @@ def test_days_that_cannot_be_are_refused_in_one_sentence(browser, days):
     assert "is not above 0 and at most 3650" in text
 
 
+def test_a_list_that_is_cut_says_so(browser, tenant, lena, monkeypatch):
+    for module in ("selectors", "pages"):
+        monkeypatch.setattr(f"portal.simulations.{module}.SHOWN", 2)
+    simulated(tenant, lena)
+    assert "are shown" not in browser.get(reverse("laboratory")).content.decode()
+    for _ in range(2):
+        order(tenant, lena, trace=LabTrace.objects.get())
+    text = browser.get(reverse("laboratory")).content.decode()
+    assert "the newest 2 are shown" in text
+
+
 def test_the_list_follows_what_has_not_ended(browser, tenant, lena):
     simulated(tenant, lena, name="done")
     trace = LabTrace.objects.get()
