@@ -13,4 +13,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:  # while it still loads, or in a command that leaves it to us
+        sys.exit(130)

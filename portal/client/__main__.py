@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
         return VERBS[arguments[0]](arguments[1:])
     except ClientError as error:
         print(f"berth: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except BrokenPipeError:  # `| head` has read enough
         sys.stderr.close()
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 import uuid
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     sent.add_argument("file", type=Path)
     sent.add_argument("--format", required=True, metavar="NAME", help="docs/traces.md")
     taken = _verb(verbs, "history", history, "keep the cluster's last days as a trace")
-    taken.add_argument("days", type=float)
+    taken.add_argument("days", type=_number)
     for verb in (sent, taken):
         verb.add_argument("--name", help="the trace's name")
         verb.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
@@ -79,7 +80,25 @@ def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) 
 
 
 def _listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--most", type=int, default=50, metavar="N", help="rows at most (50)")
+    parser.add_argument("--most", type=_count, default=50, metavar="N", help="rows at most (50)")
+
+
+def _count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    """A finite number: JSON has no other."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
 
 
 def _run_parser(verbs: Any) -> None:
@@ -87,7 +106,7 @@ def _run_parser(verbs: Any) -> None:
     parser.add_argument("name")
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
-    jobs.add_argument("--history", type=float, metavar="DAYS", help="the cluster's last days")
+    jobs.add_argument("--history", type=_number, metavar="DAYS", help="the cluster's last days")
     jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
     parser.add_argument("--format", metavar="NAME", help="of the file; docs/traces.md")
     parser.add_argument("--jobs", type=int, metavar="N", help="how many are drawn")
@@ -97,7 +116,7 @@ def _run_parser(verbs: Any) -> None:
     parser.add_argument("--policy", required=True, metavar="A,B,C", help="each replays the same jobs")
     parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="docs/settings.md")
     parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--until", type=float, metavar="H", help="cut off after so many hours")
+    parser.add_argument("--until", type=_number, metavar="H", help="cut off after so many hours")
     parser.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
     parser.add_argument("--wait", action="store_true", help="until it has ended; print its figures")
 

@@ -21,11 +21,15 @@ PAGE_SIZE = 500
 
 
 class ClientError(Exception):
-    """A sentence for the person at the terminal; exit code 1."""
+    """What was asked cannot be: a sentence for the person at the terminal."""
+
+    exit_code = 2
 
 
 class AwayError(ClientError):
     """No answer came: whether the portal did what was asked is not known."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)

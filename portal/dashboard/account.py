@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, HttpResponse, QueryDict
 
-    from portal.dashboard.context import Choice, FieldContext, TokenRow, TokensContext
+    from portal.dashboard.account_context import TokenRow, TokensContext
+    from portal.dashboard.context import Choice, FieldContext
     from portal.tenants.models import User
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.cluster.models import Node, NodeEvent
-    from portal.dashboard.context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
+    from portal.dashboard.cluster_context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
     from portal.dashboard.snapshot import Snapshot
     from portal.tenants.models import User
 

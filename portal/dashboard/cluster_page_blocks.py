@@ -9,7 +9,8 @@ from portal.dashboard.templatetags.berth import DASH
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
-    from portal.dashboard.context import BlockCell, BlockRow, BlocksContext, Rich
+    from portal.dashboard.cluster_context import BlockCell, BlockRow, BlocksContext
+    from portal.dashboard.context import Rich
     from portal.dashboard.snapshot import Snapshot
 
 STEPS = 4

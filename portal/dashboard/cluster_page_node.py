@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from portal.cluster.models import Node
-    from portal.dashboard.context import Fact, NodeJob, NodePageContext, PlotContext
+    from portal.dashboard.cluster_context import NodeJob, NodePageContext
+    from portal.dashboard.context import Fact, PlotContext
     from portal.dashboard.snapshot import Snapshot
     from portal.jobs.models import Allocation
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from portal.rounds.kept import kept_for
 
 if TYPE_CHECKING:
-    from portal.dashboard.context import KeptRow
+    from portal.dashboard.cluster_context import KeptRow
     from portal.jobs.models import Job
     from portal.rounds.kept import KeptFor
 

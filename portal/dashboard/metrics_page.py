@@ -19,7 +19,8 @@ from portal.rounds.series import RANGES, course_since, range_of, rounds_since
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.context import Choice, MetricsPageContext, PlotContext, RoundRow
+    from portal.dashboard.context import Choice, PlotContext
+    from portal.dashboard.rounds_context import MetricsPageContext, RoundRow
     from portal.rounds.series import Stretch
 
 ROUNDS_SHOWN = 20

@@ -21,7 +21,8 @@ from portal.rounds.knobs import knobs_current
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from portal.dashboard.context import Choice, NextPlanning, OverviewContext, PlotContext, RoundsContext
+    from portal.dashboard.context import Choice, PlotContext
+    from portal.dashboard.overview_context import NextPlanning, OverviewContext, RoundsContext
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.models import Planning
 

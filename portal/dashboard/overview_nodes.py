@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.cluster.models import Gpu, Node
-    from portal.dashboard.context import GpuCell, GpuGroup, NodeContext
+    from portal.dashboard.context import GpuCell, GpuGroup
     from portal.dashboard.masking import Reader
+    from portal.dashboard.overview_context import NodeContext
     from portal.dashboard.snapshot import Snapshot
     from portal.jobs.models import Allocation
 

@@ -13,7 +13,7 @@ from portal.rounds.decisions import decisions_read
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
-    from portal.dashboard.context import NextContext, NextJob, Notice, TenantShare
+    from portal.dashboard.overview_context import NextContext, NextJob, Notice, TenantShare
     from portal.dashboard.snapshot import Snapshot
     from portal.jobs.occupancy import Waiting
 

@@ -10,7 +10,7 @@ from portal.rounds.history import points_evenly, points_since, raqlr_course
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.dashboard.context import Spark, TileContext
+    from portal.dashboard.overview_context import Spark, TileContext
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.history import Point
 

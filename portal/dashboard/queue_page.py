@@ -25,7 +25,8 @@ from portal.tenants.models import Tenant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from portal.dashboard.context import PageLinks, QueueArray, QueueContext, QueueLine, QueueShare, Rich
+    from portal.dashboard.context import PageLinks, Rich
+    from portal.dashboard.queue_context import QueueArray, QueueContext, QueueLine, QueueShare
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.decisions import Decisions
     from portal.rounds.kept import KeptFor

@@ -20,7 +20,7 @@ from portal.rounds.selectors import figures_of, reason_sentence, waited_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.context import QueueRow
+    from portal.dashboard.queue_context import QueueRow
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.decisions import Decisions
 

@@ -17,11 +17,10 @@ from portal.rounds.outcomes import planning_outcomes, profile_sentence, promise_
 from portal.rounds.selectors import planning_decisions, reason_sentence
 
 if TYPE_CHECKING:
-    from portal.dashboard.context import (
+    from portal.dashboard.context import Fact, PageLinks
+    from portal.dashboard.rounds_context import (
         DecisionRow,
-        Fact,
         OutcomeRow,
-        PageLinks,
         PlanningPageContext,
         PlanningRow,
         RoundsPageContext,

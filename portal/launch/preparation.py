@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from portal.launch.errors import LaunchError
+from portal.launch.identity import MARK
 from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.notices import Notices
 from portal.launch.programs import node_names
@@ -93,7 +94,7 @@ class Task:
             self.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
                 [sys.executable, *arguments],
                 cwd=SOURCE,
-                env=environment,
+                env=environment | {MARK: str(layout.root)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

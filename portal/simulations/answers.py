@@ -68,7 +68,9 @@ def _best(name: str, good: str, digits: int, figures: Sequence[Mapping[str, Any]
 
 
 def _shown(name: str, value: float, digits: int) -> str:
-    return number(value * FACTORS.get(name, 1.0), digits)
+    """With three decimals below 1: a demo's jobs take a hundredth of an hour."""
+    shown = value * FACTORS.get(name, 1.0)
+    return number(shown, max(digits, 3) if 0 < abs(shown) < 1 else digits)
 
 
 def _cell(own: Mapping[str, Any], name: str, digits: int, best: str | None) -> dict[str, Any]:

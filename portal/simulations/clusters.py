@@ -69,8 +69,10 @@ def cluster_read(path: Path) -> ClusterFile:
     """SimulationError: no such file, no YAML, or a field that cannot be."""
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulationError("cluster", f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise SimulationError("cluster", f"{path} cannot be read: {error.strerror}; see examples/clusters/") from error
+    except UnicodeDecodeError as error:
+        raise SimulationError("cluster", f"{path} cannot be read: it is no text (UTF-8)") from error
     return cluster_parse(text, name=str(path))
 
 

@@ -9,6 +9,7 @@ from portal.errors import BerthError
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
+from portal.simulations.laboratory import history_add
 from portal.simulations.orders import DESCRIBED, HERE, OWN, cluster_chosen, knobs_away
 from portal.simulations.selectors import trace_get
 from scheduler.policy import PARAMETERS, POLICIES
@@ -20,17 +21,24 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
     from portal.simulations.models import Simulation
-    from portal.tenants.models import User
+    from portal.tenants.models import Tenant, User
 
+HISTORY = "history"
+"""The source that is this cluster's last days."""
 FOLDED = {"seed", "until_h", "knobs", *(each.name for each in PARAMETERS)}
 """The fields that the form shows when asked to, or when one of them is wrong."""
 
 
-def order_of(post: QueryDict, *, user: User) -> SimulationOrder:
-    """What the form asks for. Raises BerthError naming the field that cannot be read."""
+def order_of(post: QueryDict, *, user: User, tenant: Tenant) -> SimulationOrder:
+    """What the form asks for. Raises BerthError naming the field that cannot be read.
+
+    The cluster's last days are kept as a trace: call it in the transaction that makes the simulation.
+    """
     source = post.get("source", "")
     kind, _, value = source.partition(":")
     trace = trace_get(user=user, number=whole(value, "source")) if kind == "trace" else None
+    if kind == HISTORY:
+        trace = history_add(user=user, tenant=tenant, days=number(post.get("days", ""), "days"), name="")
     cluster, cluster_name = cluster_chosen(
         choice=post.get("cluster", HERE), description=post.get("description", ""), user=user
     )

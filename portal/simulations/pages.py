@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.dashboard.templatetags.berth import number
 from portal.errors import BerthError, NotFound
 from portal.rounds.knobs import knobs_current
 from portal.simulations import form
@@ -16,8 +15,9 @@ from portal.simulations.laboratory import OPEN
 from portal.simulations.live import MOST_FOLLOWED, stream_of
 from portal.simulations.models import SharedWith, Simulation
 from portal.simulations.orders import HERE
-from portal.simulations.reports import Size, size_of
+from portal.simulations.reports import size_of
 from portal.simulations.selectors import (
+    SHOWN,
     cluster_described,
     simulations_ahead,
     simulations_chosen,
@@ -25,6 +25,7 @@ from portal.simulations.selectors import (
     simulations_listed,
     traces_listed,
 )
+from portal.simulations.words import cluster_words, jobs_words, size_words, span_words
 from portal.tenants.selectors import tenants_of
 from scheduler.errors import InvalidParameter
 from scheduler.policy import PARAMETERS
@@ -44,7 +45,7 @@ STATES = {"QUEUED": ("PENDING", "Queued")}
 
 def list_context(user: User) -> dict[str, Any]:
     rows = [row_of(each, user) for each in simulations_listed(user)]
-    return {"rows": rows, "most_compared": MOST_COMPARED}
+    return {"rows": rows, "most_compared": MOST_COMPARED, "cut_at": SHOWN if len(rows) == SHOWN else None}
 
 
 def streams_listed(user: User) -> list[str]:
@@ -75,12 +76,6 @@ def row_of(simulation: Simulation, user: User) -> dict[str, Any]:
     }
 
 
-def jobs_words(simulation: Simulation) -> str:
-    if simulation.trace is not None:
-        return f"{simulation.trace.name}, {simulation.trace.jobs} jobs"
-    return f"{simulation.generator}, {simulation.generated_jobs} jobs drawn"
-
-
 def new_context(
     user: User,
     post: QueryDict | None = None,
@@ -101,7 +96,16 @@ def new_context(
         for each in traces_listed(user)
     ]
     return {
-        "typed": {"name": "", "jobs": "", "seed": "1", "until_h": "", "cluster": HERE, "description": EXAMPLE} | typed,
+        "typed": {
+            "name": "",
+            "days": "7",
+            "jobs": "",
+            "seed": "1",
+            "until_h": "",
+            "cluster": HERE,
+            "description": EXAMPLE,
+        }
+        | typed,
         "traces": traces,
         "generators": form.generator_choices(),
         "policies": form.policy_choices(chosen),
@@ -131,24 +135,6 @@ EXAMPLE = """nodes:
 gpu_types:
   A100: {speed: 1.0}
 """
-
-
-def cluster_words(cluster: Mapping[str, Any]) -> str:
-    """3 nodes, 24 GPUs."""
-    groups = cluster.get("nodes") or []
-    counts = [(each.get("count", 1), each.get("gpus", 0)) for each in groups]
-    size = Size(sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts))
-    return size_words(size) if groups else "no node yet"
-
-
-def span_words(span_s: float) -> str:
-    """2.5 h, or 12 min."""
-    return f"{number(span_s / 3600, 1)} h" if span_s >= 3600 else f"{number(span_s / 60, 0)} min"
-
-
-def size_words(size: Size) -> str:
-    nodes, gpus = size
-    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}"
 
 
 def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:

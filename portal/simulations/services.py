@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,8 +66,8 @@ class Request:
                 raise SimulationError("policy", f"{name} is named twice")
         if not 0 <= self.seed <= MOST_SEED:
             raise SimulationError("seed", f"{self.seed} is outside 0 to {MOST_SEED}")
-        if self.until_h is not None and self.until_h <= 0:
-            raise SimulationError("until", f"{self.until_h:g} is not above 0 hours")
+        if self.until_h is not None and not 0 < self.until_h < math.inf:
+            raise SimulationError("until", f"{self.until_h:g} is not a number of hours above 0")
         try:
             return {name: parameters_for(name, self.knobs) for name in self.policies}
         except InvalidParameter as error:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -55,9 +56,10 @@ def new(request: HttpRequest) -> HttpResponse:
         context = pages.new_context(request.user, again=_again(request), trace=chosen)
         return render(request, "laboratory/new.html", context)
     try:
-        order = form.order_of(request.POST, user=request.user)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
-        made = simulation_order(user=request.user, tenant=tenant, order=order)
+        with transaction.atomic():  # what was taken of the history for an order that is refused is not kept
+            order = form.order_of(request.POST, user=request.user, tenant=tenant)
+            made = simulation_order(user=request.user, tenant=tenant, order=order)
     except BerthError as error:
         context = pages.new_context(request.user, request.POST, error)
         return render(request, "laboratory/new.html", context, status=error.status)

@@ -9,6 +9,7 @@
     const show = () => {
       const drawn = source.value.startsWith("generator:");
       form.querySelectorAll("[data-drawn]").forEach((element) => { element.hidden = !drawn; });
+      form.querySelectorAll("[data-days]").forEach((element) => { element.hidden = source.value !== "history"; });
       if (!drawn && form.elements.cluster.value === "own") { form.elements.cluster.value = "here"; }
       form.querySelector("[data-described]").hidden = form.elements.cluster.value !== "described";
     };
@@ -16,6 +17,7 @@
     source.addEventListener("change", suggest);
     form.addEventListener("change", show);
     if (jobs.value) { show(); } else { suggest(); }
+    form.querySelector("[autofocus]")?.focus(); // it may have been hidden until now
   }
   function count(list) {
     const chosen = list.querySelectorAll("input[name=run]:checked").length;

@@ -112,7 +112,7 @@ def search(curve: Curve, *, fast: bool) -> Found:
 
 
 def run(options: Options) -> Result:
-    """Both searches on every class. `options.data`: the folder that holds synergy/."""
+    """Both searches on every class. `options.data`: the folder that holds synergy/. In JSON the faster one's stand alone, too."""
     classes = curves(options.folder("synergy") / FILE)
     found = {name: [search(curve, fast=fast) for curve in classes] for name, fast in SEARCHES}
     figures = {name: _figures(results) for name, results in found.items()}
@@ -136,7 +136,7 @@ def run(options: Options) -> Result:
         (curve.name, curve.optimum, *(f"{found[name][n].steps} steps, {found[name][n].cores_off} off" for name, _ in SEARCHES))
         for n, curve in enumerate(classes)
     ])  # fmt: skip
-    return Result("cores", (Table("Core tuning", columns, rows, note), each), {"one_core": one, "fast": fast})
+    return Result("cores", (Table("Core tuning", columns, rows, note), each), {**fast, "one_core": one, "fast": fast})
 
 
 def _ends(figures: dict[str, Any]) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from portal.client import lab
 from portal.launch.layout import SOURCE
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.laboratory import simulation_cancel, simulation_order
@@ -86,7 +87,7 @@ def test_a_refused_order_leaves_no_trace_behind(berth, tmp_path):
     (tmp_path / "jobs.csv").write_bytes(TRACE)
     (tmp_path / "c.yaml").write_text(CLUSTER)
     asked = ("run", "x", "--trace", "jobs.csv", "--format", "berth-csv", "--cluster", "c.yaml", "--policy", "lottery")
-    assert "lottery" in berth(*asked, code=1).stderr
+    assert "lottery" in berth(*asked, code=2).stderr
     assert not LabTrace.objects.exists()
 
 
@@ -133,7 +134,7 @@ def test_cancel_share_and_delete(berth):
     berth("run", "what if", *DRAWN)
     number = Simulation.objects.get().pk
     assert "shared with tenant" in berth("share", number, "tenant").stdout
-    assert "cancel it first" in berth("delete", number, code=1).stderr
+    assert "cancel it first" in berth("delete", number, code=2).stderr
     assert "it is cancelled" in berth("cancel", number).stdout
     berth("wait", number, code=1)
     berth("delete", number)
@@ -153,7 +154,7 @@ def test_cancel_share_and_delete(berth):
     ],
 )
 def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
-    done = berth(*arguments, code=1)
+    done = berth(*arguments, code=2)
     assert words in done.stderr
     assert done.stderr.startswith("berth: ")
     assert done.stderr.count("\n") == 1
@@ -162,10 +163,10 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
 
 
 def test_it_says_what_it_needs(berth):
-    assert "set BERTH_TOKEN: " in berth("list", code=1, BERTH_TOKEN="").stderr
-    assert "begins with http" in berth("list", code=1, BERTH_URL="portal.example").stderr
+    assert "set BERTH_TOKEN: " in berth("list", code=2, BERTH_TOKEN="").stderr
+    assert "begins with http" in berth("list", code=2, BERTH_URL="portal.example").stderr
     assert "does not answer" in berth("list", code=1, BERTH_URL="http://127.0.0.1:1").stderr
-    assert "unknown or was revoked" in berth("list", code=1, BERTH_TOKEN="berth_no").stderr
+    assert "unknown or was revoked" in berth("list", code=2, BERTH_TOKEN="berth_no").stderr
     assert berth("dance", code=2).stderr.startswith("usage: ./berth lab")
 
 
@@ -177,3 +178,23 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
     assert [row["name"] for row in json.loads(berth("list", "--most", "4", "--json").stdout)] == [
         "run 5", "run 4", "run 3", "run 2",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["list", "--most", "0"], "argument --most: '0' is not a whole number from 1 on"),
+        (["traces", "--most", "x"], "argument --most: 'x' is not a whole number from 1 on"),
+        (["history", "nan"], "argument days: 'nan' is not a finite number"),
+        (["run", "x", "--history", "week", "--policy", "fifo"], "argument --history: 'week' is not a finite number"),
+        (
+            ["run", "x", "--history", "7", "--until", "inf", "--policy", "fifo"],
+            "argument --until: 'inf' is not a finite",
+        ),
+    ],
+)
+def test_a_bad_number_is_refused_with_its_option(capsys, arguments, complaint):
+    with pytest.raises(SystemExit) as ended:
+        lab._parser().parse_args(arguments)
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err

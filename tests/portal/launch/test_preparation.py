@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from portal.launch import preparation
+from portal.launch import identity, preparation
 from portal.launch.errors import LaunchError
 from portal.launch.layout import Layout, write_json
 from portal.launch.notices import Notices
@@ -108,3 +108,13 @@ def test_a_stop_while_preparing_ends_the_step(layout):
     task.end()
     assert task.process.poll() is not None
     assert sys.executable in task.process.args
+
+
+def test_a_step_that_a_killed_supervisor_left_is_known_by_the_next(layout):
+    task = preparation.Task("one", ["-c", "import time; time.sleep(600)"], layout, {})
+    try:
+        assert [process.pid for process in identity.leftovers(layout)] == [task.process.pid]
+        identity.end(identity.leftovers(layout), patience_s=5)
+        assert task.process.poll() is not None
+    finally:
+        task.end()

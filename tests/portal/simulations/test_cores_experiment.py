@@ -43,6 +43,9 @@ def test_both_searches_and_their_figures(folder):
         "classes": 3, "mean_steps": 3.0, "max_steps": 3, "optima_found": 3, "max_cores_off": 0, "min_relative_speed": 1.0,
     }  # fmt: skip
     assert "res50_1" in result.tables[1].text()
+    assert {name: result.json[name] for name in result.json["fast"]} == result.json["fast"], (
+        "Berth's own stand alone too"
+    )
 
 
 @pytest.mark.parametrize(

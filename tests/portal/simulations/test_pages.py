@@ -146,6 +146,16 @@ def test_what_is_shown_as_the_best_is_marked_wherever_it_is_shown(browser, tenan
     assert text.count("<strong>1.23</strong>") == 2
 
 
+def test_short_times_are_told_with_three_decimals(browser, tenant, lena):
+    done = simulated(tenant, lena)
+    figures = Simulation.objects.get(pk=done.pk).figures
+    figures["fifo"]["mean_jct_h"], figures["drf"]["mean_jct_h"] = 0.0312, 0.0341
+    Simulation.objects.filter(pk=done.pk).update(figures=figures)
+    text = browser.get(reverse("laboratory-detail", args=[done.pk])).content.decode()
+    assert "<strong>0.031</strong>" in text
+    assert ">0.034<" in text
+
+
 def test_plots_have_axes_with_titles_one_legend_and_a_table_each(browser, tenant, lena):
     done = simulated(tenant, lena)
     page = browser.get(reverse("laboratory-detail", args=[done.pk]))
@@ -159,6 +169,24 @@ def test_plots_have_axes_with_titles_one_legend_and_a_table_each(browser, tenant
         assert layout["yaxis"]["title"]["text"], plot["name"]
     shown = {plot["name"]: plot for plot in plots}["cdf-jct-h"]
     assert [row[0] for row in shown["table"]["rows"]] == ["fifo", "drf"]
+
+
+def test_the_last_days_are_simulated_by_one_form(browser, tenant, lena):
+    cluster = given.Cluster(tenant, lena, given.node_make("n1", gpus=4, cores=8))
+    asked = FORM | {"source": "history", "days": "7", "cluster": "here"}
+    refused = browser.post(reverse("laboratory-new"), asked)
+    assert refused.status_code == 400
+    assert "has run; take more days" in refused.content.decode()
+    cluster.running()
+    for wrong in ({"days": "week"}, {"policies": []}, {"name": ""}):
+        assert browser.post(reverse("laboratory-new"), asked | wrong).status_code == 400
+    assert not LabTrace.objects.exists(), "what was taken for an order that is refused is not kept"
+    browser.post(reverse("laboratory-new"), asked)
+    made = Simulation.objects.get()
+    assert (made.trace.name, made.trace.origin, made.trace.jobs) == ("the last 7 days", "history", 1)
+    simulation_next()
+    made.refresh_from_db()
+    assert (made.state, made.error) == ("COMPLETED", "")
 
 
 def test_a_trace_is_simulated_from_its_row(browser, tenant, lena):
@@ -176,6 +204,17 @@ def test_days_that_cannot_be_are_refused_in_one_sentence(browser, days):
     assert "<strong>days</strong>: " in text
     assert "days</strong>: days" not in text
     assert "is not above 0 and at most 3650" in text
+
+
+def test_a_list_that_is_cut_says_so(browser, tenant, lena, monkeypatch):
+    for module in ("selectors", "pages"):
+        monkeypatch.setattr(f"portal.simulations.{module}.SHOWN", 2)
+    simulated(tenant, lena)
+    assert "are shown" not in browser.get(reverse("laboratory")).content.decode()
+    for _ in range(2):
+        order(tenant, lena, trace=LabTrace.objects.get())
+    text = browser.get(reverse("laboratory")).content.decode()
+    assert "the newest 2 are shown" in text
 
 
 def test_the_list_follows_what_has_not_ended(browser, tenant, lena):

@@ -92,14 +92,15 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
         (["--profiles", "nowhere"], "profiles: nowhere is no folder"),
         (["--cluster", "nowhere"], "cluster: nowhere cannot be read"),
         (["--seed", "-1"], "seed: -1 is outside"),
-        (["--until", "0"], "until: 0 is not above 0"),
+        (["--until", "0"], "until: 0 is not a number of hours above 0"),
         (["--processes", "0"], "processes: at least one"),
         (["--knob", "tick_s"], "knob: 'tick_s' is not name=value"),
         (["--knob", "tack_s=1"], "knob: 'tack_s=1' is not name=value with a name of priority"),
         (["--knob", "tick_s=0"], "tick_s=0.*outside 1 to 3600"),
         (["--option", "speed"], "option: 'speed' is not name=value"),
         (["--option", "speed=1"], "no option 'speed'"),
-        (["--csv", "/nowhere/o.csv", "--policy", "fifo"], "/nowhere/o.csv cannot be written"),
+        (["--until", "nan"], "until: nan is not a number of hours above 0"),
+        (["--until", "inf"], "until: inf is not a number of hours above 0"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_naming_the_field(files, arguments, complaint):

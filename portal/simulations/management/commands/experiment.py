@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from portal.simulations.bars import progress_bars
-from portal.simulations.command import file_write
+from portal.simulations.command import INTERRUPTED, LabCommand, Refused, file_write, outputs_check
 from portal.simulations.errors import SimulationError
 from portal.simulations.experiments.base import ExperimentError, Options
 from portal.simulations.experiments.registry import MODULES, experiment_named
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from portal.simulations.experiments.base import Result
 
 
-class Command(BaseCommand):
+class Command(LabCommand):
     help = "Regenerate a paper's tables and figures with the simulator, beside the paper's figures."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -52,6 +52,7 @@ class Command(BaseCommand):
         if options["name"] is None:
             self.list_all()
             return
+        outputs_check({"--html": options["html"]})
         result = self.run_one(options)
         if options["html"]:
             facts = [
@@ -72,15 +73,17 @@ class Command(BaseCommand):
     def run_one(self, options: dict[str, Any]) -> Result:
         name = options["name"]
         if name not in MODULES:
-            raise CommandError(f"There is no experiment {name!r}; there are {', '.join(MODULES)}.")
+            raise Refused(f"There is no experiment {name!r}; there are {', '.join(MODULES)}.")
         if options["seeds"] < 1:
-            raise CommandError("--seeds must be at least 1.")
+            raise Refused("--seeds must be at least 1.")
+        if options["processes"] < 1:
+            raise Refused("--processes must be at least 1.")
         if options["data"] is not None and not options["data"].is_dir():
-            raise CommandError(f"--data: {options['data']} is no folder.")
+            raise Refused(f"--data: {options['data']} is no folder.")
         experiment = experiment_named(name)
         run = experiment.calibrate if options["calibrate"] else experiment.run
         if run is None:
-            raise CommandError(f"{name} has no calibration: its workload is as published. Leave --calibrate out.")
+            raise Refused(f"{name} has no calibration: its workload is as published. Leave --calibrate out.")
         chosen = Options(
             **{each: options[each] for each in ("seeds", "processes", "data", "quick", "keep")}, say=self.stderr.write
         )
@@ -88,7 +91,7 @@ class Command(BaseCommand):
             with progress_bars() as watch:
                 return run(replace(chosen, watch=watch))
         except (ExperimentError, SimulationError, EngineError, TraceError) as error:
-            raise CommandError(str(error)) from error
+            raise Refused(error) from error
         except KeyboardInterrupt:
             kept = f"what is finished is kept in {options['keep']}" if options["keep"] else "nothing is kept"
-            raise CommandError(f"stopped; {kept}", returncode=130) from None
+            raise CommandError(f"stopped; {kept}", returncode=INTERRUPTED) from None

@@ -8,13 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from portal.simulations import told
 from portal.simulations.bars import progress_bars
 from portal.simulations.clusters import cluster_read
-from portal.simulations.command import file_write
+from portal.simulations.command import INTERRUPTED, LabCommand, Refused, database_check, file_write, outputs_check
 from portal.simulations.errors import SimulationError
 from portal.simulations.generated import GeneratedJobs
 from portal.simulations.generators import GENERATORS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 EVERY = ", ".join([*POLICIES, *RIVALS])
 
 
-class Command(BaseCommand):
+class Command(LabCommand):
     help = "Replay a trace on a described cluster under several policies, with the service's own scheduler."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -67,12 +67,13 @@ class Command(BaseCommand):
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with plots, too")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        outputs_check({"--csv": options["csv"], "--html": options["html"]})
         try:
             answer = self.simulated(options)
         except (SimulationError, TraceError) as error:
-            raise CommandError(str(error)) from error
+            raise Refused(error) from error
         except KeyboardInterrupt:
-            raise CommandError("stopped; nothing is kept", returncode=130) from None
+            raise CommandError("stopped; nothing is kept", returncode=INTERRUPTED) from None
         if options["csv"]:
             file_write(options["csv"], told.as_csv(answer))
         if options["html"]:
@@ -108,6 +109,7 @@ class Command(BaseCommand):
 
     def past(self, options: dict[str, Any], folder: Path) -> Request:
         """Our own history, with the knobs in force where none is given."""
+        database_check("history")
         rows = history_rows(days=options["history"], now=timezone.now())
         path = folder / f"last-{options['history']:g}-days.jsonl"
         with path.open("w") as out:

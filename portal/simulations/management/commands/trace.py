@@ -8,11 +8,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from portal.simulations.cluster_text import cluster_text
-from portal.simulations.command import file_write
+from portal.simulations.command import LabCommand, Refused, database_check, file_write, outputs_check
 from portal.simulations.errors import SimulationError
 from portal.simulations.history import cluster_registered, history_rows
 from scheduler.simulator.traces.own import NAMES
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Command(BaseCommand):
+class Command(LabCommand):
     help = "Write what this Berth has run as a trace, or its cluster as a cluster file, for ./berth simulate."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -34,10 +33,12 @@ class Command(BaseCommand):
         cluster.add_argument("out", type=Path)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        outputs_check({"OUT": options["out"]})
         try:
+            database_check("history")
             text = getattr(self, options["verb"])(options)
         except SimulationError as error:
-            raise CommandError(str(error)) from error
+            raise Refused(error) from error
         file_write(options["out"], text)
         self.stderr.write(f"wrote {options['out']}")
 

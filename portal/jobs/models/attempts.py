@@ -1,0 +1,165 @@
+"""An attempt of a job: what it holds on nodes (invariants 1, 2 and 4 are constraints here), and its output."""
+
+from django.db import models
+from django.db.models import Q
+
+from portal.jobs.models.jobs import Job
+from portal.jobs.querysets import AttemptQuerySet
+from portal.jobs.states import AttemptState, StopCause, StopReason
+
+
+class Attempt(models.Model):
+    """One run of a job, or a profile of it. `epoch` counts a job's attempts of a kind; only live ones' messages count.
+
+    A profile is some iterations in scratch while the job waits (algorithms.md, section 2): it holds resources and is fenced
+    as a run is, but it never moves its job's state. A job has one live run at most; profiles, one a signature and type.
+    """
+
+    class Kind(models.TextChoices):
+        RUN = "run", "run"
+        PROFILE = "profile", "profile"
+
+    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.RUN)
+    profile_of = models.CharField(max_length=200, blank=True, help_text="The signature that a profile measures.")
+    profile_type = models.ForeignKey(
+        "cluster.GpuType",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="On which a profile measures.",
+    )
+    time_limit_s = models.PositiveIntegerField(null=True, help_text="Of a profile; a run has its job's.")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    epoch = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
+    planning_number = models.PositiveBigIntegerField(null=True)
+    gpus = models.PositiveIntegerField()
+    cores = models.PositiveIntegerField()
+    rendezvous_port = models.PositiveIntegerField()
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    lease_s = models.PositiveIntegerField(null=True, help_text="Null: may not be requeued, never ended for silence.")
+    stop_reason = models.CharField(max_length=16, choices=StopReason.choices, blank=True)
+    stop_at = models.DateTimeField(null=True)
+    stop_cause = models.CharField(
+        max_length=16, choices=StopCause.choices, blank=True, help_text="Of a planning's stop."
+    )
+    stop_for = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
+    stop_to_gpus = models.PositiveIntegerField(null=True, help_text="The size it was to go on with; 0: it waits.")
+    restart_s = models.FloatField(null=True, help_text="From the order that stopped the one before until this one ran.")
+    exit_code = models.IntegerField(null=True)
+    end_detail = models.CharField(max_length=300, blank=True)
+
+    objects = AttemptQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["job", "-epoch"]
+        indexes = [
+            models.Index(fields=["created_at"], condition=Q(kind="profile"), name="attempt_profiles_by_time"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "kind", "epoch"], name="attempt_epoch_once"),
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at=None, kind="run"), name="one_live_attempt_a_job"
+            ),
+            models.UniqueConstraint(
+                fields=["profile_of", "profile_type"],
+                condition=Q(ended_at=None, kind="profile"),
+                name="one_live_profile_a_signature_and_type",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="run", profile_of="", time_limit_s=None)
+                | Q(kind="profile", time_limit_s__isnull=False) & ~Q(profile_of=""),
+                name="attempt_profile_says_of_what",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, state__in=["STARTING", "RUNNING"])
+                | Q(ended_at__isnull=False) & ~Q(state__in=["STARTING", "RUNNING"]),
+                name="attempt_ended_has_final_state",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{'profile' if self.is_profile else 'attempt'} {self.epoch} of job {self.job_id}"
+
+    @property
+    def is_profile(self) -> bool:
+        return self.kind == self.Kind.PROFILE
+
+
+class Allocation(models.Model):
+    """What an attempt holds on one node, and how its part there fares."""
+
+    class State(models.TextChoices):
+        WANTED = "wanted", "wanted"
+        PREPARED = "prepared", "prepared"
+        RUNNING = "running", "running"
+        ENDED = "ended", "ended"
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
+    node = models.ForeignKey("cluster.Node", on_delete=models.PROTECT, related_name="allocations")
+    rank = models.PositiveSmallIntegerField()
+    core_ids = models.JSONField()
+    memory_mib = models.PositiveBigIntegerField(default=0)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WANTED)
+    sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last accepted report.")
+    pid = models.PositiveIntegerField(null=True)
+    exit_code = models.IntegerField(null=True)
+    end_reason = models.CharField(max_length=32, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    missed_at = models.DateTimeField(null=True, help_text="Its node, in contact, first did not name it.")
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["attempt", "rank"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank"], name="allocation_rank_once"),
+            models.UniqueConstraint(fields=["attempt", "node"], name="allocation_node_once"),
+        ]
+        indexes = [models.Index(fields=["node"], condition=Q(released_at=None), name="allocation_live_by_node")]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} on {self.node}"
+
+
+class GpuAllocation(models.Model):
+    """A GPU held by an allocation. `mode` must be the GPU's (a trigger), and one exclusive at a time (the index)."""
+
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="gpu_allocations")
+    gpu = models.ForeignKey("cluster.Gpu", on_delete=models.PROTECT, related_name="allocations")
+    mode = models.CharField(max_length=16, default="exclusive")
+    created_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu"], condition=Q(released_at=None, mode="exclusive"), name="one_exclusive_allocation_a_gpu"
+            ),
+            models.UniqueConstraint(fields=["allocation", "gpu"], name="gpu_once_an_allocation"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu} for {self.allocation}"
+
+
+class LogChunk(models.Model):
+    """A piece of an attempt's output, appended only at the stored length, so that none is lost or doubled."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="log_chunks")
+    rank = models.PositiveSmallIntegerField()
+    stream = models.CharField(max_length=6)
+    offset = models.PositiveBigIntegerField()
+    length = models.PositiveIntegerField()
+    data = models.BinaryField()
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank", "stream", "offset"], name="log_chunk_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} {self.stream}@{self.offset}"

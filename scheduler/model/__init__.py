@@ -1,0 +1,61 @@
+"""What the scheduler is told and what it answers: frozen values, no behaviour beyond arithmetic on their own fields.
+
+Ids are the caller's integers; they order nodes ("id order" of section 5) and break ties. Times are seconds on the
+caller's clock, memory is MiB. Whoever builds these values fills them; `scheduler.validation` checks them.
+"""
+
+from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, Node, RunHistory, Tenant
+from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
+from scheduler.model.placements import Configuration, Piece, Placement, Share
+from scheduler.model.plan import (
+    Clock,
+    Decision,
+    Fault,
+    Kept,
+    Metrics,
+    Plan,
+    ProfileOrder,
+    Promised,
+    Result,
+    ShareView,
+    Side,
+    SolverFigures,
+    Standing,
+    StopOrder,
+    WindowView,
+)
+
+__all__ = [
+    "ArrayHistory",
+    "Clock",
+    "ClusterState",
+    "Configuration",
+    "Decision",
+    "Ended",
+    "Fault",
+    "Figures",
+    "Job",
+    "Kept",
+    "Metrics",
+    "Node",
+    "Piece",
+    "Placement",
+    "Plan",
+    "ProfileOrder",
+    "Profiled",
+    "Promise",
+    "Promised",
+    "Reason",
+    "Result",
+    "RunHistory",
+    "Running",
+    "Share",
+    "ShareView",
+    "Side",
+    "SolverFigures",
+    "Span",
+    "Standing",
+    "StopOrder",
+    "Tenant",
+    "WindowView",
+]

@@ -1,0 +1,103 @@
+"""The snapshot that a planning is made from: nodes, tenants, jobs, and what is known of the past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.tables import Knowledge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model.jobs import Job, Running
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One server. `idle_*` is what this planning may hand out there; not `schedulable` = it gets no new jobs now."""
+
+    id: int
+    name: str
+    gpu_type: str | None = None
+    gpus_total: int = 0
+    idle_gpus: tuple[int, ...] = ()
+    cores_total: int = 0
+    idle_cores: tuple[int, ...] = ()
+    memory_total_mib: int = 0
+    idle_memory_mib: int = 0
+    storage_domain: str = ""  # "" = the node's own disk, read by nobody else
+    schedulable: bool = True
+    unavailable_because: str = ""  # e.g. "unreachable", "draining"; shown with `nodes-unavailable`
+    single_account: bool = False  # every job there runs as one account
+    trusts_tenants: bool = True  # the operator declared that tenants may share that account
+    tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+    speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
+
+    @property
+    def domain(self) -> str:
+        """The storage domain in which a checkpoint written here can be read."""
+        return self.storage_domain or f"node:{self.id}"
+
+    @property
+    def exclusive_tenant(self) -> bool:
+        """One tenant at a time: a shared account without declared trust (architecture.md, single-account mode)."""
+        return self.single_account and not self.trusts_tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant. Quotas are hard caps on what its running jobs hold at one time; None = none."""
+
+    id: int
+    weight: float = 1.0
+    gpu_quota: int | None = None
+    core_quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that ended, for RAQLR: its waiting time and its age."""
+
+    ended_s: float
+    wait_s: float
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """What earlier jobs took, in medians, for the fallbacks of `age` (section 3). Absent keys mean "no such past"."""
+
+    declared_ratio: Mapping[int, float] = field(default_factory=dict)  # owner (or tenant) -> actual / declared
+    tenant_category_s: Mapping[tuple[int, str | None], float] = field(default_factory=dict)
+    category_s: Mapping[str | None, float] = field(default_factory=dict)
+    cluster_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHistory:
+    """What the arrays are divided by: a summary of the last week (section 4). Empty = no history."""
+
+    tuned_cores_per_gpu: Sequence[float] = ()  # of the GPU jobs tuned in it
+    large_gpus_peak: int | None = None  # the most GPUs that jobs of 4 GPUs or more held plus queued at one time
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1).
+
+    `gpu_weights`: what a GPU of a type counts in a tenant's share (operator's, default 1).
+    """
+
+    nodes: Sequence[Node]
+    jobs: Sequence[Job]
+    running: Sequence[Running] = ()
+    tenants: Sequence[Tenant] = ()
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+    ended: Sequence[Ended] = ()
+    history: RunHistory = field(default_factory=RunHistory)
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+    array_history: ArrayHistory = field(default_factory=ArrayHistory)
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
+    replanned_s: float | None = None  # when the last re-plan was made; None = never

@@ -1,0 +1,169 @@
+"""Jobs as the scheduler is told of them, waiting and running, and the words for why one waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scheduler.model.placements import Piece, Share
+
+Figures = Mapping[str, Any]
+"""JSON-able figures behind a reason; they never hold an id or a name of another tenant."""
+
+
+class Reason(StrEnum):
+    """Why a job is not placed (algorithms.md section 7): the fixed vocabulary, verbatim on page, REST and CLI."""
+
+    OUTSIDE_WINDOW = "outside-window"
+    TENANT_QUOTA = "tenant-quota"
+    NO_NODE_WITH_TYPE = "no-node-with-type"
+    NOT_ENOUGH_IDLE_GPUS = "not-enough-idle-gpus"
+    NOT_ENOUGH_MEMORY = "not-enough-memory"
+    NOT_ENOUGH_CORES = "not-enough-cores"
+    GPUS_SCATTERED = "gpus-scattered"
+    LOST_TO_HIGHER_PRIORITY = "lost-to-higher-priority"
+    DEPENDENCY = "dependency"
+    HELD = "held"
+    PROFILING = "profiling"
+    SOLVER_LIMIT = "solver-limit"
+    INVALID = "invalid"
+    NOT_PLANNED_YET = "not-planned-yet"
+    NODES_UNAVAILABLE = "nodes-unavailable"
+    RESERVED = "reserved"
+    TENANT_NOT_TRUSTED = "tenant-not-trusted"
+    CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Resources kept for a job until it starts there: idle ones, and those that stopping attempts will free.
+
+    `given_s`: when, on the snapshot's clock; `cause`: the stop's, as in `StopOrder`. See `scheduler.replan.promises`.
+    """
+
+    shares: tuple[Share, ...]
+    given_s: float
+    cause: str
+
+    @property
+    def gpus(self) -> int:
+        return sum(share.gpus for share in self.shares)
+
+    @property
+    def cores(self) -> int:
+        return sum(share.cores for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Time that a job has had on GPUs of a type: an attempt that is over."""
+
+    gpu_type: str | None
+    gpus: int
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
+
+    `least_cores` per GPU are a hard need. Section 5 asks for one; a scheduler that takes what tenants ask as it stands, as
+    CODA's FIFO and DRF do, has them all hard.
+    """
+
+    id: int
+    tenant: int
+    requirement: tuple[int, ...]  # R: the GPU counts the tenant accepts, ascending
+    submitted_s: float = 0.0
+    gpu_types: frozenset[str] = frozenset()  # empty = any
+    cores: int = 1
+    memory_mib: int = 0
+    priority: int = 0  # among the tenant's own jobs only
+    wait_s: float = 0.0  # eligible waiting time so far, over all attempts
+    age_s: float | None = None  # fixed at the first start; None = estimated anew by each planning
+    owner: int | None = None  # the submitter, whose record corrects `expected_duration_s`; None = the tenant
+    category: str | None = None
+    model_label: str | None = None  # with the tenant: the signature under which its speeds are known
+    expected_duration_s: float | None = None
+    total_samples: float | None = None
+    eligible: bool = True
+    ineligible_reason: Reason | None = None  # `held` or `dependency` when not eligible
+    ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
+    checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
+    movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
+    promise: Promise | None = None  # what a planning kept for it, as stored with the job until it starts or it lapses
+    gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
+    attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
+    done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
+    instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
+    profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
+    least_cores: int = 1  # per GPU; at most `cores`
+    most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
+    restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
+    restart_s: float | None = None  # what a restart costs it, measured; None = the knob `restart_cost_s`
+    spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.requirement == (0,)
+
+    @property
+    def min_gpus(self) -> int:
+        """R_1."""
+        return self.requirement[0]
+
+    @property
+    def min_cores(self) -> int:
+        """The hard need: `least_cores` per GPU of R_1; all of them for a CPU job."""
+        return self.cores if self.is_cpu else self.min_gpus * self.least_cores
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What a profile measures: a waiting job's signature on a GPU type, and until when it may run, however it fares."""
+
+    job: int
+    signature: str
+    gpu_type: str
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
+
+    A profile is one too; its `job` is an id that no job has (below 0), for the job that it measures waits.
+    Of a movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is being
+    stopped has its next resources promised to it before it waits. The service sets it for elastic ones alone.
+    """
+
+    job: int
+    tenant: int
+    pieces: tuple[Piece, ...]
+    started_s: float = 0.0  # start of this attempt: since then it has had its present configuration
+    requirement: tuple[int, ...] = ()
+    elastic: bool = False
+    movable: bool = False  # may be stopped to give back what it borrowed
+    expected_end_s: float | None = None  # on the snapshot's clock; None = not known
+    description: Job | None = None  # None unless it is movable
+    restarts: int = 0  # N: how often the job was started anew after a planner's stop
+    first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
+    restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
+    stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
+    profiled: Profiled | None = None  # set for profiles alone
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.requirement == (0,)
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(piece.gpus) for piece in self.pieces)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(piece.cores) for piece in self.pieces)

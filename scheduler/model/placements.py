@@ -1,0 +1,59 @@
+"""Resources of nodes that a job may have or has: in numbers (a configuration's shares) and with their ids (its pieces)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A configuration's part of one node, in numbers only."""
+
+    node: int
+    gpus: int
+    cores: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A job's concrete part of one node: GPU indices, core ids, memory."""
+
+    node: int
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a job runs: one piece per node, in node order (rank 0 first)."""
+
+    job: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(piece.gpus) for piece in self.pieces)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(piece.cores) for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A possible placement `{node: (gpus, cores, memory)}` with its estimated throughput T and where that came from."""
+
+    job: int
+    shares: tuple[Share, ...]
+    throughput: float
+    source: str
+
+    @property
+    def gpus(self) -> int:
+        return sum(share.gpus for share in self.shares)
+
+    @property
+    def cores(self) -> int:
+        return sum(share.cores for share in self.shares)

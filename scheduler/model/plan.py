@@ -1,0 +1,243 @@
+"""What a planning answers: a decision for every job, with its reason and figures, and the orders that follow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model.jobs import Figures, Reason
+    from scheduler.model.placements import Piece, Placement, Share
+
+Clock = Callable[[], float]
+"""A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""
+
+
+class Result(StrEnum):
+    """What a planning decided about a job."""
+
+    PLACED = "placed"
+    WAITING = "waiting"
+    INVALID = "invalid"
+
+
+class Side(StrEnum):
+    """On which side of its array's window a queued job stands (section 4)."""
+
+    FRONT = "front"
+    BACKFILL = "backfill"
+    OUTSIDE = "outside"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a queued job stands in its array: side of the window, and its turn there (1 = picked first; None = none)."""
+
+    array: str
+    side: Side
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowView:
+    """An array's window as it was filled: GPUs (the `cpu` array: cores) at which it closes, idle ones, and the picks."""
+
+    array: str
+    capacity: int
+    idle: int
+    counted: int  # the picks' minimum requirements, as far as quotas let them be used
+    jobs: int
+    front_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareView:
+    """A tenant's share of the GPUs or of the CPU array's cores: what it holds, and with its jobs picked in this planning.
+
+    Units are weighted GPUs, or cores; the share is units / capacity / weight (weighted DRF, section 4).
+    """
+
+    tenant: int
+    resource: str  # "gpus" | "cores"
+    held: float
+    with_picks: float
+    capacity: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided about one job, and why: the very object the job's page shows."""
+
+    job: int
+    result: Result
+    reason: Reason | None  # None when placed
+    figures: Figures
+    rank: int | None = None  # 1 = first in the queue; None = not in the queue (held, dependency, invalid ...)
+    latency_ratio: float | None = None
+    wait_s: float = 0.0
+    age_s: float | None = None
+    age_source: str = ""
+    inside_window: bool = False
+    eligible: bool = False  # as of the end of this planning: waiting from now on counts as wait_s
+    placement: Placement | None = None
+    standing: Standing | None = None  # None = not in the queue
+    explain: Callable[[int], Figures] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def detail(self) -> Figures:
+        """Shares, window, candidates and what bound them: shape in `scheduler.detail`. Computed anew when asked."""
+        return {} if self.explain is None else self.explain(self.job)
+
+
+@dataclass(frozen=True, slots=True)
+class SolverFigures:
+    """How the placement was found. `incumbent`: whose plan was taken (`ilp`, `greedy`; `none` = nothing to solve)."""
+
+    formulation: str = "none"
+    status: str = "not-needed"  # optimal | gap | time-limit | failed | not-needed
+    incumbent: str = "none"
+    candidates: int = 0  # configurations generated
+    variables: int = 0
+    constraints: int = 0
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None  # proven, relative: of the jobs that were looked at
+    unseen: int = 0  # jobs of the window that time ended before: neither objective nor bound speaks of them
+    gap_allowed: float | None = None
+    topped_up: int = 0  # jobs placed greedily on what the solve left
+    participants: int = 0  # running jobs that took part in the re-plan
+    left_out: int = 0  # those that could have, but for the size of the cluster: see `participants.gather`
+    order_s: float = 0.0  # drawing up the queue
+    window_s: float = 0.0  # filling the windows
+    build_s: float = 0.0
+    solve_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The cluster as this planning leaves it (section 10). Rates are None where there is nothing to divide by."""
+
+    gpus_total: int
+    gpus_allocated: int
+    gpus_idle: int
+    cores_total: int
+    cores_allocated: int
+    gpu_active_rate: float | None
+    cpu_active_rate: float | None
+    fragments_cores: int  # kind 1
+    fragments_scattered: int  # kind 2
+    fragment_rate: float | None
+    queue_length: int  # eligible jobs still waiting
+    waiting_by_reason: Mapping[str, int]
+    live_lr_mean: float | None
+    live_lr_max: float | None
+    raqlr: float | None  # None = no job ended in the last `raqlr_hours`
+    raqlr_jobs: int
+    raqlr_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node or job that was set aside, with the error's sentence."""
+
+    subject: str
+    key: int | str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A reservation (section 4): nodes kept for a job until it is expected to start there."""
+
+    job: int
+    nodes: tuple[int, ...]
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """An attempt to be asked to stop; its job waits again afterwards. Causes, as the job's page says them:
+
+    `call-back` = what it borrowed goes back to its owner `for_job`; `resize` and `move` = it gets `to_gpus` GPUs elsewhere
+    or on the same nodes, promised to it; `preempt` = it gets none, for jobs that weigh more (`to_gpus` 0).
+    """
+
+    job: int
+    cause: str  # call-back | resize | move | preempt
+    for_job: int | None
+    from_gpus: int
+    to_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """A promise to be stored with a job, waiting or stopping, until it starts, ends or the promise lapses."""
+
+    job: int
+    shares: tuple[Share, ...]
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """A waiting job's few iterations on one GPU of a type, in scratch, for `limit_s` at most (section 2)."""
+
+    job: int
+    signature: str
+    gpu_type: str
+    piece: Piece
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
+
+    Whoever applies it starts the placements, asks the attempts of `stops` to stop, stores `promises` with their jobs and
+    drops those of `lapsed`. `replan`: running jobs took part.
+    """
+
+    policy: str
+    now_s: float
+    decisions: tuple[Decision, ...]
+    solver: SolverFigures
+    metrics: Metrics
+    queue_length: int  # jobs that took part in the order, before placing
+    window_jobs: int
+    window_gpus: int  # the GPUs that closed the window
+    total_s: float = 0.0
+    faults: tuple[Fault, ...] = ()
+    reservations: tuple[Kept, ...] = ()
+    stops: tuple[StopOrder, ...] = ()
+    promises: tuple[Promised, ...] = ()
+    lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
+    replan: bool = False
+    replan_early: bool = False  # the round ends here: a re-plan should follow at once
+    windows: tuple[WindowView, ...] = ()
+    shares: tuple[ShareView, ...] = ()
+    profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        return tuple(decision.placement for decision in self.decisions if decision.placement is not None)
+
+    def as_json(self) -> str:
+        """Canonical JSON, details included: the same plan is the same bytes."""
+        return json.dumps(self, default=_as_mapping, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _as_mapping(value: object) -> dict[str, Any]:
+    """A dataclass by its fields' names; a decision with its detail in the place of what computes it."""
+    if not is_dataclass(value):
+        raise TypeError(f"{value!r} is no part of a plan")
+    names = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Decision):
+        del names["explain"]
+        names["detail"] = value.detail
+    return names
