@@ -106,6 +106,13 @@ def loses_least(options: Sequence[Option], prices: Sequence[float]) -> int | Non
     return None if best is None or worth[best] <= 0 else best
 
 
+def _cut(span: tuple[int, int], off: int, far: int) -> tuple[int, int]:
+    """The part of a span from the start to within `far` of an even balance; its nearest end when it has no such part."""
+    low, high = span
+    least = min(max(low, min(off, -far)), high)
+    return least, max(least, min(high, max(off, far)))
+
+
 @dataclass(slots=True)
 class _Balance:
     jobs: Sequence[Sequence[Option]]
@@ -201,13 +208,7 @@ class _Balance:
         for far in NEAR:
             if states.steps(turns, cut) <= MOST_STEPS:
                 break
-            cut = [
-                [
-                    (max(low, min(off, -far)), min(high, max(off, far)))
-                    for (low, high), off in zip(box, self.off, strict=True)
-                ]
-                for box in boxes
-            ]
+            cut = [[_cut(span, off, far) for span, off in zip(box, self.off, strict=True)] for box in boxes]
         return cut
 
     def _idle(self, box: Box) -> Losses:

@@ -101,6 +101,22 @@ class TestPlan:
         monkeypatch.setattr(balance, "MOST_STEPS", 10)
         assert planned(jobs, [9, 14, 20], [0.08, 0.07, 0.06]) is None
 
+    @pytest.mark.parametrize("most_steps", [20, 25, 30, 40, 60])
+    def test_is_found_where_every_plan_passes_far_from_an_even_balance(self, most_steps, monkeypatch):
+        """From five GPUs idle one job first takes 40 more, then another gives back 35; then some of one GPU come and go."""
+        gains = [Option(39.999, 0, 40)], [Option(35.002, 0, 35)], [Option(69.0, 0, 59)]
+        ones = [[Option(0.996 + 0.008 * (k % 2), 0, 1)] for k in range(6)]
+        monkeypatch.setattr(balance, "MOST_STEPS", most_steps)
+        monkeypatch.setattr(balance, "NEAR", (8, 4))
+        plan = planned([*gains, *ones], [102], [1.0])
+        if plan is None:
+            assert most_steps < 40  # too many states even so: the general solver's turn
+        else:
+            taken = [own[k] for own, k in zip([*gains, *ones], plan.taken, strict=True) if k is not None]
+            assert sum(each.gpus for each in taken) <= 102
+            assert plan.value == pytest.approx(sum(each.value for each in taken))
+            assert plan.value <= plan.bound + 1e-9
+
     def test_is_none_when_too_many_gpus_would_have_to_be_told_apart(self):
         assert planned([[Option(1.0, 0, 100)]] * 4, [100], [0.0]) is None
 
