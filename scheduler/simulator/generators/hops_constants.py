@@ -42,7 +42,7 @@ class Choices:
 FROZEN_512 = Choices(
     class_hour=1.05, even_hours=True, between_gbs=12.0, shortest_h=0.05, longest_h=5.0, small_sizes=0.6
 )
-FROZEN_64 = replace(FROZEN_512, class_hour=1.72)
+FROZEN_64 = replace(FROZEN_512, class_hour=1.87)
 
 TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},
