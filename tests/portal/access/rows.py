@@ -140,7 +140,7 @@ PAGES = [
     _get("laboratory-new", MINE_PAGE, query="trace={trace}"),
     _get("laboratory-new", MISSING_PAGE, query="trace={missing}"),
     _post("laboratory-new", (302, 302, 400, 302, SIGN_IN, SIGN_IN), SIMULATION),
-    _post("laboratory-new", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [*SIMULATION[:2], ("source", "trace:{trace}"), ("cluster", "here"), ("policies", "fifo")]),
+    _post("laboratory-new", (302, 404, 400, 404, SIGN_IN, SIGN_IN), [*SIMULATION[:2], ("source", "trace:{trace}"), ("cluster", "here"), ("policies", "fifo")]),
     _get("laboratory-detail", MINE_PAGE, number="{simulation}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}", query="fragment=progress"),
