@@ -46,7 +46,7 @@ WEIGHTS = {"makespan_h": 4.0, "mean_jct_h": 1.0, "mean_wait_h": 1.0, "fragments_
 """The makespan must be met; the largest ratio is that of a single job, and differs much between seeds."""
 
 PASSES = 2
-"""Each of some twenty runs of the rival for a seed."""
+"""Each of some thirty runs of the rival for a seed."""
 
 
 def distance(found: Mapping[str, float | None], paper: Mapping[str, float]) -> float:
