@@ -92,12 +92,14 @@ def run(*arguments, data, **options):
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+@pytest.mark.impure
 def test_a_reader_who_leaves_early_leaves_no_traceback(files, tmp_path):
     process = run("simulate", *files, "--policy", "fifo", "--json", data=tmp_path / "data")
     process.stdout.close()
     assert (process.wait(120), process.stderr.read()) == (0, "")
 
 
+@pytest.mark.impure
 def test_history_of_a_berth_that_never_ran_says_so_and_makes_no_database(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
