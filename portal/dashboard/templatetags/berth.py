@@ -43,6 +43,7 @@ NODE_HEALTH = {
     "up": ("live", "run"),
     "unreachable": ("stale", "wait"),
     "drained": ("held", "stop"),
+    "disk-low": ("stale", "wait"),
     "dead": ("node-failed", "fail"),
 }
 
