@@ -103,7 +103,9 @@ def test_focus_on_cancel_is_held_through_live_updates(page, berth, counting):
 def test_a_press_on_cancel_that_straddles_swaps_is_a_click(page, berth, tenant, counting):
     """Mouse down before, mouse up after: once within the time for which swaps wait, once long after it."""
     page.goto(f"{berth.url}/jobs/{counting}/")
-    page.evaluate("window.__clicks = 0; document.addEventListener('click', (e) => { if (e.target.closest(\"form[action$='/cancel']\")) { window.__clicks += 1; e.preventDefault(); } }, true)")
+    page.evaluate(
+        "window.__clicks = 0; document.addEventListener('click', (e) => { if (e.target.closest(\"form[action$='/cancel']\")) { window.__clicks += 1; e.preventDefault(); } }, true)"
+    )
     swapped(page, "header", 1)
     box = page.locator("form[action$='/cancel'] button").bounding_box()
     page.mouse.move(box["x"] + 12, box["y"] + box["height"] / 2)  # on its glyph
@@ -154,7 +156,9 @@ def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counti
         number.append(tenant.submit("sleep 2", name="short one", gpus=1)) if len(number) < 8 else None
 
     assert hold(page, "nodes", busy=work) >= 10
-    assert page.evaluate("(() => { const e = document.getElementById('reason-a100-02'); return [e.value, e.selectionStart, e.selectionEnd, e.closest('details').open]; })()") == ["driver", 1, 4, True]
+    assert page.evaluate(
+        "(() => { const e = document.getElementById('reason-a100-02'); return [e.value, e.selectionStart, e.selectionEnd, e.closest('details').open]; })()"
+    ) == ["driver", 1, 4, True]
 
 
 def test_selected_text_stays_selected(page, berth, counting):
