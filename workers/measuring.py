@@ -28,11 +28,12 @@ def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None
 
         sampler = NvmlSampler()
         return sampler, HostSampler(), inventory_real(settings, sampler)
-    inventory = inventory_virtual(settings, virtual_parse(settings.virtual))
+    node = virtual_parse(settings.virtual)
+    inventory = inventory_virtual(settings, node)
     found = [
         GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
     ]
-    return SimulatedSampler(found), None, inventory
+    return SimulatedSampler(found, core_share=node.core_percent / 100), None, inventory
 
 
 class Measuring:

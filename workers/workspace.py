@@ -30,6 +30,7 @@ class Workplace:
 
     storage: Path
     virtual: bool
+    virtual_pace: float | None
     nice: int
     boot_id: str
     node_grace_s: float
@@ -117,6 +118,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "cwd": str(cwd),
         "python": sys.executable,
         "virtual": place.virtual,
+        "virtual_pace": place.virtual_pace,
         "nice": place.nice,
         "boot_id": place.boot_id,
         "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
