@@ -55,7 +55,7 @@ class Measuring:
 
     def _running(self, journal: Journal, engine: Engine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase == "running"]
-        return [Running(str(p.attempt), tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
+        return [Running(p.attempt, tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
