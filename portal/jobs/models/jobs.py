@@ -5,6 +5,7 @@ from django.db.models import F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
+from portal.jobs.keys import KEY_LENGTH, key_new
 from portal.jobs.querysets import JobQuerySet
 from portal.jobs.states import JobState, StopCause
 
@@ -22,6 +23,10 @@ class Job(models.Model):
     # db_index=False: the indexes below begin with these. A planning may rewrite 100 000 rows, and each index once more.
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="jobs", db_index=False)
     owner = models.ForeignKey("tenants.User", on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    # Never looked up, so it has no index; 128 random bits need none to be unique.
+    key = models.CharField(
+        max_length=KEY_LENGTH, default=key_new, editable=False, help_text="Its name on nodes; it never comes again."
+    )
     name = models.CharField(max_length=128)
     labels = models.JSONField(default=dict)
     state = models.CharField(max_length=16, choices=JobState.choices, default=JobState.PENDING)
