@@ -20,6 +20,7 @@ from workers.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
 from workers.hold import HeldError, hold_agent
+from workers.inventory import virtual_pace
 from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
 from workers.offline import keep_jobs, stop_all
@@ -132,6 +133,7 @@ class Agent:
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
+            virtual_pace=virtual_pace(self._settings),
             nice=self._settings.nice,
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
