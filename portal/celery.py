@@ -12,7 +12,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation", "portal.simulations"])
+app.autodiscover_tasks(
+    ["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation", "portal.simulations", "portal.launch"]
+)
 
 
 @celeryd_init.connect

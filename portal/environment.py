@@ -35,7 +35,21 @@ VARIABLES = (
         "BERTH_SECRET_KEY_FILE", str, "", "File with the signing key; empty: DIR/secret-key, generated.", range="a path"
     ),
     Variable("BERTH_DEMO", bool, False, "Demo mode: tenants of single-account nodes trust each other.", range="0, 1"),
-    Variable("BERTH_DEMO_WORKLOAD", bool, True, "Submit the demo's jobs at the first `up --demo`.", range="0, 1"),
+    Variable(
+        "BERTH_DEMO_WORKLOAD",
+        bool,
+        True,
+        "Submit the demo's jobs: the first ones, and those that keep coming.",
+        range="0, 1",
+    ),
+    Variable(
+        "BERTH_DEMO_UNTIL",
+        int,
+        0,
+        "When the demo's jobs stop coming; 0: never. `up --demo --demo-minutes N` sets it.",
+        "Unix s",
+        "0 or a time",
+    ),
     Variable("BERTH_DEBUG", bool, False, "Django's debug pages; never in production.", range="0, 1"),
     Variable("BERTH_BASE_URL", str, "", "Public URL of the portal; https makes cookies secure.", range="http(s)://"),
     Variable(

@@ -19,6 +19,7 @@ from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
 from workers.hold import HeldError, hold_agent
+from workers.inventory import virtual_pace
 from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
 from workers.offline import keep_jobs, stop_all
@@ -129,6 +130,7 @@ class Agent:
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
+            virtual_pace=virtual_pace(self._settings),
             nice=self._settings.nice,
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],

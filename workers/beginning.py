@@ -9,7 +9,7 @@ from workers import log
 from workers.files import read_json, write_json
 from workers.journal import Part
 from workers.procs import boottime
-from workers.wire import Spec, Wanted, part_key
+from workers.wire import Spec, Wanted, job_key, part_key
 from workers.workspace import SpecError, Workplace, part_prepare
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Beginning:
             epoch=wanted["epoch"],
             rank=wanted["rank"],
             job=wanted["job"],
+            job_key=job_key(wanted),
             boot_id=place.boot_id,
             lease_s=wanted["lease_s"],
         )
@@ -92,7 +93,7 @@ class Beginning:
         """No attempt begins while an older one of the same job still lives here."""
         for part in list(self._tools.journal.parts.values()):
             same_attempt = (part.attempt, part.epoch) == (wanted["attempt"], wanted["epoch"])
-            if part.job != wanted["job"] or same_attempt:
+            if part.job_name != job_key(wanted) or same_attempt:
                 continue
             if part.live:
                 log.warning("older attempt killed", **part.name, job=part.job, newer=wanted["attempt"])

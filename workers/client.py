@@ -113,7 +113,7 @@ class Portal:
         query = {"revision": revision, "wait": wait_s}
         return await self._call("GET", "sync", params=query, timeout=wait_s + _TIMEOUT_S)
 
-    async def spec(self, attempt: int | str) -> Spec | None:
+    async def spec(self, attempt: str) -> Spec | None:
         """None when the attempt is not, or no longer, wanted here."""
         try:
             return await self._call("GET", f"attempts/{attempt}/spec")

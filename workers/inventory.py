@@ -18,18 +18,19 @@ from workers.telemetry.sampler import GpuFailedError, GpuSampler
 if TYPE_CHECKING:
     from workers.wire import Gpu, Inventory
 
-_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib")
+_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares."""
+    """What `--virtual` declares; `core_percent` of a real core is what the work of one virtual GPU takes."""
 
     gpus: int
     gpu_type: str | None
     gpu_memory_mib: int
     cores: int
     memory_mib: int
+    core_percent: int = 100
 
 
 def virtual_parse(text: str) -> VirtualNode:
@@ -54,7 +55,15 @@ def virtual_parse(text: str) -> VirtualNode:
         raise SettingError("--virtual: type must name the GPUs, as in type='A100 80 GB'")
     memory = number("gpu-memory-mib", least=1) if gpus else 0
     cores, memory_mib = number("cores", least=1), number("memory-mib", least=1)
-    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib)
+    percent = number("core-percent", least=1, default=100)
+    if percent > 100:
+        raise SettingError(f"--virtual: core-percent must be at most 100, not {percent}")
+    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent)
+
+
+def virtual_pace(settings: AgentSettings) -> float | None:
+    """Return the share of a real core that the work of one virtual GPU takes; None on a real node. Raises SettingError."""
+    return virtual_parse(settings.virtual).core_percent / 100 if settings.virtual else None
 
 
 def machine_memory_mib() -> int:

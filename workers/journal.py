@@ -1,9 +1,9 @@
 """What this node started, on disk: one record a part, written before the deed it announces.
 
-`DIR/parts/ATTEMPT-EPOCH-RANK/part.json`. A part goes claimed -> prepared -> starting -> running -> ended -> closed;
-it may go from any of them to ended. Only `starting` is written ahead of a deed (the shim's start) that may or may not
-have happened when the agent was killed; the shim's lock makes trying again harmless. Sequences never repeat, as a
-report is on disk before it is sent, and it stays there until the portal accepted or refused it.
+`DIR/parts/KEY-EPOCH-RANK/part.json`, KEY being the attempt's. A part goes claimed -> prepared -> starting -> running ->
+ended -> closed; it may go from any of them to ended. Only `starting` is written ahead of a deed (the shim's start) that
+may or may not have happened when the agent was killed; the shim's lock makes trying again harmless. Sequences never
+repeat, as a report is on disk before it is sent, and it stays there until the portal accepted or refused it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ LIVE: frozenset[str] = frozenset({"claimed", "prepared", "starting", "running"})
 class Part:
     """The record of one part."""
 
-    attempt: int | str
+    attempt: str
     epoch: int
     rank: int
     job: int | str
     boot_id: str
+    # Empty in records from before keys: the job's number named it.
+    job_key: str = ""
     phase: Phase = "claimed"
     lease_s: float | None = None
     gpus: list[int] = field(default_factory=list)
@@ -43,6 +45,9 @@ class Part:
     logs_done: bool = False
     closed_at: float | None = None
 
+    def __post_init__(self) -> None:
+        self.attempt = str(self.attempt)  # a number in records from before keys
+
     @property
     def name(self) -> PartName:
         return {"attempt": self.attempt, "epoch": self.epoch, "rank": self.rank}
@@ -50,6 +55,11 @@ class Part:
     @property
     def key(self) -> str:
         return part_key(self.name)
+
+    @property
+    def job_name(self) -> str:
+        """What names its job on nodes."""
+        return self.job_key or str(self.job)
 
     @property
     def live(self) -> bool:

@@ -28,11 +28,12 @@ def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None
 
         sampler = NvmlSampler()
         return sampler, HostSampler(), inventory_real(settings, sampler)
-    inventory = inventory_virtual(settings, virtual_parse(settings.virtual))
+    node = virtual_parse(settings.virtual)
+    inventory = inventory_virtual(settings, node)
     found = [
         GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
     ]
-    return SimulatedSampler(found), None, inventory
+    return SimulatedSampler(found, core_share=node.core_percent / 100), None, inventory
 
 
 class Measuring:
@@ -54,7 +55,7 @@ class Measuring:
 
     def _running(self, journal: Journal, engine: Engine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase == "running"]
-        return [Running(str(p.attempt), tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
+        return [Running(p.attempt, tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""

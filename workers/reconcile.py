@@ -29,7 +29,7 @@ class Action:
 def _newest_epochs(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> dict[str, int]:
     newest: dict[str, int] = {}
     for attempt, epoch in [(w["attempt"], w["epoch"]) for w in wanted] + [(p.attempt, p.epoch) for p in parts.values()]:
-        newest[str(attempt)] = max(epoch, newest.get(str(attempt), epoch))
+        newest[attempt] = max(epoch, newest.get(attempt, epoch))
     return newest
 
 
@@ -58,6 +58,6 @@ def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> list[Action]:
             continue
         if action.kind in {"stop", "answer"}:
             actions.append(action)
-        elif item["epoch"] == newest[str(item["attempt"])]:
+        elif item["epoch"] == newest[item["attempt"]]:
             begun.append(action)
     return actions + begun

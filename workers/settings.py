@@ -50,7 +50,8 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "",
         "Be a virtual node with these resources instead of the machine's: "
-        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`.",
+        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. `core-percent=4`: of a real core, what "
+        "the work of one GPU takes (BERTH_VIRTUAL_PACE tells jobs; default 100).",
     ),
     Setting("storage_domain", str, None, "", "Nodes that name the same domain see the same storage directory."),
     Setting("storage_dir", Path, None, "", "Where checkpoints are kept; DIR/storage when not given."),

@@ -51,15 +51,16 @@ class Hello(TypedDict):
 
 
 class PartName(TypedDict):
-    """One node's part of an attempt."""
+    """One node's part of an attempt. `attempt` is its key, which never comes again."""
 
-    attempt: int | str
+    attempt: str
     epoch: int
     rank: int
 
 
 class Wanted(PartName):
     job: int | str
+    job_key: NotRequired[str]  # absent: a portal from before keys, where the job's number names it
     action: Literal["run", "stop"]
     started: bool
     go: bool
@@ -86,6 +87,7 @@ class World(TypedDict):
 
 class Spec(PartName):
     job: int | str
+    job_key: NotRequired[str]
     name: str
     tenant: str
     tenant_id: int | str
@@ -202,8 +204,13 @@ class LogAnswer(TypedDict):
 
 
 def part_key(part: PartName) -> str:
-    """The name of a part's directory: `ATTEMPT-EPOCH-RANK`."""
+    """The name of a part's directory: `KEY-EPOCH-RANK`, with the attempt's key."""
     return f"{part['attempt']}-{part['epoch']}-{part['rank']}"
+
+
+def job_key(named: Wanted | Spec) -> str:
+    """What names the job on nodes, its checkpoints above all."""
+    return named.get("job_key") or str(named["job"])
 
 
 def part_name(part: PartName) -> PartName:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workers.files import write_json
-from workers.wire import Spec, Wanted, part_name
+from workers.wire import Spec, Wanted, job_key, part_name
 
 SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
 """The most that is copied of a working directory for a profile: its GPU idles meanwhile."""
@@ -30,6 +30,7 @@ class Workplace:
 
     storage: Path
     virtual: bool
+    virtual_pace: float | None
     nice: int
     boot_id: str
     node_grace_s: float
@@ -96,7 +97,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
     """
     job_dir, tmp_dir, records_dir = directory / "work", directory / "tmp", directory / "records"
     scratch = spec["profile"]
-    checkpoint_dir = directory / "checkpoints" if scratch else place.storage / "checkpoints" / str(spec["job"])
+    checkpoint_dir = directory / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     for path in (job_dir, tmp_dir, records_dir, *([checkpoint_dir] if scratch else ())):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(mode=0o700)
@@ -117,6 +118,7 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "cwd": str(cwd),
         "python": sys.executable,
         "virtual": place.virtual,
+        "virtual_pace": place.virtual_pace,
         "nice": place.nice,
         "boot_id": place.boot_id,
         "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,

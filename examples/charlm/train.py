@@ -2,7 +2,8 @@
 
 One process a GPU given (BERTH_GPUS); their gradients are averaged each step. The model (the last CONTEXT characters,
 embedded, one hidden layer, a softmax) is saved every few seconds and when SIGTERM comes, and the next attempt goes on
-from there, whatever its number of GPUs.
+from there, whatever its number of GPUs. On a virtual node it keeps to BERTH_VIRTUAL_PACE, the share of a real core that
+stands for a GPU, and sleeps for the rest, so that a whole demo cluster trains on a laptop.
 
     $BERTH_PYTHON train.py --steps 2000
 """
@@ -28,6 +29,18 @@ except ImportError:  # run by hand
 
 CONTEXT, EMBED, HIDDEN, ALPHABET = 16, 16, 128, 128
 CHECKPOINT = Path(os.environ.get("BERTH_CHECKPOINT_DIR", ".")) / "charlm.npz"
+
+
+class Pace:
+    """Keeps this process to a share of a core: `rest` sleeps for what it has used since the last call."""
+
+    def __init__(self, share):
+        self.share, self.used_s = share, time.process_time()
+
+    def rest(self):
+        used_s = time.process_time() - self.used_s
+        time.sleep(used_s * (1 / self.share - 1))
+        self.used_s = time.process_time()
 
 
 def read_text(limit=4_000_000):
@@ -62,18 +75,22 @@ def backward(model, context, target, x, h, p):
     return loss, grad
 
 
-def worker(pipe, seed, batch):
+def worker(pipe, seed, batch, share):
     """One GPU's process: gets the model, answers with the loss and gradients of its own batch, and how long it took."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process decides when to end
     text, rng = read_text(), np.random.default_rng(seed)
+    pace = Pace(share)
     while (model := pipe.recv()) is not None:
         clock = [time.monotonic()]
         at = rng.integers(CONTEXT, len(text), batch)
         context, target = text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]
+        pace.rest()
         clock.append(time.monotonic())
         layers = forward(model, context)
+        pace.rest()
         clock.append(time.monotonic())
         answer = backward(model, context, target, *layers)
+        pace.rest()
         clock.append(time.monotonic())
         pipe.send((*answer, np.diff(clock)))
 
@@ -117,13 +134,23 @@ def save(step, spent_s, model):
     partial.replace(CHECKPOINT)  # whole or not at all
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end earlier, after so much training")
     parser.add_argument("--batch", type=int, default=int(os.environ.get("BERTH_BATCH_PER_GPU") or 64), help="a GPU")
     parser.add_argument("--rate", type=float, default=float(os.environ.get("BERTH_LEARNING_RATE") or 0.5))
+    parser.add_argument(
+        "--pace", type=float, default=float(os.environ.get("BERTH_VIRTUAL_PACE") or 1), help="of a core"
+    )
     args = parser.parse_args()
+    if not 0 < args.pace <= 1:
+        parser.error(f"--pace must be above 0 and at most 1, not {args.pace:g}")
+    return args
+
+
+def main():
+    args = parse()
     gpus = max(1, int(os.environ.get("BERTH_GPUS") or 1))
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
@@ -133,10 +160,11 @@ def main():
     pipes = []
     for rank in range(gpus):
         here, there = multiprocessing.Pipe()
-        multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch), daemon=True).start()
+        multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch, args.pace), daemon=True).start()
         pipes.append(here)
 
     recorder = new_recorder(args, first, model, gpus)
+    pace = Pace(args.pace)
     began = said = saved = time.monotonic()
     said_step, last = first, first >= args.steps
     try:  # the recorder ends a profile by SystemExit
@@ -148,6 +176,7 @@ def main():
             got = time.monotonic()
             for name in model:
                 model[name] -= args.rate * np.mean([grad[name] for _, grad, _ in answers], axis=0)
+            pace.rest()
             now = time.monotonic()
             record(recorder, [times for _, _, times in answers], got - sent, now - got)
             last = step == args.steps or spent_s + now - began >= args.seconds

@@ -18,7 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
-from portal.launch.layout import SOURCE
+from portal.launch import broker
+from portal.launch.errors import LaunchError
+from portal.launch.layout import SOURCE, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +40,12 @@ def measure_apart(*, arguments: Sequence[str], kind: str) -> dict[str, Any]:
 def database_private(kind: str) -> Iterator[Mapping[str, str]]:
     """Give the environment of a process that uses a new, empty database; it is removed afterwards."""
     url = os.environ.get("DATABASE_URL", "")
-    with tempfile.TemporaryDirectory(prefix="berth-b-") as directory:
+    with tempfile.TemporaryDirectory(prefix="berth-b-") as directory, contextlib.ExitStack() as stack:
         data = Path(directory) / "data"
         data.mkdir()
         environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
         environment |= {"BERTH_DATA_DIR": str(data)}
+        environment |= stack.enter_context(_broker(data))
         if kind == "sqlite":
             yield environment
         elif url.startswith("postgres"):
@@ -56,6 +59,27 @@ def database_private(kind: str) -> Iterator[Mapping[str, str]]:
             with postgres_started(server) as run_sql:
                 run_sql(f"CREATE DATABASE {NAME}")
                 yield environment | {"DATABASE_URL": url_of(server, NAME)}
+
+
+@contextlib.contextmanager
+def _broker(data: Path) -> Iterator[Mapping[str, str]]:
+    """Start a Redis-compatible server of our own and give its REDIS_URL: pages ask it for their streams' numbers."""
+    if os.environ.get("REDIS_URL"):
+        yield {}
+        return
+    layout = Layout.at(data)
+    layout.prepare()
+    try:
+        server = broker.server_configure(layout)
+        process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)  # noqa: S603 - our own argv
+    except LaunchError as error:
+        raise BenchError(str(error)) from error
+    try:
+        broker.wait_until_up(server.url)
+        yield {"REDIS_URL": server.url}
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager

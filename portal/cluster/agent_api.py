@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
@@ -19,6 +20,7 @@ from portal.cluster.telemetry import telemetry_store
 from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
+from portal.jobs.keys import KEY_PATTERN
 from portal.jobs.selectors import part_spec
 from portal.jobs.services import log_append, report_apply
 from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
@@ -83,8 +85,8 @@ class HelloView(AgentView):
 
 class SpecView(AgentView):
     @extend_schema(responses=shapes.Spec)
-    def get(self, request: Request, attempt: int) -> Response:
-        return Response(part_spec(node=self.node, attempt_id=attempt))
+    def get(self, request: Request, attempt: str) -> Response:
+        return Response(part_spec(node=self.node, key=attempt))
 
 
 class ReportView(AgentView):
@@ -132,17 +134,20 @@ class LogsView(AgentView):
     parser_classes = (RawParser,)
 
     @extend_schema(
-        parameters=[_parameter(name, int) for name in ("attempt", "epoch", "rank", "offset")]
-        + [_parameter("stream", str, enum=["stdout", "stderr"])],
+        parameters=[
+            _parameter("attempt", str, pattern=KEY_PATTERN),
+            *(_parameter(name, int) for name in ("epoch", "rank", "offset")),
+            _parameter("stream", str, enum=["stdout", "stderr"]),
+        ],
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses=shapes.LogAnswer,
     )
     def post(self, request: Request) -> Response:
-        numbers = {name: _number(request, name) for name in ("attempt", "epoch", "rank", "offset")}
+        numbers = {name: _number(request, name) for name in ("epoch", "rank", "offset")}
         try:
             next_offset, full = log_append(
                 node=self.node,
-                attempt_id=numbers["attempt"],
+                key=_key(request),
                 epoch=numbers["epoch"],
                 rank=numbers["rank"],
                 stream=request.query_params.get("stream", ""),
@@ -152,6 +157,13 @@ class LogsView(AgentView):
         except OffsetMismatch as error:
             return Response(error.envelope() | {"next_offset": error.next_offset}, status=error.status)
         return Response({"next_offset": next_offset, "full": full})
+
+
+def _key(request: Request) -> str:
+    key = request.query_params.get("attempt", "")
+    if not re.fullmatch(KEY_PATTERN, key):
+        raise BerthError("invalid", "attempt must be an attempt's key: 32 hexadecimal digits.", field="attempt")
+    return key
 
 
 def _number(request: Request, name: str) -> int:

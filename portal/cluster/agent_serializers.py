@@ -2,6 +2,8 @@
 
 from rest_framework import serializers
 
+from portal.jobs.keys import KEY_PATTERN
+
 REPORT_STATES = ["prepared", "running", "ended"]
 END_REASONS = [
     "exit",
@@ -62,7 +64,7 @@ class Welcome(serializers.Serializer):
 
 
 class PartKey(serializers.Serializer):
-    attempt = serializers.IntegerField(min_value=0, max_value=BIG)
+    attempt = serializers.RegexField(KEY_PATTERN, help_text="The attempt's key.")
     epoch = serializers.IntegerField(min_value=0, max_value=SMALL)
     rank = serializers.IntegerField(min_value=0, max_value=32767)
 
@@ -174,7 +176,8 @@ class SpecWorld(serializers.Serializer):
 
 
 class Spec(PartKey):
-    job = serializers.IntegerField()
+    job = serializers.IntegerField(help_text="Its number, for people.")
+    job_key = serializers.CharField(help_text="Names its checkpoints.")
     name = serializers.CharField()
     tenant = serializers.CharField()
     tenant_id = serializers.IntegerField()

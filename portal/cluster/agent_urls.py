@@ -11,5 +11,5 @@ urlpatterns = [
     path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
     path("records", agent_api.RecordsView.as_view(), name="agent-records"),
     path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
-    path("attempts/<int:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
+    path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
 ]

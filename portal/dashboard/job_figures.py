@@ -75,7 +75,7 @@ def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, 
     slots: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         for node_id, batch in _batches(attempt):
-            series = (batch.get("attempts") or {}).get(str(attempt.pk), {}).get(measure) or []
+            series = (batch.get("attempts") or {}).get(attempt.key, {}).get(measure) or []
             for slot, value in _samples(attempt, batch, series, step_s):
                 slots[slot][node_id].append(value)
     return [(_iso(slot), sum(sum(v) / len(v) for v in by.values())) for slot, by in sorted(slots.items())]

@@ -59,7 +59,7 @@ def _part_apply(*, node: Node, sent: Mapping[str, Any]) -> dict[str, Any]:
     key = {name: sent[name] for name in ("attempt", "epoch", "rank")}
     part = (
         Allocation.objects.filter(
-            attempt_id=sent["attempt"], attempt__epoch=sent["epoch"], rank=sent["rank"], node=node
+            attempt__key=sent["attempt"], attempt__epoch=sent["epoch"], rank=sent["rank"], node=node
         )
         .select_related("attempt__job", "node__gpu_type")
         .first()

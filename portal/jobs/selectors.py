@@ -44,7 +44,7 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     The revision is read first: a change in between makes the next poll answer at once.
     """
     revision = Node.objects.values_list("revision", flat=True).get(pk=node_id)
-    parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt").order_by("pk")
+    parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt__job").order_by("pk")
     partners = Allocation.objects.filter(attempt=OuterRef("attempt")).exclude(pk=OuterRef("pk"))
     parts = parts.annotate(
         alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
@@ -55,8 +55,9 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
 def _wanted(part: Any) -> dict[str, Any]:
     attempt = part.attempt
     return {
-        "attempt": attempt.pk,
+        "attempt": attempt.key,
         "job": attempt.job_id,
+        "job_key": attempt.job.key,
         "epoch": attempt.epoch,
         "rank": part.rank,
         "action": "stop" if attempt.stop_reason else "run",
@@ -68,10 +69,10 @@ def _wanted(part: Any) -> dict[str, Any]:
     }
 
 
-def part_spec(*, node: Node, attempt_id: int) -> dict[str, Any]:
-    """Return what a node needs to run its part of an attempt. Raises NotFound when it is not wanted there."""
+def part_spec(*, node: Node, key: str) -> dict[str, Any]:
+    """Return what a node needs to run its part of the attempt with this key. Raises NotFound when it is not wanted there."""
     part = (
-        Allocation.objects.filter(attempt_id=attempt_id, node=node, released_at=None)
+        Allocation.objects.filter(attempt__key=key, node=node, released_at=None)
         .select_related("attempt__job__tenant", "attempt__job__owner", "node__gpu_type")
         .first()
     )
@@ -82,8 +83,9 @@ def part_spec(*, node: Node, attempt_id: int) -> dict[str, Any]:
     gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
     others = attempt.allocations.select_related("node").order_by("rank")
     return {
-        "attempt": attempt.pk,
+        "attempt": attempt.key,
         "job": job.pk,
+        "job_key": job.key,
         "epoch": attempt.epoch,
         "rank": part.rank,
         "name": job.name,

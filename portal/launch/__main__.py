@@ -21,6 +21,9 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
     up.add_argument("--demo", action="store_true", help="three tenants, four virtual nodes and a workload")
+    up.add_argument(
+        "--demo-minutes", type=float, metavar="N", help="the demo's jobs come for N minutes (default: until down)"
+    )
     up.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default %(default)s)")
     up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (default %(default)s)")
     up.add_argument("--detach", action="store_true", help="return once Berth is healthy")
@@ -43,6 +46,7 @@ def _up(arguments: argparse.Namespace) -> int:
     options = Options(
         data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
         detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
+        demo_minutes=arguments.demo_minutes,
     )  # fmt: skip
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key

@@ -8,7 +8,10 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 
 @dataclass(frozen=True)
 class Options:
-    """The flags of `./berth up`; `demo` also holds when the data directory was made with it."""
+    """The flags of `./berth up`; `demo` also holds when the data directory was made with it.
+
+    `demo_minutes`: how long the demo's jobs keep coming; None: until `down`.
+    """
 
     data: Path
     demo: bool = False
@@ -18,3 +21,4 @@ class Options:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+    demo_minutes: float | None = None

@@ -13,6 +13,7 @@ from portal.launch.errors import LaunchError
 # SQLite's WAL, logs and the append-only file need room; below this a first hour of work may already fail.
 FREE_DISK_MIB = 300
 PYTHON_FIRST, PYTHON_LAST = (3, 11), (3, 13)
+DEMO_MINUTES_LONGEST = 100_000
 
 
 def is_loopback(host: str) -> bool:
@@ -76,6 +77,19 @@ def _cannot_bind(host: str, port: int, error: OSError) -> LaunchError:
         f"Nothing can listen on {host}:{port} ({os.strerror(error.errno or 0)}).",
         "Give an address of this machine with --host.",
     )
+
+
+def check_demo_minutes(minutes: float | None, *, demo: bool) -> None:
+    """How long the demo's jobs come is a matter of a demo."""
+    if minutes is None:
+        return
+    if not demo:
+        raise LaunchError("--demo-minutes is for a demo.", "Add --demo, or leave it out.")
+    if not 0 <= minutes <= DEMO_MINUTES_LONGEST:
+        raise LaunchError(
+            f"--demo-minutes must be from 0 to {DEMO_MINUTES_LONGEST}, not {minutes:g}.",
+            "Leave it out to have the jobs come until `./berth down`.",
+        )
 
 
 def check_transport(*, host: str, insecure: bool, tls_cert: Path | None, tls_key: Path | None) -> None:

@@ -30,12 +30,13 @@ class VirtualNode:
     gpu_memory_mib: int
     cores: int
     memory_mib: int
+    core_percent: int = 3
 
     @property
     def specification(self) -> str:
         return (
             f"gpus={self.gpus},type={self.gpu_type},gpu-memory-mib={self.gpu_memory_mib},"
-            f"cores={self.cores},memory-mib={self.memory_mib}"
+            f"cores={self.cores},memory-mib={self.memory_mib},core-percent={self.core_percent}"
         )
 
 

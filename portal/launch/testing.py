@@ -7,6 +7,7 @@ with real servers and browsers wait most of their time, the others compute meanw
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -16,14 +17,22 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from portal.launch.descendants import become_subreaper, end_all
 from portal.launch.layout import SOURCE
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
 COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
 WAITING_PART = ["-m", f"({WAITING}) and not gpu"]
 NO_TESTS = 5
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPT_PATIENCE_S = 20.0
+END_PATIENCE_S = 5.0
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?)")
 
 
@@ -60,53 +69,106 @@ def _pytest(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *arguments]
 
 
+class Stopped(Exception):
+    """Ctrl-C, or SIGTERM or SIGHUP, came; the number is the first argument."""
+
+
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
+
+
 def _side_by_side(environment: dict[str, str]) -> int:
-    """Both parts at once: the computing one is shown as it goes, the waiting one when both have ended."""
+    """Both parts at once: the computing one is shown as it goes, the waiting one when both have ended.
+
+    Each has a session of its own, so that Ctrl-C reaches this process alone, which passes it on once.
+    """
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "waiting"
         with told.open("wb") as file:
             waiting = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(WAITING_PART), cwd=SOURCE, env=environment, stdout=file, stderr=subprocess.STDOUT
+                _pytest(WAITING_PART),
+                cwd=SOURCE,
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            computing = subprocess.Popen(  # noqa: S603 - our own argv
+                _pytest(COMPUTING_PART),
+                cwd=SOURCE,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
             )
             try:
-                code, shown = _shown(_pytest(COMPUTING_PART), environment)
-                other = waiting.wait()
-            except BaseException:
-                waiting.send_signal(signal.SIGINT)
-                waiting.wait()
+                shown = _shown(computing)
+                codes = (computing.wait(), waiting.wait())
+            except Stopped:
+                _interrupt(waiting, computing)
                 raise
         output = told.read_text(errors="replace")
     sys.stdout.write(output)
     sys.stdout.write(summary_of([shown, output], time.monotonic() - began_s) + "\n")
     sys.stdout.flush()
-    return next((each for each in (code, other) if each not in {0, NO_TESTS}), 0)
+    return next((code for code in codes if code not in {0, NO_TESTS}), 0)
 
 
-def _shown(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run and show; the exit status and what was shown."""
+def _shown(running: subprocess.Popen[str]) -> str:
+    """Show what it prints, until it closes its output; the whole text."""
     kept: list[str] = []
-    with subprocess.Popen(  # noqa: S603 - our own argv
-        command, cwd=SOURCE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as running:
-        for line in running.stdout or ():
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            kept.append(line)
-        return running.wait(), "".join(kept)
+    for line in running.stdout or ():
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        kept.append(line)
+    return "".join(kept)
+
+
+def _interrupt(*runs: subprocess.Popen[Any]) -> None:
+    """Ask pytest to stop, which ends its fixtures' servers, and give it the time for that."""
+    for run in runs:
+        run.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + INTERRUPT_PATIENCE_S
+    for run in runs:
+        with contextlib.suppress(subprocess.TimeoutExpired, Stopped):  # a second Ctrl-C: do not wait
+            run.wait(timeout=max(0.0, deadline - time.monotonic()))
+
+
+def _alone(arguments: list[str], environment: dict[str, str]) -> int:
+    """One run in our own process group: it may be given the terminal (`--pdb`), whose Ctrl-C reaches both of us."""
+    run = subprocess.Popen(_pytest(arguments), cwd=SOURCE, env=environment)  # noqa: S603 - our own argv
+    try:
+        return run.wait()
+    except Stopped as stopped:
+        with contextlib.suppress(subprocess.TimeoutExpired, Stopped):
+            if stopped.args[0] != signal.SIGINT:
+                run.send_signal(signal.SIGINT)
+            run.wait(timeout=INTERRUPT_PATIENCE_S)
+        raise
 
 
 def main(arguments: list[str]) -> int:
+    """Run the tests; nothing that they started outlives this call, however it ends."""
     environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "BERTH_DATA_DIR"}}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if not arguments and len(os.sched_getaffinity(0)) > 1:
-        return _side_by_side(environment)
-    command = _pytest(arguments_for(arguments))
-    return subprocess.run(command, cwd=SOURCE, env=environment, check=False).returncode  # noqa: S603 - our own argv
+    become_subreaper()
+    for number in STOPPING:
+        signal.signal(number, _stop)
+    try:
+        if not arguments and len(os.sched_getaffinity(0)) > 1:
+            return _side_by_side(environment)
+        return _alone(arguments_for(arguments), environment)
+    except Stopped as stopped:
+        sys.stdout.write(f"stopped by {signal.Signals(stopped.args[0]).name}\n")
+        return 128 + int(stopped.args[0])
+    finally:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
+        for words in end_all(patience_s=END_PATIENCE_S):
+            sys.stdout.write(f"still ran after the tests, and was ended: {words}\n")
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(main(sys.argv[1:]))

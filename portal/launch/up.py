@@ -71,6 +71,7 @@ class Launch:
     def _start(self) -> None:
         self._end_leftovers()
         preflight.check_port(self.options.host, self.options.port)
+        preflight.check_demo_minutes(self.options.demo_minutes, demo=self.demo)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
         if not self.layout.secret_key.exists():
@@ -81,6 +82,8 @@ class Launch:
         self.supervisor.about = {"url": site.base_url, **about, **ca}
         write_json(self.layout.mode, {"base_url": site.base_url, "redis_url": redis_url, **about, **ca})
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
+        if self.options.demo_minutes is not None:
+            environment["BERTH_DEMO_UNTIL"] = str(round(time.time() + 60 * self.options.demo_minutes))
         prepared = preparation.prepare(
             self.layout,
             demo=self.demo,

@@ -1,7 +1,7 @@
 """The demo's jobs: `python -m portal.launch.workload`, started by `up --demo` once, beside the nodes' start.
 
 29 jobs of three tenants. Each training ends after so many seconds of its own, however fast the machine is, so that the
-cluster is busy for about ten minutes on two real cores as on sixty.
+cluster is busy with them for about ten minutes on two real cores as on sixty; then `arrivals` goes on.
 """
 
 import sys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from portal.rounds.knobs import knobs_current
@@ -17,10 +18,14 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "estimation.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
+    "launch.demo_arrivals": 5,
 }
 
 QUEUES = {"simulations.next": LABORATORY}
 """What does not go to the workers that plan: simulations may take half an hour each."""
+
+
+DEMO_ONLY = frozenset({"launch.demo_arrivals"})
 
 
 def schedule_make(**_: Any) -> None:
@@ -32,7 +37,7 @@ def schedule_make(**_: Any) -> None:
             defaults={
                 "task": task,
                 "interval": interval,
-                "enabled": True,
+                "enabled": settings.DEMO or task not in DEMO_ONLY,
                 "expire_seconds": 60,
                 "queue": QUEUES.get(task),
             },

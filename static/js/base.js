@@ -1,4 +1,4 @@
-// What every page does: times in the reader's zone, menus, tabs, copy, confirmation, search key, swapping of fragments.
+// What every page does: times in the reader's zone, durations that tick, menus, tabs, copy, confirmation, search key.
 (function () {
   "use strict";
   const Berth = (window.Berth = window.Berth || {});
@@ -32,33 +32,34 @@
     if (form === "clock") { return sameDay(at, now) ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`; }
     return `${day.format(at)}${at.getFullYear() === now.getFullYear() ? "" : " " + at.getFullYear()}, ${clock.format(at)}`;
   }
+  let skewMs = 0; // the server's clock less this machine's: ages and durations are by the server's
+  Berth.now = () => new Date(Date.now() + skewMs);
+  Berth.serverTold = function (iso) {
+    const at = Date.parse(iso);
+    if (!Number.isNaN(at)) { skewMs = at - Date.now(); }
+  };
+  function put(element, text) { if (element.textContent !== text) { element.textContent = text; } } // no change keeps a selection
+  function printDurations(root) {
+    const now = Berth.now();
+    root.querySelectorAll("[data-since]").forEach((element) => put(element, Berth.preciseDuration((now - Date.parse(element.dataset.since)) / 1000)));
+  }
   function printTimes(root, onlyAges) {
-    const now = new Date();
+    const now = Berth.now();
     root.querySelectorAll(onlyAges ? 'time[data-format="age"]' : "time[data-format]").forEach((element) => {
       const at = new Date(element.dateTime);
       if (Number.isNaN(at.getTime())) { return; }
-      element.textContent = printed(at, element.dataset.format, now);
+      put(element, printed(at, element.dataset.format, now));
       if (!onlyAges) { element.title = full.format(at); }
     });
   }
 
   // ---- fragments ---------------------------------------------------------------------------------------------
-  // Swaps an element's inside and keeps what the reader did there: opened details, checked rows, focus, scroll.
-  Berth.swap = function (element, html) {
-    const open = new Set([...element.querySelectorAll("details[open][id]")].map((details) => details.id));
-    const checked = new Set([...element.querySelectorAll(".b-row-check:checked")].map((box) => box.value));
-    const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
-    const scrolled = [...element.querySelectorAll(".b-table-wrap")].map((wrap) => wrap.scrollLeft);
-    element.innerHTML = html;
-    open.forEach((id) => { const details = document.getElementById(id); if (details) { details.open = true; } });
-    element.querySelectorAll(".b-row-check").forEach((box) => { box.checked = checked.has(box.value); });
-    element.querySelectorAll(".b-table-wrap").forEach((wrap, place) => { wrap.scrollLeft = scrolled[place] || 0; });
-    if (focused && document.getElementById(focused)) { document.getElementById(focused).focus({ preventScroll: true }); }
-    if (window.htmx) { window.htmx.process(element); }
-    Berth.enhance(element);
+  Berth.prepare = function (root) {
+    printTimes(root, false);
+    printDurations(root);
   };
   Berth.enhance = function (root) {
-    printTimes(root, false);
+    Berth.prepare(root);
     document.dispatchEvent(new CustomEvent("berth:enhance", { detail: { root } }));
   };
 
@@ -133,6 +134,7 @@
   document.addEventListener("htmx:afterSettle", (event) => Berth.enhance(event.target));
   document.addEventListener("htmx:responseError", (event) => Berth.toast(`The server answered ${event.detail.xhr.status}. Nothing was changed.`, "error"));
   document.addEventListener("htmx:sendError", () => Berth.toast("The server cannot be reached. Try again.", "error"));
-  setInterval(() => printTimes(document, true), 1000);
+  Berth.serverTold(document.body.dataset.now);
+  setInterval(() => { printTimes(document, true); printDurations(document); }, 1000);
   Berth.enhance(document);
 })();

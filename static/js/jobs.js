@@ -34,24 +34,42 @@
   bar.querySelector("[data-bulk-clear]").addEventListener("click", () => { boxes().forEach((box) => { box.checked = false; }); update(); });
 
   // ---- arrays ------------------------------------------------------------------------------------------------
-  const opened = new Set(); // ids of opened arrays, kept over refetches
+  const opened = new Set(); // ids of opened arrays: live updates bring their tasks along
+  async function tasksOf(button) {
+    const answer = await fetch(button.dataset.tasksUrl, { credentials: "same-origin", headers: { "HX-Request": "true" } });
+    if (!answer.ok) { throw new Error(`status ${answer.status}`); }
+    const holder = document.createElement("template");
+    holder.innerHTML = await answer.text();
+    holder.content.querySelectorAll("tr").forEach((task) => { task.dataset.parent = button.closest("tr").dataset.job; });
+    return holder.content;
+  }
   async function open(button) {
     const row = button.closest("tr");
     button.setAttribute("aria-expanded", "true");
     try {
-      const answer = await fetch(button.dataset.tasksUrl, { credentials: "same-origin", headers: { "HX-Request": "true" } });
-      if (!answer.ok) { throw new Error(`status ${answer.status}`); }
-      const holder = document.createElement("template");
-      holder.innerHTML = await answer.text();
-      holder.content.querySelectorAll("tr").forEach((task) => { task.dataset.parent = row.dataset.job; });
-      row.after(holder.content);
+      const tasks = await tasksOf(button);
+      if (!opened.has(row.dataset.job) || form.querySelector(`tr[data-parent="${CSS.escape(row.dataset.job)}"]`)) { return; } // closed again, or a live update was faster
+      row.after(tasks);
       Berth.enhance(row.parentElement);
     } catch (fault) {
       button.setAttribute("aria-expanded", "false");
-      opened.delete(row.dataset.job);
-      Berth.toast(`The tasks could not be loaded (${fault.message}).`, "error");
+      closed(row.dataset.job, fault);
     }
   }
+  function closed(id, fault) {
+    opened.delete(id);
+    Berth.toast(`The tasks of #${id} could not be loaded (${fault.message}).`, "error");
+  }
+  Berth.fillers.push(async (element, content) => {
+    const folds = [...content.querySelectorAll("[data-tasks-url]")].filter((button) => opened.has(button.closest("tr").dataset.job));
+    await Promise.all(folds.map(async (button) => {
+      const row = button.closest("tr");
+      const tasks = await tasksOf(button).catch((fault) => closed(row.dataset.job, fault));
+      if (!tasks || !opened.has(row.dataset.job)) { return; }
+      button.setAttribute("aria-expanded", "true");
+      row.after(tasks);
+    }));
+  });
   form.addEventListener("click", (event) => {
     const button = event.target.closest("[data-tasks-url]");
     if (!button) { return; }
@@ -63,11 +81,6 @@
       update();
     } else { opened.add(id); open(button); }
   });
-  document.addEventListener("berth:enhance", (event) => {
-    if (event.detail.root.id === "job-table") {
-      event.detail.root.querySelectorAll("[data-tasks-url]").forEach((button) => { if (opened.has(button.closest("tr").dataset.job)) { open(button); } });
-    }
-    update();
-  });
+  document.addEventListener("berth:enhance", update);
   update();
 })();

@@ -1,10 +1,11 @@
-// One WebSocket for the page. An event refetches the fragments that its topic touches, at most once a second each; a gap in a
-// stream's numbers refetches them all; ten seconds without a heartbeat mark the page as stale until one comes again.
+// One WebSocket for the page. An event refetches the fragments that its topic touches, at most once a second each (or once in
+// `data-live-every` seconds), one at a time each, none while the page is hidden; a gap in a stream's numbers refetches them all;
+// ten seconds without a heartbeat mark the page as stale until one comes again.
 (function () {
   "use strict";
   const Berth = window.Berth;
   const root = document.documentElement;
-  const REFETCH_MS = 1000;
+  const SOONEST_MS = 50;
   const STALE_MS = 10000;
   const LONGEST_RETRY_S = 30;
   const streams = document.body.dataset.liveStreams.split(" ");
@@ -17,34 +18,46 @@
 
   // ---- refetching --------------------------------------------------------------------------------------------
   const pending = new Map(); // element -> timer
-  const fetchedAt = new WeakMap();
+  const running = new Map(); // element -> whether another event came meanwhile
+  const nextAt = new WeakMap(); // element -> when it may be fetched again
+  let missed = false; // something changed while nobody looked
 
   function fragmentUrl(element) {
     const url = new URL(element.dataset.fragmentUrl, window.location.href);
     if (element.dataset.fragmentName) { url.searchParams.set("fragment", element.dataset.fragmentName); }
     return url;
   }
-  function busy(element) { // a menu opened or a field typed in must not vanish under the reader
-    const active = document.activeElement;
-    return element.querySelector("details[data-menu][open]") !== null || (element.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName) && active.type !== "checkbox");
+  async function fragmentOf(element) { // its new HTML; null when there is none to show
+    try {
+      const answer = await fetch(fragmentUrl(element), { headers: { "HX-Request": "true", "X-Requested-With": "fetch" }, credentials: "same-origin" });
+      if (answer.redirected || answer.status === 401 || answer.status === 403) { window.location.reload(); return null; } // the sign-in ran out
+      return answer.ok ? await answer.text() : null;
+    } catch (unreachable) {
+      return null; // The socket notices the same fault and says so; its reconnection refetches everything.
+    }
   }
   async function refetch(element) {
     pending.delete(element);
     if (!element.isConnected) { return; }
-    if (busy(element)) { schedule(element); return; }
-    fetchedAt.set(element, Date.now());
-    if (element.dataset.figureUrl) { document.dispatchEvent(new CustomEvent("berth:figure", { detail: { element } })); return; }
-    try {
-      const answer = await fetch(fragmentUrl(element), { headers: { "HX-Request": "true", "X-Requested-With": "fetch" }, credentials: "same-origin" });
-      if (answer.redirected || answer.status === 401 || answer.status === 403) { window.location.reload(); return; } // the sign-in ran out
-      if (answer.ok) { Berth.swap(element, await answer.text()); }
-    } catch (unreachable) {
-      // The socket notices the same fault and says so; its reconnection refetches everything.
+    if (document.hidden) { missed = true; return; }
+    const began = Date.now();
+    running.set(element, false);
+    nextAt.set(element, began + 1000 * Number(element.dataset.liveEvery || 1));
+    if (element.dataset.figureUrl) {
+      document.dispatchEvent(new CustomEvent("berth:figure", { detail: { element } }));
+    } else {
+      const html = await fragmentOf(element);
+      nextAt.set(element, Math.max(nextAt.get(element), began + 2 * (Date.now() - began))); // a busy server is asked less often
+      if (html !== null) { await Berth.swap(element, html); }
     }
+    const again = running.get(element);
+    running.delete(element);
+    if (again) { schedule(element); }
   }
   function schedule(element) {
+    if (running.has(element)) { running.set(element, true); return; }
     if (pending.has(element)) { return; }
-    const wait = Math.max(50, (fetchedAt.get(element) || 0) + REFETCH_MS - Date.now());
+    const wait = Math.max(SOONEST_MS, (nextAt.get(element) || 0) - Date.now());
     pending.set(element, setTimeout(refetch, wait, element));
   }
   function refetchFor(topic) {
@@ -68,13 +81,14 @@
     if (gap) { refetchAll(); } else { refetchFor(message.topic); }
   }
   function onHeartbeat(message) {
-    let missed = false;
+    let gap = false;
     for (const [stream, number] of Object.entries(message.numbers || {})) {
-      if (stream in last && number !== last[stream]) { missed = true; } // also when the numbering began anew
+      if (stream in last && number !== last[stream]) { gap = true; } // also when the numbering began anew
       last[stream] = number;
     }
     figuresAt = new Date(message.at || Date.now());
-    if (missed) { refetchAll(); }
+    Berth.serverTold(message.at);
+    if (gap) { refetchAll(); }
   }
   function onMessage(raw) {
     const message = JSON.parse(raw.data);
@@ -138,6 +152,7 @@
   }
 
   document.addEventListener("berth:retry", retryNow);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && missed) { missed = false; refetchAll(); } });
   window.addEventListener("pagehide", () => { if (socket) { const old = socket; socket = null; old.close(); } });
   window.addEventListener("pageshow", (event) => { if (event.persisted) { retryNow(); } });
   showClock();

@@ -95,7 +95,7 @@ class Cluster:
         self.sequences[attempt.pk, rank] = sequence or self.sequences[attempt.pk, rank] + 1
         node = node or attempt.allocations.get(rank=rank).node
         entry = {
-            "attempt": attempt.pk,
+            "attempt": attempt.key,
             "epoch": epoch or attempt.epoch,
             "rank": rank,
             "sequence": self.sequences[attempt.pk, rank],
@@ -121,7 +121,7 @@ def planning_record(number, now):
 
 
 def key_of(attempt, rank=0):
-    return {"attempt": attempt.pk, "epoch": attempt.epoch, "rank": rank}
+    return {"attempt": attempt.key, "epoch": attempt.epoch, "rank": rank}
 
 
 def free_part(node, *, gpus=1, cores=1, memory_mib=0):

@@ -39,7 +39,7 @@ def stale_report(berth, node, number):
     """Say, as the silent node's agent may, that the first attempt still runs; the portal must refuse it."""
     attempt, boot_id = rows(
         berth,
-        "select a.id, n.boot_id from jobs_attempt a, cluster_node n where a.job_id = ? and a.epoch = 1 and n.name = ?",
+        "select a.key, n.boot_id from jobs_attempt a, cluster_node n where a.job_id = ? and a.epoch = 1 and n.name = ?",
         number,
         node,
     )[0]

@@ -79,11 +79,13 @@ class SmallPortal:
         lease: bool = False,
         **spec: Any,
     ) -> tuple:
-        key = (attempt, epoch, rank)
+        name, job_key = str(attempt), str(job)  # what keys are made of does not matter to a node
+        key = (name, epoch, rank)
         with self.lock:
             self.wanted[key] = {
-                "attempt": attempt,
+                "attempt": name,
                 "job": job,
+                "job_key": job_key,
                 "epoch": epoch,
                 "rank": rank,
                 "action": "run",
@@ -94,8 +96,9 @@ class SmallPortal:
                 "lease_s": self.hello["lease_s"] if lease else None,
             }
             self.specs[key] = {
-                "attempt": attempt,
+                "attempt": name,
                 "job": job,
+                "job_key": job_key,
                 "epoch": epoch,
                 "rank": rank,
                 "name": "a job",
@@ -177,8 +180,8 @@ class SmallPortal:
             self.lock.wait(0.1)
         return {"revision": self.revision, "attempts": list(self.wanted.values())}
 
-    def spec(self, attempt: int) -> dict:
-        self.spec_calls.append(str(attempt))
+    def spec(self, attempt: str) -> dict:
+        self.spec_calls.append(attempt)
         live = [k for k in self.wanted if k[0] == attempt]
         if not live:
             raise RefusalError(404, "not_found")
@@ -214,7 +217,7 @@ class SmallPortal:
         return answer
 
     def take_logs(self, query: dict, data: bytes) -> dict:
-        key = (int(query["attempt"]), int(query["epoch"]), int(query["rank"]), query["stream"])
+        key = (query["attempt"], int(query["epoch"]), int(query["rank"]), query["stream"])
         stored = self.logs.get(key, b"")
         taken = int(query["offset"]) == len(stored)
         self.log_offsets.append((int(query["offset"]), taken))
@@ -247,7 +250,7 @@ class SmallPortal:
             if (method, path) == ("GET", "sync"):
                 return self.sync(int(query["revision"]), float(query["wait"]))
             if method == "GET" and path.startswith("attempts/"):
-                return self.spec(int(path.split("/")[1]))
+                return self.spec(path.split("/")[1])
             if path == "logs":
                 return self.take_logs(query, body)
             if path == "telemetry":

@@ -42,6 +42,24 @@ def test_readopts_with_the_same_pid_after_kill(portal, node):
     assert "registered" not in node.log.read_text().split("part adopted")[1]
 
 
+def test_a_part_from_before_keys_is_adopted_under_its_old_name(portal, node):
+    """Its journal says attempt 17 where the portal now says "17"; the log goes on where it stood."""
+    key = portal.want(attempt=17, job=9, command="echo one; sleep 3; echo two > $BERTH_CHECKPOINT_DIR/two; echo two")
+    node.start()
+    pid = portal.wait_report(key, "running")["pid"]
+    portal.wait_for(lambda: portal.logs.get((*key, "stdout")) == b"one\n")
+    node.kill()
+    record = node.part(key) / "part.json"
+    old = json.loads(record.read_text()) | {"attempt": 17}
+    del old["job_key"]
+    record.write_text(json.dumps(old))
+    node.start()
+    ended = portal.wait_report(key, "ended")
+    assert (ended["attempt"], ended["pid"], ended["exit_code"]) == ("17", pid, 0)
+    assert portal.logs[*key, "stdout"] == b"one\ntwo\n"
+    assert (node.directory / "storage/checkpoints/9/two").exists()
+
+
 def test_sigterm_leaves_jobs_running(portal, node):
     key = portal.want(command="sleep 30")
     node.start()

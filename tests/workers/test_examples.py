@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from tests.workers.conftest import ROOT, wait_until
@@ -48,6 +50,19 @@ def test_charlm_learns_saves_when_asked_and_resumes_with_another_size(train):
     assert process.wait(20) == 0
     assert log().startswith(f"2 processes, from step {step}\n")
     assert re.search(rf"step {step + 30} loss [\d.]+ \d+ chars/s", log())
+
+
+def test_charlm_keeps_to_its_share_of_a_core(train):
+    process, log = train("--steps", "100000", "--pace", "0.05", gpus=1)
+    wait_until(lambda: log().count("loss") >= 1, within_s=60)
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children()]
+
+    def used_s():
+        return sum(sum(each.cpu_times()[:2]) for each in family)
+
+    began, before_s = time.monotonic(), used_s()
+    wait_until(lambda: time.monotonic() - began > 4, within_s=60)
+    assert 0 < used_s() - before_s < 0.2 * (time.monotonic() - began)  # two processes, each at 0.05
 
 
 def test_wordcount_shares_every_file_once():

@@ -19,7 +19,7 @@ from workers.journal import Journal, Part
 
 
 def part(**fields):
-    return Part(**{"attempt": 1, "epoch": 1, "rank": 0, "job": 1, "boot_id": "b", **fields})
+    return Part(**{"attempt": "1", "epoch": 1, "rank": 0, "job": 1, "boot_id": "b", **fields})
 
 
 def test_a_record_is_read_back_as_it_was(tmp_path):

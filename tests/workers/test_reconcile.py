@@ -10,13 +10,13 @@ from workers.reconcile import decide
 
 def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False):
     return {
-        "attempt": attempt, "job": 1, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
+        "attempt": str(attempt), "job": 1, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
         "stop_reason": None, "grace_s": 1, "lease_s": None,
     }  # fmt: skip
 
 
 def here(phase, attempt=1, epoch=1):
-    part = Part(attempt=attempt, epoch=epoch, rank=0, job=1, boot_id="b", phase=phase)
+    part = Part(attempt=str(attempt), epoch=epoch, rank=0, job=1, boot_id="b", phase=phase)
     return {part.key: part}
 
 

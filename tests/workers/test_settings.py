@@ -54,6 +54,7 @@ def test_virtual_node_is_read_with_quotes():
     text = "gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288"
     assert virtual_parse(text) == VirtualNode(8, "A100 80 GB", 81920, 64, 524288)
     assert virtual_parse("cores=4,memory-mib=100") == VirtualNode(0, None, 0, 4, 100)
+    assert virtual_parse("cores=4,memory-mib=100,core-percent=4").core_percent == 4
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,8 @@ def test_virtual_node_is_read_with_quotes():
         ("gpus=1,type=T,cores=4,memory-mib=1", "gpu-memory-mib must be"),
         ("cores=0,memory-mib=1", "cores must be a whole number of at least 1"),
         ("cores=1", "memory-mib must be"),
+        ("cores=1,memory-mib=1,core-percent=0", "core-percent must be a whole number of at least 1"),
+        ("cores=1,memory-mib=1,core-percent=101", "core-percent must be at most 100"),
         ("cores=1,memory-mib=1,colour=red", "unknown 'colour'"),
         ("type='A", "--virtual: "),
     ],

@@ -36,7 +36,14 @@ class ShimRun:
         self.engine = ProcessEngine()
 
     def prepare(self, *, virtual=True, grace_s=1.0, lease_s=None, nice=0, **spec) -> ShimRun:
-        kept = {"virtual": virtual, "nice": nice, "boot_id": boot_id(), "node_grace_s": grace_s, "lease_grace_s": 3.0}
+        kept = {
+            "virtual": virtual,
+            "virtual_pace": None,
+            "nice": nice,
+            "boot_id": boot_id(),
+            "node_grace_s": grace_s,
+            "lease_grace_s": 3.0,
+        }
         place = Workplace(self.root / "storage", **kept)
         part_prepare(self.directory, {**SPEC, **spec}, {"lease_s": lease_s}, place)
         return self

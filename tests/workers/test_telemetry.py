@@ -31,6 +31,13 @@ def test_a_busy_process_fills_its_gpu_and_no_other():
     assert sample[0].utilisation == sample[2].utilisation == 0.0
 
 
+def test_a_process_that_keeps_to_the_node_s_share_of_a_core_fills_its_gpu():
+    sample = after(
+        SimulatedSampler(GPUS, core_share=0.04), [PartUse((1,), 0.04, 0.0, 300.0), PartUse((2,), 0.02, 0.0, 1.0)]
+    )
+    assert (sample[1].utilisation, sample[2].utilisation) == (100.0, 50.0)
+
+
 def test_one_busy_process_on_two_gpus_half_fills_each_and_a_sleeping_one_none():
     sample = after(SimulatedSampler(GPUS), [PartUse((0, 1), 1.0, 0.0, 300.0), PartUse((2,), 0.0, 0.0, 5000.0)])
     assert (sample[0].utilisation, sample[1].utilisation, sample[2].utilisation) == (50.0, 50.0, 0.0)

@@ -2,8 +2,10 @@
 
 A virtual GPU is as busy as the processes that hold it want to be: their measured CPU time plus the time they stood
 ready while the real cores were taken (a virtual node declares more cores than the machine has), over the GPUs they
-hold; one process that computes without pause fills one GPU. Smoothed over about three seconds, as NVML's own window
-is. Memory is the processes' own, spread over their GPUs. Power runs linearly from idle to the type's board power.
+hold; one process that computes without pause fills one GPU. Where the node declares `core-percent`, that share of a
+core fills it: jobs find it in BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. Smoothed over
+about three seconds, as NVML's own window is. Memory is the processes' own, spread over their GPUs. Power runs linearly
+from idle to the type's board power.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ def board_power_w(gpu_type: str) -> int:
 class SimulatedSampler:
     """See `workers.telemetry.sampler.GpuSampler`."""
 
-    def __init__(self, gpus: list[GpuFound]) -> None:
+    def __init__(self, gpus: list[GpuFound], *, core_share: float = 1.0) -> None:
         self._gpus = gpus
+        self._core_share = core_share
         self._smooth = dict.fromkeys((g.index for g in gpus), 0.0)
 
     def gpus(self) -> list[GpuFound]:
@@ -36,7 +39,7 @@ class SimulatedSampler:
         return {gpu.index: self._sample(gpu, holder.get(gpu.index)) for gpu in self._gpus}
 
     def _sample(self, gpu: GpuFound, part: PartUse | None) -> GpuSample:
-        wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) if part else 0.0
+        wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share if part else 0.0
         before = self._smooth[gpu.index]
         share = before + (min(1.0, wanted) - before) * _SMOOTHING
         self._smooth[gpu.index] = share

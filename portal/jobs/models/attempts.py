@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from portal.jobs.keys import KEY_LENGTH, key_new
 from portal.jobs.models.jobs import Job
 from portal.jobs.querysets import AttemptQuerySet
 from portal.jobs.states import AttemptState, StopCause, StopReason
@@ -31,6 +32,9 @@ class Attempt(models.Model):
     time_limit_s = models.PositiveIntegerField(null=True, help_text="Of a profile; a run has its job's.")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     epoch = models.PositiveIntegerField()
+    key = models.CharField(
+        max_length=KEY_LENGTH, default=key_new, editable=False, help_text="Its name on nodes; it never comes again."
+    )
     state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
     planning_number = models.PositiveBigIntegerField(null=True)
     gpus = models.PositiveIntegerField()
@@ -60,6 +64,7 @@ class Attempt(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(fields=["job", "kind", "epoch"], name="attempt_epoch_once"),
+            models.UniqueConstraint(fields=["key"], name="attempt_key_once"),
             models.UniqueConstraint(
                 fields=["job"], condition=Q(ended_at=None, kind="run"), name="one_live_attempt_a_job"
             ),

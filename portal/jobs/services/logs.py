@@ -34,7 +34,7 @@ def log_length(*, attempt_id: int, rank: int, stream: str) -> int:
 
 
 def log_append(
-    *, node: Node, attempt_id: int, epoch: int, rank: int, stream: str, offset: int, data: bytes
+    *, node: Node, key: str, epoch: int, rank: int, stream: str, offset: int, data: bytes
 ) -> tuple[int, bool]:
     """Append a chunk. Returns the next offset and whether the log limit is reached.
 
@@ -45,12 +45,13 @@ def log_append(
     if len(data) > CHUNK_BYTES:
         raise BerthError("too_long", f"Send at most {CHUNK_BYTES} bytes at once.", status=413)
     part = (
-        Allocation.objects.filter(attempt_id=attempt_id, attempt__epoch=epoch, rank=rank, node=node)
-        .values_list("attempt__job_id", flat=True)
+        Allocation.objects.filter(attempt__key=key, attempt__epoch=epoch, rank=rank, node=node)
+        .values_list("attempt_id", "attempt__job_id")
         .first()
     )
     if part is None:
         raise NotFound("part of an attempt on this node")
+    attempt_id, job_id = part
     limit = env("BERTH_LOG_LIMIT_MIB") * MIB
     length = log_length(attempt_id=attempt_id, rank=rank, stream=stream)
     if length >= limit:
@@ -60,7 +61,7 @@ def log_append(
     data = data[: limit - length]
     if data:
         _store(attempt_id=attempt_id, rank=rank, stream=stream, offset=offset, data=data)
-        live_event(stream=f"job:{part}", topic="log", id=part)
+        live_event(stream=f"job:{job_id}", topic="log", id=job_id)
     return length + len(data), length + len(data) >= limit
 
 

@@ -1,4 +1,4 @@
-"""What nodes report about their parts of attempts. Every message is fenced by (attempt, epoch, rank, sequence)."""
+"""What nodes report about their parts of attempts. Every message is fenced by (attempt key, epoch, rank, sequence)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from portal.jobs.states import AttemptState, JobState, StopReason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Key = dict[str, int]
+Key = dict[str, str | int]
 FORGOTTEN_S = 30
 """So long must a node not have named a part without a lease before it counts as lost."""
 
 
 def report_apply(
-    *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, int]]
+    *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, str | int]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists."""
     answer: dict[str, list[dict[str, Any]]] = {"accepted": [], "refused": [], "leases": [], "stop": []}
@@ -56,8 +56,9 @@ def report_apply(
 @transaction.atomic
 def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
     """Apply one report; return why it was refused, or None."""
-    mine = Allocation.objects.filter(attempt_id=report["attempt"], rank=report["rank"], node=node)
-    attempt = attempt_lock(attempt_id=report["attempt"]) if mine.exists() else None
+    mine = Allocation.objects.filter(attempt__key=report["attempt"], rank=report["rank"], node=node)
+    attempt_id = mine.values_list("attempt_id", flat=True).first()
+    attempt = attempt_lock(attempt_id=attempt_id) if attempt_id is not None else None
     part = mine.first()
     if attempt is None or part is None:
         return "unknown_part"
@@ -138,7 +139,7 @@ def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) 
     """Renew one part's lease, or tell the node to stop what is no longer its to run."""
     part = (
         Allocation.objects.filter(
-            attempt_id=key["attempt"], attempt__epoch=key["epoch"], rank=key["rank"], node=node, released_at=None
+            attempt__key=key["attempt"], attempt__epoch=key["epoch"], rank=key["rank"], node=node, released_at=None
         )
         .select_related("attempt")
         .first()
@@ -161,7 +162,7 @@ def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) 
         answer["stop"].append(key)
 
 
-def _forgotten_end(*, node: Node, known: set[tuple[int, int, int]]) -> None:
+def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
     """End parts without a lease that this node once said it ran and has not named for FORGOTTEN_S: its journal is gone.
 
     One message proves nothing: it may be an old one that came late. And a part with a lease is left to that: its
@@ -171,7 +172,7 @@ def _forgotten_end(*, node: Node, known: set[tuple[int, int, int]]) -> None:
     parts = Allocation.objects.filter(node=node, released_at=None, state__in=started, lease_until=None)
     now = timezone.now()
     for part in parts.select_related("attempt"):
-        if (part.attempt_id, part.attempt.epoch, part.rank) in known:
+        if (part.attempt.key, part.attempt.epoch, part.rank) in known:
             continue
         if part.missed_at is None:
             Allocation.objects.filter(pk=part.pk, missed_at=None).update(missed_at=now)

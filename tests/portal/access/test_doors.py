@@ -144,7 +144,7 @@ def test_another_nodes_parts_are_not_there(world):
     assert (answer["accepted"], answer["leases"]) == ([], [])
     assert [entry["code"] for entry in answer["refused"]] == ["unknown_part"]
     assert answer["stop"] == [key]
-    assert Allocation.objects.get(attempt_id=names["attempt"]).state == "running"
+    assert Allocation.objects.get(attempt__key=names["attempt"]).state == "running"
     assert Job.objects.get(pk=names["zebra-name"]).state == "RUNNING"
 
 

@@ -97,7 +97,7 @@ def loud(world):
     world.names["planning"] = planning.number
     part = Allocation.objects.select_related("node", "attempt").get(attempt__job_id=world.names["loud-0"])
     running(world, part.node)
-    log_append(node=part.node, attempt_id=part.attempt_id, epoch=part.attempt.epoch, rank=0, stream="stdout", offset=0,
+    log_append(node=part.node, key=part.attempt.key, epoch=part.attempt.epoch, rank=0, stream="stdout", offset=0,
                data=(SHOUT + BREAK_OUT).encode() + b"\n")  # fmt: skip
     node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
     world.names["zebra-name"] = world.names["loud-0"]

@@ -107,7 +107,7 @@ def _node(world, name, **more):
 def running(world, node):
     """Let a node's agent say that all its parts run."""
     parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
-    keys = [{"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
+    keys = [{"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
     reports = [{**key, "sequence": 1, "state": "running", "pid": 4711} for key in keys]
     report_apply(node=node, reports=reports, holding=keys)
     return keys
@@ -163,8 +163,8 @@ def build():
     keys = running(world, world.nodes["big"])
     running(world, world.nodes["far"])
     own = Allocation.objects.get(attempt__job_id=world.names["zebra-name"])
-    key = next(key for key in keys if key["attempt"] == own.attempt_id)
-    log_append(node=own.node, attempt_id=own.attempt_id, epoch=key["epoch"], rank=0, stream="stdout", offset=0,
+    key = next(key for key in keys if key["attempt"] == own.attempt.key)
+    log_append(node=own.node, key=own.attempt.key, epoch=key["epoch"], rank=0, stream="stdout", offset=0,
                data=b"hello from zebra-command\n")  # fmt: skip
     submit("owner", "zebra-name-waits", gpus=[8])
     submit("outsider", "foreign-waits", gpus=[8])
@@ -172,7 +172,7 @@ def build():
     planning_run()
     _, world.bearers["join"] = join_token_create(actor=None)
     planning = Planning.objects.order_by("-number").first()
-    world.names |= {"attempt": own.attempt_id, "epoch": key["epoch"], "planning": planning.number,
+    world.names |= {"attempt": own.attempt.key, "epoch": key["epoch"], "planning": planning.number,
                     "round": planning.round.number, "missing": 987654321}  # fmt: skip
     _laboratory(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"

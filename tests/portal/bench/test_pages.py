@@ -1,24 +1,53 @@
 """`./berth bench pages` and `plannings`: their keys and refusals, at a tiny size. Times are printed, never asserted."""
 
 import json
+from collections import defaultdict
 
 import pytest
 
+from portal.bench import asked
 from portal.bench.errors import BenchError
-from portal.bench.pages import PAGES, pages_measure, pages_report
+from portal.bench.pages import pages_measure, pages_report
 from portal.bench.plannings import plannings_measure, plannings_report
 from portal.rounds.planning import planning_run
 
 pytestmark = pytest.mark.django_db
 
 
-def test_each_page_as_operator_and_member():
-    figures = pages_measure(gpus=16, jobs=60, seed=1, requests=2)
-    read = json.loads(pages_report(figures, as_json=True))
-    for cast in ("operator", "member"):
-        assert set(read[cast]) == {name for name, _, _ in PAGES}
-        assert all(own["queries"] > 3 and own["bytes"] > 1000 for own in read[cast].values())
+def test_each_page_fragment_and_list_as_tenant_and_as_operator():
+    figures = pages_measure(nodes=3, jobs=60, seed=1, requests=1)
+    read = json.loads(pages_report(figures, as_json=True))["pages"]
+    for name, own in read.items():
+        assert own["queries"] > 0 or name == "api-docs"
+        assert own["kb"] > 0 or name in {"overview-fragment notice", "admin:search"}, name
+        assert own["p95_ms"] > 0
+    assert {"tenant", "operator"} < set(read["overview"])
+    assert {
+        "overview-fragment tiles",
+        "job-list page 1000",
+        "api-nodes",
+        "metrics",
+        "admin:jobs_job_changelist",
+    } <= set(read)
+    assert "tenant" not in read["metrics"], "tenants are refused there"
     assert "overview" in pages_report(figures, as_json=False)
+    again = pages_measure(nodes=3, jobs=60, seed=1, requests=1, only="api-node*", filled=True)
+    assert set(again["pages"]) == {"api-nodes", "api-nodes 500 a page", "api-node"}
+    with pytest.raises(BenchError, match="No page is named"):
+        pages_measure(nodes=3, jobs=60, seed=1, requests=1, only="nothing", filled=True)
+
+
+def test_a_route_that_nobody_named_is_refused(monkeypatch):
+    monkeypatch.delitem(asked.ROUTES, "queue")
+    with pytest.raises(BenchError, match="route queue is not known"):
+        asked.asked_all(defaultdict(lambda: "1"))
+
+
+def test_every_route_is_asked_for_or_left_out_with_a_reason():
+    known = set(asked.routes_known())
+    stale = (set(asked.ROUTES) | set(asked.LEFT_OUT)) - known
+    assert not stale, "named, but the resolver knows them no more"
+    assert asked.asked_all(defaultdict(lambda: "1"))
 
 
 def test_the_plannings_that_were_made(cluster):

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 BENCHMARKS = (
     ("plannings",),
     ("round", "--here", "--gpus", "8", "--jobs", "1"),
-    ("pages", "--here", "--gpus", "8", "--jobs", "1"),
+    ("pages", "--here", "--nodes", "1", "--jobs", "1"),
 )
 
 

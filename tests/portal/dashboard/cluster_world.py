@@ -56,7 +56,7 @@ class World:
         planning = planning_run()
         for node in Node.objects.all():
             parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
-            keys = [{"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
+            keys = [{"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
             reports = [
                 {**key, "sequence": place, "state": state, "pid": 4711}
                 for part, key in zip(parts, keys, strict=True)
@@ -69,10 +69,10 @@ class World:
     def end(self, job):
         """The agent reports that a running job of one node has ended well."""
         part = Allocation.objects.select_related("attempt", "node").get(attempt__job=job, released_at=None)
-        key = {"attempt": part.attempt_id, "epoch": part.attempt.epoch, "rank": part.rank}
+        key = {"attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": part.rank}
         others = Allocation.objects.filter(node=part.node, released_at=None).exclude(pk=part.pk)
         holding = [
-            {"attempt": p.attempt_id, "epoch": p.attempt.epoch, "rank": p.rank}
+            {"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank}
             for p in others.select_related("attempt")
         ]
         report = {**key, "sequence": 9, "state": "ended", "exit_code": 0, "reason": "exit"}

@@ -125,9 +125,7 @@ def lines(client, job, **query):
 
 def written(world, attempt, text, *, stream="stdout", offset=0):
     data = text.encode()
-    log_append(
-        node=world.node, attempt_id=attempt.pk, epoch=attempt.epoch, rank=0, stream=stream, offset=offset, data=data
-    )
+    log_append(node=world.node, key=attempt.key, epoch=attempt.epoch, rank=0, stream=stream, offset=offset, data=data)
     return offset + len(data)
 
 
@@ -300,7 +298,7 @@ def recorded(world, attempt, **changes):
     record = {"iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 500.0, "total": 2000.0, "batch": 64} | {
         "world": 1, "parameters": None, "rows": [],
     } | changes  # fmt: skip
-    key = {"attempt": attempt.pk, "epoch": attempt.epoch, "rank": 0, "offset": 0, "next_offset": 9, "dropped": 3}
+    key = {"attempt": attempt.key, "epoch": attempt.epoch, "rank": 0, "offset": 0, "next_offset": 9, "dropped": 3}
     assert records_apply(node=world.node, parts=[key | {"records": [record]}])[0]["code"] is None
 
 
@@ -335,7 +333,7 @@ def test_the_page_and_rest_show_where_a_job_was_profiled_and_what_was_found(owne
     planning_run()
     page = reverse("job-detail", args=[job.number])
     waiting = owner.get(page).content.decode()
-    assert "Its speed is being measured on one GPU of A100 (n1), for at most 60 s; then it is placed." in waiting
+    assert "Its speed is being measured on one GPU of A100 (n1), for 60 s at most. Then it is placed." in waiting
     assert "nothing recorded" in waiting
     assert 'class="b-span-profiling"' in waiting
     profile = job.attempts.profiles().get()

@@ -145,7 +145,7 @@ def test_scripts_have_no_dangling_map_and_fetch_nothing_from_outside():
         if "vendor" not in path.parts:
             assert "http://" not in source
             assert "https://" not in source
-            assert "innerHTML" not in source or path.name in {"base.js", "jobs.js"}  # the server's own fragments
+            assert "innerHTML" not in source or path.name in {"morph.js", "jobs.js"}  # the server's own fragments
 
 
 def test_plotly_is_the_version_of_the_wheel():

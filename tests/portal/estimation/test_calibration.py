@@ -33,7 +33,7 @@ def ended(cluster, actor, task, output, *nodes, exit_code=0):
     for rank in range(attempt.allocations.count()):
         cluster.report(attempt, "running", rank=rank, pid=100 + rank)
     data = output.encode()
-    log_append(node=cluster.node, attempt_id=attempt.pk, epoch=1, rank=0, stream="stdout", offset=0, data=data)
+    log_append(node=cluster.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=data)
     for rank in range(attempt.allocations.count()):
         cluster.end(attempt, rank=rank, exit_code=exit_code)
     job.refresh_from_db()

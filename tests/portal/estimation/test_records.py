@@ -35,7 +35,7 @@ def record(samples=640.0, seconds=2.0, **more):
 def send(attempt, *records, offset=0, next_offset=None, rank=0, epoch=None, node=None, dropped=0):
     part = attempt.allocations.filter(rank=rank).first()
     sent = {
-        "attempt": attempt.pk,
+        "attempt": attempt.key,
         "epoch": epoch or attempt.epoch,
         "rank": rank,
         "offset": offset,

@@ -264,7 +264,7 @@ class TestStale:
 
     def test_unknown_things_held_are_to_be_stopped(self, cluster):
         attempt = cluster.running()
-        stranger = {"attempt": attempt.pk + 77, "epoch": 1, "rank": 0}
+        stranger = {"attempt": f"{attempt.pk + 77}", "epoch": 1, "rank": 0}
         wrong_epoch = given.key_of(attempt) | {"epoch": 9}
         answer = report_apply(node=cluster.node, reports=[], holding=[stranger, wrong_epoch, given.key_of(attempt)])
         assert answer["stop"] == [stranger, wrong_epoch]

@@ -14,7 +14,7 @@ def send(cluster):
     attempt = cluster.running()
 
     def send(data, offset, **changes):
-        named = {"node": cluster.node, "attempt_id": attempt.pk, "epoch": 1, "rank": 0, "stream": "stdout"}
+        named = {"node": cluster.node, "key": attempt.key, "epoch": 1, "rank": 0, "stream": "stdout"}
         return log_append(**(named | changes), offset=offset, data=data)
 
     send.attempt, send.cluster = attempt, cluster
@@ -60,7 +60,7 @@ def test_an_ended_part_may_still_send(send):
     assert send(b"last words", 0) == (10, False)
 
 
-@pytest.mark.parametrize("changes", [{"epoch": 2}, {"rank": 1}, {"attempt_id": 10**9}])
+@pytest.mark.parametrize("changes", [{"epoch": 2}, {"rank": 1}, {"key": "0" * 32}])
 def test_what_is_not_its_part_is_not_found(send, changes):
     with pytest.raises(NotFound):
         send(b"x", 0, **changes)
@@ -81,7 +81,7 @@ def test_bad_requests(send, changes, size, status):
 def test_the_same_chunk_twice_at_once_is_stored_once(shared_cluster):
     cluster = shared_cluster
     attempt = cluster.running()
-    named = {"node": cluster.node, "attempt_id": attempt.pk, "epoch": 1, "rank": 0, "stream": "stdout", "offset": 0}
+    named = {"node": cluster.node, "key": attempt.key, "epoch": 1, "rank": 0, "stream": "stdout", "offset": 0}
     results = given.race(*[lambda: log_append(**named, data=b"abc")] * 5)
     assert sum(each == (3, False) for each in results) == 1, results
     assert {each.next_offset for each in results if isinstance(each, OffsetMismatch)} == {3}

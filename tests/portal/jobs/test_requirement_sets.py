@@ -19,7 +19,7 @@ def environment(cluster, gpus, **fields):
     """What a job of the set {1, 2, 4} (or `sizes`) finds in its environment when `gpus` were chosen."""
     job = cluster.submit(gpus=fields.pop("sizes", [1, 2, 4]), **fields)
     attempt = cluster.start(job, gpus=gpus)
-    found = part_spec(node=cluster.node, attempt_id=attempt.pk)["environment"]
+    found = part_spec(node=cluster.node, key=attempt.key)["environment"]
     cluster.report(attempt, "running", pid=1)
     cluster.end(attempt)
     return found

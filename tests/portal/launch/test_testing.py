@@ -1,8 +1,13 @@
 """`./berth test`: which tests run, and one summary of two runs side by side."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
+import uuid
 
+import psutil
 import pytest
 
 from portal.launch import testing
@@ -53,3 +58,61 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout.splitlines()[-1]
     assert not set(COMPUTING_PART) & set(WAITING_PART) - {"-m"}
+
+
+STARTS = """
+import os, subprocess, sys, time
+import pytest
+DAEMON = "import os, time; os.setsid(); time.sleep(300)  # {mark}"
+def detached():
+    if os.fork() == 0:  # and its child is an orphan at once
+        os.setsid()
+        subprocess.Popen([sys.executable, "-c", DAEMON])
+        os._exit(0)
+def test_computes():
+    detached()
+    open("{ready}-computes", "w").close()
+    time.sleep(300)
+@pytest.mark.system
+def test_waits():
+    detached()
+    open("{ready}-waits", "w").close()
+    time.sleep(300)
+"""
+
+
+def running_with(mark):
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())]
+
+
+@pytest.mark.impure
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_when_it_is_stopped_all_that_it_started_ends(tmp_path, number):
+    mark, ready = f"mark-{uuid.uuid4()}", tmp_path / "ready"
+    (tmp_path / "test_it.py").write_text(STARTS.format(mark=mark, ready=ready))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
+    run = (
+        "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1]); "
+        "import os; os.sched_getaffinity = lambda _: {0, 1}; sys.exit(testing.main([]))"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", run, str(tmp_path)],
+        cwd=testing.SOURCE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("ready-*"))) < 2 or len(running_with(mark)) < 2:
+            assert time.monotonic() < deadline, "the tests did not begin"
+            time.sleep(0.1)
+        os.killpg(running.pid, number)  # as a terminal does
+        told, _ = running.communicate(timeout=60)
+        assert running_with(mark) == [], told
+        assert running.returncode == 128 + number
+    finally:
+        running.kill()
+        for pid in running_with(mark):
+            os.kill(pid, signal.SIGKILL)

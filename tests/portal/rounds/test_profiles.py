@@ -82,7 +82,7 @@ class TestItBegins:
 
     def test_the_node_is_told_what_it_is_and_how_long(self, cluster):
         job, attempt = profile(cluster, elastic(cluster, time_limit_s=40))
-        spec = part_spec(node=cluster.node, attempt_id=attempt.pk)
+        spec = part_spec(node=cluster.node, key=attempt.key)
         assert (spec["profile"], spec["time_limit_s"], spec["job"], spec["epochs_before"]) == (True, 40, job.pk, 0)
         assert spec["world"]["gpus_total"] == 1
         (wanted,) = parts_wanted(node_id=cluster.node.pk)["attempts"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database), plannings (those that were made), pages (with a long queue), never-late "
+        "whole planning, database to database), plannings (those that were made), pages (all of them, at size), never-late "
         "(does any planning outlive its limit?), simulate (the simulator's speed)."
     )
 
@@ -51,12 +51,7 @@ class Command(BaseCommand):
         four = names.add_parser("plannings", help="what the last plannings of this Berth took")
         four.add_argument("--last", type=int, default=200, help="how many (default 200)")
         four.add_argument("--json", action="store_true", help="print one JSON object")
-        five = names.add_parser("pages", help="the pages that show jobs, with a long queue")
-        five.add_argument("--gpus", type=int, default=800, help="GPUs in nodes of 8 (default 800)")
-        five.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
-        five.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
-        five.add_argument("--requests", type=int, default=40, help="requests a page (default 40)")
-        self.add_database(five)
+        self.add_pages(names.add_parser("pages", help="every page, fragment and REST list, at size"))
         six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
         six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
         six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
@@ -75,9 +70,23 @@ class Command(BaseCommand):
         parser.add_argument("--until-days", type=float, help="cut the trace off then")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
+    def add_pages(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--nodes", type=int, default=1000, help="of 8 GPUs each (default 1000)")
+        parser.add_argument(
+            "--jobs", type=int, default=100_000, help="queued jobs; half as many have ended (default 100000)"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        parser.add_argument("--requests", type=int, default=20, help="requests a page and reader (default 20)")
+        parser.add_argument("--only", default="*", help="pages whose names match, for example 'overview*'")
+        parser.add_argument("--filled", action="store_true", help="with --here: an earlier run has filled the database")
+        self.add_database(parser)
+
     def add_database(self, parser: ArgumentParser) -> None:
         parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
             "of our own, or a new database on the one that DATABASE_URL names")  # fmt: skip
+        parser.add_argument(
+            "--sqlite", dest="database", action="store_const", const="sqlite", help="the same as --database sqlite"
+        )
         parser.add_argument(
             "--here", action="store_true", help="fill and measure Berth's own database, which must be empty"
         )
@@ -110,8 +119,14 @@ class Command(BaseCommand):
         return plannings.plannings_report(figures, as_json=options["json"])
 
     def pages(self, options: dict[str, Any]) -> str:
-        names = ("gpus", "jobs", "seed", "requests")
-        figures = self.measured(options, names, lambda: pages.pages_measure(**{name: options[name] for name in names}))
+        names = ("nodes", "jobs", "seed", "requests", "only")
+        if options["filled"] and not options["here"]:
+            raise CommandError("Give --filled with --here: a private database is always a new one.")
+
+        def measure() -> dict[str, Any]:
+            return pages.pages_measure(**{name: options[name] for name in names}, filled=options["filled"])
+
+        figures = self.measured(options, names, measure)
         return pages.pages_report(figures, as_json=options["json"])
 
     def measured(

@@ -1,0 +1,86 @@
+"""Requests through Django's ASGI handler, in this process: the same handlers and middleware as in service.
+
+Nothing is sent over a network. Django runs a view in the thread that waits for it here, so its queries are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import async_to_sync
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+
+from portal.bench.round import queries_counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`wall_s` and `cpu_s` (of this process; the database server's own is not in it), and the body as it was sent."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    wall_s: float
+    cpu_s: float
+    queries: int
+
+
+@contextmanager
+def connection_kept() -> Iterator[None]:
+    """Keep this process's connection between requests, as the service does for a minute, inside a transaction too."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    try:
+        yield
+    finally:
+        for signal in signals:
+            signal.connect(close_old_connections)
+
+
+def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
+    """Return a function that asks the application for one path (GET) with these headers."""
+
+    async def exchange(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+        parts = urlsplit(path)
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+            "path": parts.path, "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 0), "server": ("localhost", 80),
+        }  # fmt: skip
+        sent: list[dict[str, Any]] = []
+        received = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> dict[str, Any]:
+            message = next(received, None)
+            if message is None:
+                await asyncio.Event().wait()  # the client stays; the handler ends this wait when it has answered
+            return message or {}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await application(scope, receive, send)
+        start = next(each for each in sent if each["type"] == "http.response.start")
+        body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")
+        return start["status"], {name.decode().lower(): value.decode() for name, value in start["headers"]}, body
+
+    run = async_to_sync(exchange)
+
+    def ask(path: str, headers: Mapping[str, str]) -> Answer:
+        began_s, began_cpu_s = time.monotonic(), time.process_time()
+        with queries_counted() as count:
+            status, answered, body = run(path, {"host": "localhost", **headers})
+        return Answer(status, answered, body, time.monotonic() - began_s, time.process_time() - began_cpu_s, count[0])
+
+    return ask

@@ -1,0 +1,26 @@
+"""The settings of the tests: the portal's, on a data directory of the tests' own that goes with them.
+
+An installation in the same clone (`var/`), or one that the caller's environment names, is neither read nor written.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+MARK = "BERTH_TESTS_DATA"
+"""Set for the processes that tests start: they use the data directory that the test gave them, or share this one."""
+
+if MARK not in os.environ:
+    _directory = tempfile.mkdtemp(prefix="berth-tests-")
+    os.mkdir(os.path.join(_directory, "static"))  # noqa: PTH102, PTH118 - WhiteNoise warns when there is none
+    os.environ[MARK] = os.environ["BERTH_DATA_DIR"] = _directory
+    _owner = os.getpid()
+
+    def _remove() -> None:
+        if os.getpid() == _owner:  # a forked child ends by itself and leaves it alone
+            shutil.rmtree(_directory, ignore_errors=True)
+
+    atexit.register(_remove)
+
+from portal.settings import *  # noqa: E402, F403

@@ -1,0 +1,168 @@
+"""Live updates leave the reader alone: focus, presses, open pop-overs, typed text, selection and scroll outlast them."""
+
+import pytest
+
+from tests.system.helpers.client import Tenant
+from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+
+pytestmark = [pytest.mark.system, pytest.mark.browser]
+
+SLOW_MS = 60_000
+HELD_S = 30
+COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 0.3; done"
+COUNT_SWAPS = """(() => { window.__swaps = {};
+  document.addEventListener('berth:enhance', (event) => {
+    const url = event.detail.root.dataset && event.detail.root.dataset.fragmentUrl;
+    if (url) { const part = (event.detail.root.dataset.fragmentName || url.split('/').pop()); window.__swaps[part] = (window.__swaps[part] || 0) + 1; }
+  }); })()"""
+FOCUS = """(selector) => { const element = document.querySelector(selector); element.focus(); element.__mine = true;
+  window.__blurs = 0; element.addEventListener('blur', () => { window.__blurs += 1; }); }"""
+STILL = "document.activeElement.__mine === true"
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browser_started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def signed_in(browser, berth):
+    """A function: sign in, and get a page that counts swaps."""
+    watch, pages = Watch(berth.url), []
+
+    def start(username, password):
+        page = browser.new_context().new_page()
+        page.set_default_timeout(SLOW_MS)
+        watch.on(page)
+        page.add_init_script(COUNT_SWAPS)
+        page.on("dialog", lambda dialog: dialog.accept())
+        sign_in(page, berth.url, username, password)
+        page.wait_for_url(f"{berth.url}/")
+        pages.append(page)
+        return page
+
+    yield start
+    for page in pages:
+        page.context.close()
+    watch.check()
+
+
+@pytest.fixture
+def page(signed_in, berth):
+    return signed_in("viktor", berth.users["viktor"]["password"])
+
+
+@pytest.fixture
+def tenant(berth):
+    return Tenant(berth)
+
+
+def swaps(page, part):
+    return page.evaluate("(part) => window.__swaps[part] || 0", part)
+
+
+def swapped(page, part, more):
+    """Wait until a part was swapped `more` times from now on."""
+    seen = swaps(page, part)
+    until(page, f"(window.__swaps[{part!r}] || 0) >= {seen + more}")
+
+
+def hold(page, part, *, busy=lambda: None):
+    """Let `HELD_S` of live updates go by; all the while the focus must not move. Returns how often the part was swapped."""
+    before = swaps(page, part)
+    for _ in range(HELD_S):
+        busy()
+        page.wait_for_timeout(1000)
+        assert page.evaluate(STILL), page.evaluate("document.activeElement.outerHTML")
+    assert page.evaluate("window.__blurs") == 0
+    return swaps(page, part) - before
+
+
+@pytest.fixture
+def counting(tenant):
+    """A job that prints and runs until it is cancelled."""
+    number = tenant.submit(COUNTING, name="counting", gpus=1)
+    tenant.wait_state(number, "RUNNING")
+    yield number
+    if tenant.state(number) == "RUNNING":
+        tenant.act(number, "cancel")
+
+
+def test_focus_on_cancel_is_held_through_live_updates(page, berth, counting):
+    page.goto(f"{berth.url}/jobs/{counting}/")
+    page.evaluate(FOCUS, "form[action$='/cancel'] button")
+    assert hold(page, "header") >= 10
+
+
+def test_a_press_on_cancel_that_straddles_swaps_is_a_click(page, berth, tenant, counting):
+    """Mouse down before, mouse up after: once within the time for which swaps wait, once long after it."""
+    page.goto(f"{berth.url}/jobs/{counting}/")
+    page.evaluate(
+        "window.__clicks = 0; document.addEventListener('click', (e) => { if (e.target.closest(\"form[action$='/cancel']\")) { window.__clicks += 1; e.preventDefault(); } }, true)"
+    )
+    swapped(page, "header", 1)
+    box = page.locator("form[action$='/cancel'] button").bounding_box()
+    page.mouse.move(box["x"] + 12, box["y"] + box["height"] / 2)  # on its glyph
+    for held_ms in (1200, 5000):
+        page.mouse.down()
+        page.wait_for_timeout(held_ms)
+        if held_ms > 2000:
+            swapped(page, "header", 1)
+        page.mouse.up()
+        swapped(page, "header", 1)
+    assert page.evaluate("window.__clicks") == 2
+
+
+def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, counting):
+    """While jobs come and go above it and an array's tasks are open."""
+    array = tenant.submit("sleep 600", name="folded", array={"size": 6, "concurrency": 2})
+    page.goto(f"{berth.url}/jobs/")
+    page.click(f"tr[data-job='{array}'] [data-tasks-url]")
+    until(page, f"document.querySelectorAll('tr[data-parent=\"{array}\"]').length === 2")
+    page.check(f"input[value='{counting}']")
+    page.evaluate(FOCUS, f"input[value='{counting}']")
+    page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"]').__first = true")
+    ended = []
+
+    def submit():
+        if len(ended) < 12:
+            ended.append(tenant.submit("true", name=f"passing {len(ended)}"))
+
+    assert hold(page, "table", busy=submit) >= 10
+    assert page.is_checked(f"input[value='{counting}']")
+    assert page.inner_text("[data-bulk-count]") == "1 selected"
+    assert page.evaluate(f"document.querySelectorAll('tr[data-parent=\"{array}\"]').length") == 2
+    assert page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"]').__first") is True
+    assert page.locator(f"tr[data-job='{ended[-1]}']").count() == 1
+    tenant.act(array, "cancel")
+
+
+def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counting):
+    page = signed_in(berth.operator["username"], berth.operator["password"])
+    page.goto(f"{berth.url}/cluster/")
+    page.click("#drain-a100-02 > summary")
+    page.fill("#reason-a100-02", "driver")
+    page.evaluate(FOCUS, "#reason-a100-02")
+    page.evaluate("document.getElementById('reason-a100-02').setSelectionRange(1, 4)")
+    number = []
+
+    def work():
+        number.append(tenant.submit("sleep 2", name="short one", gpus=1)) if len(number) < 8 else None
+
+    assert hold(page, "nodes", busy=work) >= 10
+    assert page.evaluate(
+        "(() => { const e = document.getElementById('reason-a100-02'); return [e.value, e.selectionStart, e.selectionEnd, e.closest('details').open]; })()"
+    ) == ["driver", 1, 4, True]
+
+
+def test_selected_text_stays_selected(page, berth, counting):
+    page.goto(f"{berth.url}/jobs/{counting}/")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.b-head h1'))")
+    swapped(page, "header", 3)
+    assert page.evaluate("getSelection().toString()") == "counting"
