@@ -106,7 +106,7 @@ class WhyContext(TypedDict):
     at: str | None
     sentence: Rich
     note: Rich | None
-    ahead: Rich | None  # "3 jobs ahead in gpu-large."
+    ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
     starts: StartsContext | None
     remedy: Rich | None  # what the tenant can do about it
 

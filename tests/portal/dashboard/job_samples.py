@@ -184,7 +184,10 @@ def job():
                 {"text": " (a100-01 and rtx-01)."},
             ],
             "note": None,
-            "ahead": [{"text": "2 jobs ahead", "href": "/queue/#queue-gpu-large"}, {"text": " in gpu-large."}],
+            "ahead": [
+                {"text": "Place 3 of 9 in the queue for jobs of 4 GPUs and more", "href": "/queue/#queue-gpu-large"},
+                {"text": "."},
+            ],
             "starts": {
                 "earliest": "2026-11-21T14:05:00+00:00",
                 "latest": "2026-11-21T14:20:00+00:00",
