@@ -123,7 +123,7 @@ PAGES = [
     _get("job-what-if", OWN_PAGE, number="{zebra-name-waits}"),
     *_each("job-figure", OWN_PAGE, "name", "gpu cores memory", number=JOB),
     *_each("job-figure", MISSING_PAGE, "name", "nothing", number=JOB),
-    *_each("job-fragment", OWN_PAGE, "name", "header why timeline attempts speed events", number=JOB),
+    *_each("job-fragment", OWN_PAGE, "name", "header body timeline log", number=JOB),
     *_each("job-fragment", MISSING_PAGE, "name", "nothing", number=JOB),
     _post("job-action", ACT_PAGE, [], number=JOB, verb="cancel"),
     _post("job-action", ACT_PAGE, [], number=JOB, verb="requeue"),
