@@ -66,6 +66,14 @@ VARIABLES = (
         "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
     ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "3-3600"),
+    Variable(
+        "BERTH_START_LIMIT_S",
+        int,
+        300,
+        "A start counts as lost after so long without a word of it, while its node is in contact.",
+        "s",
+        "30-86400",
+    ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
