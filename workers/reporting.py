@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.procs import boottime
-from workers.wire import Report, ReportAnswer, Wanted, part_key, part_name
+from workers.wire import Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal, Part
+    from workers.wire import DiskRoom
 
 
 class Reporter:
@@ -33,6 +34,7 @@ class Reporter:
         self.told_at: dict[str, float] = {}
         # Ends of wanted parts that are not this node's, by key: its journal has another job's under that name.
         self.disowned: dict[str, Report] = {}
+        self.disk: DiskRoom | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
 
@@ -56,13 +58,14 @@ class Reporter:
             holding = [p for p in parts if p.live and p.phase != "claimed"]
             begun = boottime()
             try:
-                answer = await self._portal.report(
-                    {
-                        "boot_id": self._boot_id,
-                        "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
-                        "holding": [p.name for p in holding],
-                    }
-                )
+                body: ReportBody = {
+                    "boot_id": self._boot_id,
+                    "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
+                    "holding": [p.name for p in holding],
+                }
+                if self.disk is not None:
+                    body["disk"] = self.disk
+                answer = await self._portal.report(body)
             except BaseException:
                 self._changed.set()  # what was to be sent still is
                 raise
