@@ -155,7 +155,7 @@ def job():
         "id": 1042,
         "name": "vit-l16-finetune",
         "state": "PENDING",
-        "since": "53 m, after attempt 1 of 5",
+        "since": {"at": DAY + "11:48:00+00:00", "ended": False, "attempt": "attempt 2"},
         "actions": [
             {"verb": "hold", "label": "Hold", "confirm": None, "disabled": None},
             {"verb": "requeue", "label": "Requeue", "confirm": None, "disabled": "It waits already"},
