@@ -103,7 +103,6 @@ class TelemetryView(AgentView):
     def post(self, request: Request) -> Response:
         body = checked(shapes.Telemetry, request.data)
         self.boot_check(body["boot_id"])
-        node_seen(node=self.node)
         telemetry_store(node=self.node, batch=body)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
