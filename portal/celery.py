@@ -3,9 +3,10 @@
 import os
 from typing import Any
 
-from celery import Celery
+from celery import Celery, bootsteps
 from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
 
+from portal import alive
 from portal.secret_key import key_require
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -15,6 +16,28 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     ["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation", "portal.simulations", "portal.launch"]
 )
+
+
+class SignsOfLife(bootsteps.StartStopStep):
+    """Sign from the worker's own loop that it turns; without a broker it does not, and nobody expects it to."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, consumer: Any) -> None:
+        alive.sign()
+        self._timer = consumer.timer.call_repeatedly(alive.PERIOD_S, alive.sign)
+
+    def stop(self, _consumer: Any) -> None:
+        self._timer.cancel()
+
+
+app.steps["consumer"].add(SignsOfLife)
+
+
+@worker_process_init.connect
+def pool_signs(**_: Any) -> None:
+    """Sign for each pool process too: Celery waits for a stopped one for ever. A task that takes too long has a limit."""
+    alive.thread_start()
 
 
 @celeryd_init.connect

@@ -66,6 +66,22 @@ VARIABLES = (
         "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
     ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "3-3600"),
+    Variable(
+        "BERTH_DISK_LOW_MIB",
+        int,
+        200,
+        "With less free on the data directory's disk no job is taken in or started, and log output waits on the nodes.",
+        "MiB",
+        "0-1000000",
+    ),
+    Variable(
+        "BERTH_HANG_LIMIT_S",
+        int,
+        45,
+        "`./berth up` kills and restarts a process of Berth (never a job) that shows no sign of life for so long; 0: never.",
+        "s",
+        "0, 5-3600",
+    ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

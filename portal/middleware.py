@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from portal.disk import disk_full_error
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -43,10 +44,13 @@ class BerthErrors:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer a refused request as JSON to programs and as a page to people."""
+        exception = disk_full_error(exception) or exception
         if not isinstance(exception, BerthError):
             return None
         if request.path.startswith("/api/") or "application/json" in request.headers.get("Accept", ""):
             return JsonResponse(exception.envelope(), status=exception.status)
-        template = {403: "errors/403.html", 404: "errors/404.html"}.get(exception.status, "errors/400.html")
+        template = {403: "errors/403.html", 404: "errors/404.html", 507: "errors/507.html"}.get(
+            exception.status, "errors/400.html"
+        )
         context = {"detail": exception.detail, "status": exception.status, "shell": None}
         return render(request, template, context, status=exception.status)

@@ -19,6 +19,7 @@ INTERNAL = {
     "BERTH_PYTHON_TRIED": "`./berth` tells the Python it hands over to, so that it does not hand over for ever.",
     "BERTH_SUPERVISED": "The supervisor marks its children with it, to know them again after it was killed.",
     "BERTH_READY_DESCRIPTOR": "`up --detach` gives it to the supervisor, which says there when all is well.",
+    "BERTH_ALIVE_DESCRIPTOR": "The pipe into which what `./berth up` or `./berth node` starts signs that it lives.",
     "BERTH_PART": "The shim marks a job's processes with it, to find those that left their process group.",
 }
 """Variables that Berth sets for its own processes; nobody else needs to."""

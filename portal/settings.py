@@ -119,7 +119,8 @@ CELERY_TASK_DEFAULT_QUEUE = "berth"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SYNC_EVERY = 1  # tasks: beat's last run is in the database at once, where /healthz reads its age
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "portal.beat:LivingScheduler"
+CELERY_TASK_TIME_LIMIT = 1800  # a task that hangs is ended with its pool process; none of ours needs minutes
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]

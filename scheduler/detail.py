@@ -95,7 +95,7 @@ class Details:
         return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(job, found)}
 
     def outside(self, ranked: Ranked) -> dict[str, Any]:
-        """For the reason of a job outside its array's window: the array, its window and the tenant's share."""
+        """For the reason of a job outside its array's window: where that closed, and the tenant's share."""
         array, tenant = self._outcome.standing(ranked).array, ranked.job.tenant
         known = self._outside.get((array, tenant))
         if known is None:
@@ -103,15 +103,13 @@ class Details:
         return known
 
     def _find_outside(self, array: str, job: Job) -> dict[str, Any]:
-        views = [each for each in self._outcome.windows if each.capacity]
-        view = next((each for each in views if each.array == array), None)
-        if view is None:
-            return {}
+        """`share` is None where it tells nothing: the policy knows no shares, or nobody else has one."""
+        view = next((each for each in self._outcome.windows if each.array == array), None)
+        fair = bool(self._outcome.turn_shares)
+        several = fair and len({each.tenant for each in self._outcome.shares if each.resource == "gpus"}) > 1
         return {
-            "array": array if len(views) > 1 else None,
-            "window_jobs": view.jobs,
-            "window_gpus": view.capacity,
-            "share": self._share_with_picks(job),
+            "window_gpus": self._outcome.window_gpus if view is None else view.capacity,
+            "share": self._share_with_picks(job) if several else None,
         }
 
     def _standing(self, ranked: Ranked) -> dict[str, Any]:

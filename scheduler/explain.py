@@ -16,6 +16,7 @@ from scheduler.figures import NODES_SHOWN, Why, needs, offered, over_quota, plac
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
 from scheduler.placement.ledger import Shortfall
+from scheduler.places import Places
 from scheduler.sentences import sentence
 
 if TYPE_CHECKING:
@@ -111,11 +112,7 @@ class Hindsight:
         self._idle, self._left = idle_offers(start), idle_offers(final)
         self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
         self._with_kept = idle_offers(final.with_kept()) if final.withholds else None
-        self._queue_length = len(queue)
-        # The GPU jobs are numbered alone: it is among them that a window is drawn.
-        gpu_jobs = (each.job.id for each in queue if not each.job.is_cpu)
-        self._gpu_places = {job: place for place, job in enumerate(gpu_jobs, start=1)}
-        self._window_gpu_jobs = len(outcome.window & self._gpu_places.keys())
+        self._queue = queue
         self._takers = [
             (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
             for each in queue
@@ -146,6 +143,10 @@ class Hindsight:
         if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
             why.figures["promised"] = {"nodes": self._names(share.node for share in kept.shares), "cause": kept.cause}
         return why
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._queue, self._outcome)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
@@ -215,21 +216,17 @@ class Hindsight:
         return Why(why.reason, {**why.figures, "asked_ahead": tenant.gpu_quota})
 
     def _outside(self, ranked: Ranked) -> Why:
+        """Its turn has not come: where it stands, and how far the planning came or who blocks a strict queue."""
         outcome = self._outcome
+        figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
         blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
-        strict = blocked is not None
-        figures: dict[str, Any] = {
-            "needs": self._needs_of(ranked.job),
-            "place": ranked.rank if strict else self._gpu_places[ranked.job.id],
-            "queue_length": self._queue_length if strict else len(self._gpu_places),
-            "window_jobs": len(outcome.window) if strict else self._window_gpu_jobs,
-            "window_gpus": outcome.window_gpus,
-        }
         if blocked is None:
-            figures |= self._details.outside(ranked)
+            figures |= {**self._places.window(ranked), **self._details.outside(ranked)}
         else:
             own = blocked.job.tenant == ranked.job.tenant
-            figures["blocked_by"] = {"place": blocked.rank, "job": blocked.job.id if own else None}
+            there = self._places.of(blocked)
+            job = blocked.job.id if own else None
+            figures["blocked_by"] = {"place": there["place"], "queue": there["queue"], "job": job}
         return Why(Reason.OUTSIDE_WINDOW, figures)
 
     def _lost(self, ranked: Ranked) -> Why:

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model import Reason
-from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, domain_allowed, type_allowed, usable
+from scheduler.placement.feasibility import (
+    Level,
+    Offer,
+    aggregated_gpus,
+    distributed_gpus,
+    domain_allowed,
+    type_allowed,
+    usable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,13 +124,29 @@ def _described(configuration: Configuration, ledger: Ledger) -> dict[str, Any]:
 
 
 def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
-    """Needed and the most there is, on nodes that meet every need before this one."""
+    """Needed and the most there is, on nodes that meet every need before this one.
+
+    Of a job that only several nodes can hold: GPUs needed, and those with enough beside them; see `spread`.
+    """
     before = [offer for offer in offers if usable(job, offer, Level.TRUST)]
     if not job.is_cpu:
         single = [offer for offer in before if aggregated_gpus(job, offer, Level(level - 1)) >= job.min_gpus]
-        before = single or before
+        if not single:
+            return _spread(job, before, level)
+        before = single
     elif level is Level.CORES:
         before = [offer for offer in before if offer.memory_mib >= job.memory_mib]
     key = "memory_mib" if level is Level.MEMORY else "cores"
     needed = job.memory_mib if level is Level.MEMORY else job.min_cores
     return {"needed": needed, "available": max((getattr(offer, key) for offer in before), default=0)}
+
+
+def _spread(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
+    """`spread`: `gpus` of one type that have what one GPU needs beside it, and that, `beside` (cores or MiB)."""
+    by_type: dict[str | None, int] = {}
+    for offer in offers:
+        part = distributed_gpus(job, offer, job.min_gpus, level)
+        by_type[offer.node.gpu_type] = by_type.get(offer.node.gpu_type, 0) + part
+    most = max(by_type.values(), default=0)
+    beside = job.least_cores if level is Level.CORES else -(-job.memory_mib // job.min_gpus)
+    return {"needed": job.min_gpus, "available": most, "spread": {"gpus": most, "beside": beside}}

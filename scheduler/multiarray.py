@@ -36,11 +36,12 @@ from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, Running, ShareView
+    from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
@@ -360,24 +361,41 @@ def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Out
 def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
     """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
     left = idle_offers(work.ledger)
-    known: dict[tuple[object, ...], bool] = {}
+    known: dict[tuple[object, ...], dict[str, object] | None] = {}
     for ranked in windows.picked:
         job = ranked.job
         if job.id in outcome.chosen or job.id in outcome.invalid:
             continue
         if work.remaining_s <= 0:
             return
+        access = terms.access(ranked)
         shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
-        if shape not in known:
-            known[shape] = first_failing(job, left, work.ledger.largest) is None
-        if known[shape]:
-            outcome.kept[job.id] = _kept_by(ranked, work, terms)
+        if (*shape, access) not in known:
+            fits = first_failing(job, left, work.ledger.largest) is None
+            known[*shape, access] = _kept_by(ranked, access, left, work, terms) if fits else None
+        if (figures := known[*shape, access]) is not None:
+            outcome.kept[job.id] = figures
 
 
-def _kept_by(ranked: Ranked, work: Work, terms: Terms) -> dict[str, object]:
-    for each, now_s in terms.reservations:
-        if each.job != ranked.job.id and now_s + ranked.age_s > each.until_s:
-            nodes = sorted(work.ledger.rooms[number].node.name for number in each.nodes)
+def _kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, terms: Terms) -> dict[str, object]:
+    """Whose the idle GPUs are that would hold the job: of a job that nodes are kept for, or of another pool."""
+    job, largest = ranked.job, work.ledger.largest
+    open_to = {offer.node.id: offer for offer in terms.offers(ranked)}
+
+    def holds(nodes: Iterable[int]) -> bool:
+        """Whether it would fit with all that is idle on these nodes as well."""
+        more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
+        return first_failing(job, [*(open_to | more).values()], largest) is None
+
+    for number, (each, now_s) in enumerate(terms.reservations):
+        if number in access.barred and holds(each.nodes):
+            nodes = sorted(work.ledger.rooms[node].node.name for node in each.nodes)
             in_s = max(0.0, each.until_s - now_s)
             return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
-    return {"kept_for": "array", "array": str(terms.home(ranked.job))}
+    if access.barred and holds(node for number in access.barred for node in terms.reservations[number][0].nodes):
+        return {"kept_for": "job"}
+    owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
+    owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
+    return {
+        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
+    }  # fmt: skip

@@ -10,7 +10,7 @@ from scheduler import explain, metrics
 from scheduler.deciding import INELIGIBLE
 from scheduler.detail import Details
 from scheduler.explain import Hindsight
-from scheduler.model import Decision, Fault, Kept, Metrics, Plan, Reason, Result
+from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,13 @@ def record(
             Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
         ),
         profiles=tuple(decided.profiles.orders),
+        blocking=_blocking(outcome),
     )
+
+
+def _blocking(outcome: Outcome) -> tuple[Blocking, ...]:
+    alone = [] if outcome.blocked_by is None else [Blocking(outcome.blocked_by.job.id, None)]
+    return (*alone, *(Blocking(each.job.id, tenant) for tenant, each in outcome.blocked_tenants.items()))
 
 
 def _decide_queue(

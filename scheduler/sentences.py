@@ -1,13 +1,18 @@
-"""One plain sentence per reason, from its figures: what the job's page says first, before the numbers."""
+"""Plain sentences for each reason, from its figures: what the job's page says first, before the numbers.
+
+Written for a tenant who is new here: short, one fact a sentence, what the job needs before what there is.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scheduler.model import Reason
+from scheduler.phrases import are, count, listed, minutes
+from scheduler.places import QUEUES, is_strange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from scheduler.model import Figures
 
@@ -15,14 +20,13 @@ RESOURCE_WORDS: Mapping[str, str] = {
     "gpus": "GPUs",
     "cores": "CPU cores",
     "memory_mib": "MiB of memory",
-    "gpu_quota": "GPUs of the tenant's quota",
-    "core_quota": "CPU cores of the tenant's quota",
-    "trust": "place beside another tenant's jobs",
+    "gpu_quota": "GPUs",
+    "core_quota": "CPU cores",
 }
 
 
 def sentence(reason: Reason | str | None, figures: Figures) -> str:
-    """The sentence for a reason of the vocabulary; for None, where the job was placed. Missing figures are left out."""
+    """The sentences for a reason of the vocabulary; for None, where the job was placed."""
     if reason is None:
         return f"Placed on {_places(figures.get('nodes', {}))}."
     if "promised" in figures:
@@ -30,14 +34,19 @@ def sentence(reason: Reason | str | None, figures: Figures) -> str:
     return SENTENCES[Reason(reason)](figures) + _kept_for_it(figures)
 
 
+def queue_words(figures: Figures) -> str:
+    """As: place 3 of 21 in the queue for jobs of 1 to 3 GPUs. For figures with `queue`, `place` and `queue_length`."""
+    return f"place {figures['place']} of {figures['queue_length']} in the queue for {QUEUES[figures['queue']]}"
+
+
 def _promised(figures: Figures) -> str:
     """For a job that others are being stopped for, whatever kept it from starting at once."""
-    nodes = _listed(figures["promised"]["nodes"])
+    nodes = listed(figures["promised"]["nodes"])
     needed = _need(figures)
     one = needed.startswith("1 ")
     until = "it is" if one else "all of them are"
     return (
-        f"It needs {needed}, which {'is' if one else 'are'} being freed on {nodes}: it starts there when {until} idle."
+        f"It needs {needed}, which {'is' if one else 'are'} being freed on {nodes}. It starts there when {until} idle."
     )
 
 
@@ -45,127 +54,148 @@ def _kept_for_it(figures: Figures) -> str:
     """After the reason of a job that waited long: what is kept for it until others end by themselves."""
     if (kept := figures.get("kept_for_it")) is None:
         return ""
-    return (
-        f" Idle GPUs on {_listed(kept['nodes'])} are kept for it; it should start there in about {_minutes(kept)} min."
-    )
-
-
-def _minutes(figures: Figures) -> int:
-    return max(1, round(float(figures["in_s"]) / 60))
-
-
-def _count(number: Any, word: str) -> str:
-    return f"{number} {word}" if number != 1 else f"{number} {word.removesuffix('s')}"
-
-
-def _listed(names: Sequence[Any], most: int = 3) -> str:
-    shown = [str(name) for name in names[:most]]
-    rest = len(names) - len(shown)
-    if rest:
-        return f"{', '.join(shown)} and {rest} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return f" Idle GPUs on {listed(kept['nodes'])} are kept for it. It should start there in about {minutes(kept)} min."
 
 
 def _places(nodes: Mapping[str, Mapping[str, int]]) -> str:
     parts = [
-        f"{name} ({_count(use['gpus'], 'GPUs')}, {_count(use['cores'], 'cores')})"
+        f"{name} ({count(use['gpus'], 'GPUs')}, {count(use['cores'], 'cores')})"
         if use["gpus"]
-        else f"{name} ({_count(use['cores'], 'cores')})"
+        else f"{name} ({count(use['cores'], 'cores')})"
         for name, use in nodes.items()
     ]
-    return _listed(parts)
+    return listed(parts)
 
 
 def _need(figures: Figures) -> str:
     needs = figures.get("needs", {})
     if not needs.get("min_gpus"):
-        return _count(needs.get("cores", 0), "CPU cores")
+        return count(needs.get("cores", 0), "CPU cores")
     types = needs.get("gpu_types") or []
-    return _count(needs["min_gpus"], "GPUs") + (f" of type {' or '.join(types)}" if types else "")
+    return count(needs["min_gpus"], "GPUs") + (f" of type {' or '.join(types)}" if types else "")
 
 
-def _block(figures: Figures) -> str:
-    block = figures.get("offered", {}).get("largest_block", {})
-    if not block.get("gpus"):
-        return "none is idle on any node it may use"
-    return f"the largest free block is {block['gpus']} ({_listed(block['nodes'])})"
+# ---- its turn, its tenant's quota ------------------------------------------------------------------------------------
 
 
 def _outside_window(figures: Figures) -> str:
-    blocked = figures.get("blocked_by")
-    if blocked:
-        whose = f"job {blocked['job']}" if blocked.get("job") is not None else "a job of another tenant"
-        place = blocked["place"]
-        return (
-            f"Waiting at place {figures['place']}: the queue is strict, and {whose} at place {place} does not fit yet."
-        )
-    if "share" in figures:
-        return _outside_shares(figures)
-    window = figures.get("window")
-    if window:  # of an array, as the caller found it in the plan
-        return (
-            f"Waiting at place {figures['array_place']} of {window['array']}: its window holds "
-            f"{_count(window['jobs'], 'jobs')} that ask for {window['counted']} GPUs at their smallest sizes, and closes "
-            f"at {window['capacity']}."
-        )
-    return (
-        f"Waiting at place {figures['place']} of {figures['queue_length']}: this planning considered the first "
-        f"{_count(figures['window_jobs'], 'jobs')}, whose smallest sizes add up to the cluster's "
-        f"{figures['window_gpus']} GPUs."
+    said = [f"It waits for its turn: {queue_words(figures)}.", *_strange(figures)]
+    if blocked := figures.get("blocked_by"):
+        return " ".join([*said, _blocked(figures, blocked)])
+    considered, started = figures["considered"], figures["started"]
+    said.append(
+        f"A planning considers the first jobs of a queue until they ask for {count(figures['window_gpus'], 'GPUs')}."
     )
+    said.append(f"This time it considered {count(considered, 'jobs')} and started {started or 'none'}.")
+    if figures.get("share") is not None:
+        said.append(
+            f"Its tenant has {figures['share']:.0%} of the GPUs by weight, with its considered jobs counted. "
+            f"Tenants with less go first."
+        )
+    return " ".join(said)
 
 
-def _outside_shares(figures: Figures) -> str:
-    """Turns are taken by the tenants' shares, so a place in the queue alone says little."""
-    array = figures.get("array")
-    whose = f"the {array} array" if array else "the cluster"
-    share = figures["share"]
-    tenant = "" if share is None else f" Its tenant has {share:.0%} of the GPUs by weight, counting its jobs ahead."
-    return (
-        f"Waiting at place {figures['place']} of {figures['queue_length']}: the smallest sizes of the "
-        f"{_count(figures['window_jobs'], 'jobs')} whose turn comes first add up to the {figures['window_gpus']} GPUs of "
-        f"{whose}.{tenant}"
-    )
+def _strange(figures: Figures) -> list[str]:
+    if not is_strange(figures["queue"], figures["needs"]["min_gpus"]):
+        return []
+    return ["It stands in that queue because no node for jobs of its own size can hold it."]
+
+
+def _blocked(figures: Figures, blocked: Figures) -> str:
+    whose = f"job {blocked['job']}" if blocked["job"] is not None else "a job of another tenant"
+    elsewhere = f" in the queue for {QUEUES[blocked['queue']]}" if blocked["queue"] != figures["queue"] else ""
+    return f"Jobs start strictly in order, and {whose} at place {blocked['place']}{elsewhere} does not fit yet."
 
 
 def _tenant_quota(figures: Figures) -> str:
     what = "GPUs" if figures["resource"] == "gpus" else "CPU cores"
+    quota = f"Its tenant may hold {count(figures['quota'], what)} at a time, its quota."
     if "asked_ahead" in figures:
-        return f"The tenant's quota is {figures['quota']} {what}, and its jobs ahead of this one ask for all of them."
-    return (
-        f"The tenant's quota is {figures['quota']} {what}, of which {figures['held']} are in use; this job needs "
-        f"{figures['needed']} and {figures['left']} are left."
-    )
+        return f"{quota} The tenant's jobs ahead of this one ask for all of that."
+    held, left = are(figures["held"]).capitalize(), are(figures["left"])
+    return f"{quota} {held} in use. This job needs {figures['needed']}, and {left} left."
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------
 
 
 def _no_node_with_type(figures: Figures) -> str:
-    return f"It needs {_need(figures)}, and no node has such GPUs. Allow another type or ask the operator."
+    types = figures.get("types") or []
+    there = f"The cluster has GPUs of type {' and '.join(types)}." if types else "No node of the cluster has GPUs."
+    advice = "Allow another type, or ask the operator." if types else "Ask the operator."
+    return f"It needs {_need(figures)}, and no node has such GPUs. {there} {advice}"
 
 
 def _not_enough_idle_gpus(figures: Figures) -> str:
+    """A job runs on GPUs of one type, so that of several types the one with most counts."""
+    offered = figures["offered"]
+    idle = {name: count for name, count in offered["idle_gpus"].items() if count}
+    most = offered["most_of_a_type"]
     if not figures.get("ever", True):
-        total = figures["total_gpus"]
-        return f"It needs {_need(figures)}; the whole cluster has {total} that it may use. Ask for fewer."
-    idle = figures["offered"]["idle_total"]
-    return f"It needs {_need(figures)}; {idle or 'none'} {'is' if idle in (0, 1) else 'are'} idle."
-
-
-def _not_enough_memory(figures: Figures) -> str:
-    return _short(figures, "MiB of memory")
-
-
-def _not_enough_cores(figures: Figures) -> str:
-    return _short(figures, "CPU cores")
-
-
-def _short(figures: Figures, word: str) -> str:
-    where = "that could take it" if not figures["needs"]["min_gpus"] else "with the GPUs for it"
-    idle = "has" if not figures.get("ever", True) else "has idle"
-    return f"It needs {figures['needed']} {word}; the most that a node {where} {idle} is {figures['available']}."
+        of_one = " of one type" if len(idle) > 1 else ""
+        return f"It needs {_need(figures)}. The whole cluster has {most}{of_one} that it may use. Ask for fewer."
+    if len(idle) < 2:
+        return f"It needs {_need(figures)}, and {are(most)} idle."
+    by_type = ", ".join(f"{count} {name}" for name, count in sorted(idle.items()))
+    return f"It needs {_need(figures)}, all of one type. Idle are: {by_type}."
 
 
 def _gpus_scattered(figures: Figures) -> str:
-    return f"It needs {_need(figures)} on one node; {_block(figures)}."
+    block = figures["offered"]["largest_block"]
+    return (
+        f"It needs {_need(figures)} together on one node. "
+        f"The most that are idle on one node are {block['gpus']}, on {listed(block['nodes'])}."
+    )
+
+
+def _not_enough_memory(figures: Figures) -> str:
+    return _short(figures, "MiB of memory", "memory")
+
+
+def _not_enough_cores(figures: Figures) -> str:
+    return _short(figures, "CPU cores", "CPU cores")
+
+
+def _short(figures: Figures, unit: str, what: str) -> str:
+    ever = figures.get("ever", True)
+    if spread := figures.get("spread"):
+        there, verb = count(spread["gpus"], "GPUs"), "has" if spread["gpus"] == 1 else "have"
+        so_much = f"so {'many' if what == 'CPU cores' else 'much'}{' idle' if ever else ''}"
+        return (
+            f"It needs {_need(figures)} over several nodes, each with {count(spread['beside'], unit)}. "
+            f"{f'Only {there} {verb}' if spread['gpus'] else 'No GPU has'} {so_much}."
+        )
+    among = "Of the nodes that it may use" if not figures["needs"]["min_gpus"] else "Of the nodes with GPUs for it"
+    idle = " idle" if ever else ""
+    tail = "" if ever else " Ask for less." if what == "memory" else " Ask for fewer."
+    return (
+        f"It needs {count(figures['needed'], unit)} on one node. "
+        f"{among}, the one with the most{idle} {what} has {figures['available']}.{tail}"
+    )
+
+
+def _nodes_unavailable(figures: Figures) -> str:
+    away = [f"{each['node']} ({each['why']})" if each["why"] else each["node"] for each in figures["unavailable"]]
+    if not away:
+        return f"It needs {_need(figures)}. No node has joined the cluster."
+    return f"It needs {_need(figures)}. The nodes that could hold it take no jobs now: {listed(away)}."
+
+
+def _tenant_not_trusted(figures: Figures) -> str:
+    nodes = figures["nodes"]
+    where = "there" if len(nodes) == 1 else "on each of them"
+    others = f"another tenant's jobs run {where} under the same account"
+    return f"It would fit on {listed(nodes)}, but {others}. It waits until they end."
+
+
+def _checkpoint_elsewhere(figures: Figures) -> str:
+    domain = f"It goes on from its checkpoint, which only nodes of storage domain {figures['domain']} can read"
+    if not figures.get("nodes"):
+        return f"{domain}. None of them takes jobs now."
+    return f"{domain}: {listed(figures['nodes'])}. There is no room for it there now."
+
+
+# ---- what others have ------------------------------------------------------------------------------------------------
 
 
 def _lost(figures: Figures) -> str:
@@ -174,62 +204,78 @@ def _lost(figures: Figures) -> str:
     others = lost.get("other_tenants_jobs", 0)
     if others:
         own.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
-    binding = figures.get("binding") or {}
-    word = RESOURCE_WORDS.get(binding.get("resource", ""), "room")
-    short = f": {binding['needed']} {word} needed, {binding['available']} left" if binding.get("node") else ""
-    where = f" on {binding['node']}" if binding.get("node") else ""
-    return f"What it could have used went to {_listed(own)}, with more priority or more gain from it{short}{where}."
+    has, gains = ("has", "gains") if len(own) == 1 and others < 2 else ("have", "gain")
+    return (
+        f"It would have fitted, but the room went to {listed(own)}, which {has} more priority or {gains} more from it."
+        + _bound(figures.get("binding") or {})
+    )
+
+
+def _bound(binding: Figures) -> str:
+    """What fails first if it is added to the plan all the same."""
+    resource = binding.get("resource", "")
+    if resource == "trust" and binding.get("node"):
+        return f" On {binding['node']} another tenant's jobs run under the same account."
+    if resource not in RESOURCE_WORDS:
+        return ""
+    needed, left = count(binding["needed"], RESOURCE_WORDS[resource]), max(0, binding["available"])
+    where = (
+        "Of its tenant's quota"
+        if resource.endswith("quota")
+        else f"On {binding['node']}"
+        if binding["node"]
+        else "In all"
+    )
+    return f" {where} it needs {needed}, and {are(left)} left."
+
+
+def _reserved(figures: Figures) -> str:
+    kept_for = figures.get("kept_for")
+    if kept_for == "array":
+        return _kept_in_pool(figures)
+    if kept_for == "promise":
+        nodes = listed(figures["nodes"])
+        return f"Idle GPUs on {nodes} are kept for jobs that start there as soon as others have stopped for them."
+    if "in_s" not in figures:
+        return "Idle GPUs are kept for another job that has waited longer."
+    nodes, in_min = listed(figures["nodes"]), minutes(figures)
+    return (
+        f"Idle GPUs on {nodes} are kept for a job that has waited longer. That job should start in about {in_min} min."
+    )
+
+
+def _kept_in_pool(figures: Figures) -> str:
+    """`owner`: the pool whose the idle resources are; it lends to jobs that can be stopped."""
+    stoppable = "a job that can be stopped may borrow them: one that is checkpointable or restartable."
+    is_cpu, owner = figures["array"] == "gpu", str(figures.get("owner"))
+    if not is_cpu and owner not in QUEUES:
+        return "Idle GPUs are kept for other jobs."
+    what = "CPU cores" if is_cpu else "CPU cores beside idle GPUs" if owner == "cpu" else "GPUs"
+    kept = f"Idle {what} are kept for {'GPU jobs' if is_cpu else QUEUES[owner]}"
+    if not figures.get("borrowing", True):
+        return f"{kept}, and on this cluster no job may borrow them."
+    return f"{kept}{'' if is_cpu else ', and such jobs queue'}. Only {stoppable}"
 
 
 def _dependency(figures: Figures) -> str:
     jobs = figures.get("depends_on") or []
-    return (
-        f"It waits for {_listed([f'job {job}' for job in jobs])} to end." if jobs else "It waits for other jobs to end."
-    )
+    return f"It waits for {listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end."
+
+
+# ---- the planning itself ---------------------------------------------------------------------------------------------
 
 
 def _solver_limit(figures: Figures) -> str:
-    limit = f"The planning ended at its limit of {figures['limit_s']:g} s"
-    return f"{limit} before this job's turn was settled; the next one tries again."
+    return (
+        f"The planning's time was up ({figures['limit_s']:g} s) before this job's turn. The next planning tries again."
+    )
 
 
 def _profiling(figures: Figures) -> str:
-    on = _listed([f"{each['gpu_type']} ({each['node']})" for each in figures.get("on", [])])
+    on = listed([f"{each['gpu_type']} ({each['node']})" for each in figures.get("on", [])])
     where = f" on one GPU of {on}" if on else ""
-    limit = f", for at most {figures['limit_s']:g} s" if "limit_s" in figures else ""
-    return f"Its speed is being measured{where}{limit}; then it is placed."
-
-
-def _nodes_unavailable(figures: Figures) -> str:
-    away = [f"{each['node']} ({each['why']})" if each["why"] else each["node"] for each in figures["unavailable"]]
-    if not away:
-        return f"It needs {_need(figures)}; no node has joined the cluster."
-    return f"It needs {_need(figures)}; the nodes that could hold it take no jobs now: {_listed(away)}."
-
-
-def _tenant_not_trusted(figures: Figures) -> str:
-    return f"{_listed(figures['nodes'])} would fit, but another tenant's job runs there under the same account."
-
-
-def _checkpoint_elsewhere(figures: Figures) -> str:
-    where = f" ({_listed(figures['nodes'])})" if figures.get("nodes") else ""
-    domain = f"storage domain {figures['domain']}{where}"
-    return f"It resumes from a checkpoint that can only be read in {domain}, which has no room for it."
-
-
-def _reserved(figures: Figures) -> str:
-    if figures.get("kept_for") == "array":
-        if figures["array"] == "gpu":
-            return "The idle CPU cores are reserved for GPU jobs, and this job could not be stopped to give them back."
-        own = figures["array"]
-        return f"What is idle belongs to another array than this job's ({own}), which keeps it for jobs of its own."
-    if figures.get("kept_for") == "promise":
-        nodes = _listed(figures["nodes"])
-        return f"Idle GPUs on {nodes} are kept for jobs that start there once others have stopped for them."
-    if "in_s" not in figures:
-        return "Idle GPUs are kept for another job that has waited longer."
-    nodes, minutes = _listed(figures["nodes"]), _minutes(figures)
-    return f"Idle GPUs on {nodes} are kept for a job that has waited longer and should start in about {minutes} min."
+    limit = f", for {figures['limit_s']:g} s at most" if "limit_s" in figures else ""
+    return f"Its speed is being measured{where}{limit}. Then it is placed."
 
 
 SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
@@ -242,11 +288,11 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.GPUS_SCATTERED: _gpus_scattered,
     Reason.LOST_TO_HIGHER_PRIORITY: _lost,
     Reason.DEPENDENCY: _dependency,
-    Reason.HELD: lambda _: "It is held; release it to let it queue.",
+    Reason.HELD: lambda _: "It is held. Release it to let it queue.",
     Reason.PROFILING: _profiling,
     Reason.SOLVER_LIMIT: _solver_limit,
     Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
-    Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet; the next one will.",
+    Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet. The next one will.",
     Reason.NODES_UNAVAILABLE: _nodes_unavailable,
     Reason.RESERVED: _reserved,
     Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,

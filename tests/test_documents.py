@@ -101,7 +101,7 @@ def test_each_reason_is_explained_once():
 def test_health_has_the_documented_keys():
     text = (ROOT / "docs/operators-guide.md").read_text()
     answer, _ = health()
-    for key in ("database", "broker", "beat_age_s", "last_planning_age_s", "nodes"):
+    for key in ("database", "broker", "beat_age_s", "last_planning_age_s", "nodes", "disk", "state"):
         assert key in answer
         assert f"`{key}`" in text
 

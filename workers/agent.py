@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers import log
+from workers import alive, log
 from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
+from workers.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
 from workers.hold import HeldError, hold_agent
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from workers.wire import Hello, Inventory
 
 _TIDY_S = 60.0
+_DISK_S = 2.0
 
 
 class Agent:
@@ -64,6 +66,7 @@ class Agent:
         self._hello: Hello | None = None
         self._revision = -1
         self._revoked = False
+        self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
         self._away_since: float | None = None
 
     async def run(self) -> None:
@@ -73,7 +76,7 @@ class Agent:
         await self._lasting(self._say_hello, once=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
-            for step in (self._sync, self._report, self._logs, self._send_records, self._tidy):
+            for step in (self._sync, self._report, self._logs, self._send_records, self._look_at_disk, self._tidy):
                 group.create_task(self._lasting(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
             group.create_task(self._lasting(self._telemetry))
@@ -159,6 +162,18 @@ class Agent:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
         await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
+    async def _look_at_disk(self) -> None:
+        was_low = self._disk.low
+        self._reporter.disk = await asyncio.to_thread(self._disk.look)
+        if self._disk.low != was_low:
+            said = log.warning if self._disk.low else log.info
+            said(
+                "disk almost full: no new jobs" if self._disk.low else "disk has room again",
+                **self._reporter.disk or {},
+            )
+            self._reporter.wake()
+        await asyncio.sleep(_DISK_S)
+
     async def _tidy(self) -> None:
         self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await asyncio.sleep(_TIDY_S)
@@ -169,6 +184,16 @@ NO_USE_TO_RETRY = 2
 
 
 async def _serve(settings: AgentSettings) -> None:
+    pipe = alive.descriptor_take()
+    signs = None if pipe is None else asyncio.create_task(alive.sign_for_ever(pipe))
+    try:
+        await _serve_alive(settings)
+    finally:
+        if signs is not None:
+            signs.cancel()
+
+
+async def _serve_alive(settings: AgentSettings) -> None:
     sampler, host, inventory = sampler_for(settings)
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)

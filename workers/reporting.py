@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.procs import boottime
-from workers.wire import ReportAnswer, part_key, part_name
+from workers.wire import ReportAnswer, ReportBody, part_key, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal, Part
+    from workers.wire import DiskRoom
 
 
 class Reporter:
@@ -28,6 +29,7 @@ class Reporter:
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()
         self.leased_until: dict[str, float] = {}
+        self.disk: DiskRoom | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
 
@@ -50,13 +52,14 @@ class Reporter:
             holding = [p for p in parts if p.live and p.phase != "claimed" and not p.dropped]
             begun = boottime()
             try:
-                answer = await self._portal.report(
-                    {
-                        "boot_id": self._boot_id,
-                        "reports": [report for p in parts for report in p.reports],
-                        "holding": [p.name for p in holding],
-                    }
-                )
+                body: ReportBody = {
+                    "boot_id": self._boot_id,
+                    "reports": [report for p in parts for report in p.reports],
+                    "holding": [p.name for p in holding],
+                }
+                if self.disk is not None:
+                    body["disk"] = self.disk
+                answer = await self._portal.report(body)
             except BaseException:
                 self._changed.set()  # what was to be sent still is
                 raise

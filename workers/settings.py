@@ -64,6 +64,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("retry_max_s", float, 10.0, "s", "Longest pause between tries while the portal is away.", 0.1, 300),
     Setting("revoked_retry_s", float, 60.0, "s", "Pause between tries while the portal refuses the token.", 0.1, 3600),
     Setting("keep_ended_s", float, 86400.0, "s", "How long an ended part's directory stays.", 0, 30 * 86400),
+    Setting(
+        "disk_low_mib",
+        int,
+        500,
+        "MiB",
+        "With less free where jobs write the node takes no new jobs; 0: always.",
+        0,
+        10**9,
+    ),
     Setting("telemetry_backlog_s", int, 600, "s", "How much telemetry is kept while the portal is away.", 5, 86400),
 )
 NEEDED = ("url", "dir")
@@ -90,6 +99,7 @@ class AgentSettings:
     retry_max_s: float
     revoked_retry_s: float
     keep_ended_s: float
+    disk_low_mib: int
     telemetry_backlog_s: int
 
 

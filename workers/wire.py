@@ -119,8 +119,17 @@ class Report(PartName):
     detail: str
 
 
+class DiskRoom(TypedDict):
+    """Where jobs write. `low`: the node takes no new jobs until there is room."""
+
+    free_mib: int
+    total_mib: int
+    low: bool
+
+
 class ReportBody(TypedDict):
     boot_id: str
+    disk: NotRequired[DiskRoom]
     reports: list[Report]
     holding: list[PartName]
 

@@ -12,6 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, Unread
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from portal.disk import RETRY_AFTER_S as DISK_RETRY_AFTER_S
+from portal.disk import DiskLow, disk_full_error
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ _CODES = {
     415: ("unsupported_media_type", "Send JSON with `Content-Type: application/json`."),
     429: ("too_many_requests", "Too many requests; wait a little."),
     500: ("internal_error", "Berth failed to answer; the operator's log says why."),
+    507: ("disk_low", "The portal's disk is full; nothing was changed. Try again later, or tell the operator."),
     503: ("unavailable", "The database does not answer at the moment; try again shortly."),
 }
 _STATUSES: dict[type[Exception], int] = {
@@ -59,6 +62,10 @@ def exception_handler(exception: Exception, context: Mapping[str, Any]) -> Respo
 
 def error_of(exception: Exception) -> tuple[BerthError | None, dict[str, str]]:
     """Return the refusal an exception stands for, and the headers it needs."""
+    if (full := disk_full_error(exception)) is not None:
+        exception = full
+    if isinstance(exception, DiskLow):
+        return exception, {"Retry-After": str(DISK_RETRY_AFTER_S)}
     if isinstance(exception, BerthError):
         return exception, {}
     if isinstance(exception, exceptions.Throttled):

@@ -1,8 +1,9 @@
-"""`/healthz`: 200 when everything that Berth needs answers, 503 naming what does not. Needs no token."""
+"""`/livez`: 200 while the portal answers at all. `/healthz`: what Berth needs, and what is not well. Neither needs a token."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_celery_beat.models import PeriodicTask
 
+from portal.api.problems import problems_of
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
+from portal.disk import disk_state
 from portal.launch.broker import ping
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning
@@ -24,36 +27,66 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PING_LIMIT_S = 1.0
+SERVING = frozenset({"ok", "degraded"})
 BEAT_TICKS, BEAT_SLACK_S = 3, 10
 PLANNING_TICKS, PLANNING_SLACK_S = 3, 30
 _started_s = time.monotonic()
 
 
 @require_safe
+def livez(request: HttpRequest) -> JsonResponse:
+    """Answer at all: neither database nor broker is asked, so that only a portal that hangs is taken for one."""
+    return JsonResponse({"alive": True})
+
+
+@require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
     answer, problems = health()
-    return JsonResponse(answer | {"problems": problems}, status=503 if problems else 200)
+    status = 200 if answer["state"] in SERVING else 503
+    return JsonResponse(answer | {"problems": problems}, status=status)
 
 
 def health() -> tuple[dict[str, Any], list[str]]:
-    """Return the figures, and sentences about what is not well."""
-    answer: dict[str, Any] = {"database": "ok", "broker": "ok"}
-    problems: list[str] = []
+    """Return the figures, and sentences about what is not well.
+
+    `state`: `ok`; `degraded`, problems that do not keep Berth from its work; `disk-low`, no job is taken in or started;
+    `failing`, something that everything needs does not work.
+    """
+    answer: dict[str, Any] = {"state": "ok", "database": "ok", "broker": "ok"}
+    failing: list[str] = []
+    degraded: list[str] = []
+    disk_low = _disk(answer)
     try:
         figures = _figures()
+        degraded += problems_of(timezone.now())
     except (DatabaseError, InterfaceError) as error:
         answer["database"] = "unreachable"
-        problems.append(f"database: unreachable ({type(error).__name__})")
+        failing.append(f"database: unreachable ({type(error).__name__})")
     else:
         limits = figures.pop("limits")
         answer |= figures
-        problems += [late for name, limit in limits.items() if (late := _late(name, figures[name], limit))]
+        if disk_low:
+            del limits["last_planning_age_s"]  # none is made; the disk is the reason, and is named
+        failing += [late for name, limit in limits.items() if (late := _late(name, figures[name], limit))]
     try:
         ping(settings.REDIS_URL, PING_LIMIT_S)
     except (redis.RedisError, OSError) as error:
         answer["broker"] = "unreachable"
-        problems.append(f"broker: no answer to PING within {PING_LIMIT_S:g} s ({type(error).__name__})")
-    return answer, problems
+        failing.append(f"broker: no answer to PING within {PING_LIMIT_S:g} s ({type(error).__name__})")
+    if failing or disk_low or degraded:
+        answer["state"] = "failing" if failing else "disk-low" if disk_low else "degraded"
+    return answer, [*failing, *disk_low, *degraded]
+
+
+def _disk(answer: dict[str, Any]) -> list[str]:
+    """Put the disk's figures into the answer; return what is wrong with it."""
+    try:
+        disk = disk_state()
+    except OSError as error:
+        answer["disk"] = None
+        return [f"disk: the data directory cannot be looked at ({error.strerror})"]
+    answer["disk"] = asdict(disk)
+    return [f"disk: {disk.sentence}"] if disk.low else []
 
 
 def _figures() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from portal.api.prometheus_figures import figure_families
 from portal.cluster.models import Gpu, Node
 from portal.cluster.serializers import HEALTHS
+from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.states import JobState
@@ -89,13 +90,16 @@ def _jobs() -> Iterator[Metric]:
 
 
 def _cluster() -> Iterator[Metric]:
-    nodes = list(Node.objects.only("last_contact_at", "dead_at", "drained_at"))
+    nodes = list(Node.objects.only("last_contact_at", "dead_at", "drained_at", "disk_low"))
     healths = Counter(node.health for node in nodes)
     yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
     total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
     held = GpuAllocation.objects.filter(released_at=None).values("gpu").distinct().count()
     yield GaugeMetricFamily("berth_gpus_total", "GPUs of nodes that are not dead.", value=total)
     yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
+    disk = disk_state()
+    yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)
+    yield GaugeMetricFamily("berth_disk_low", "1: too little is free; no job is taken in or started.", value=disk.low)
     refused = Node.objects.aggregate(n=Sum("refused_messages"))["n"] or 0
     yield CounterMetricFamily("berth_refused_messages", "Stale messages of agents, counted and dropped.", value=refused)
 

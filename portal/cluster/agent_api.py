@@ -15,8 +15,9 @@ from rest_framework.views import APIView
 
 from portal.cluster import agent_serializers as shapes
 from portal.cluster.agent_authentication import NodeToken, bearer_secret
-from portal.cluster.services import node_hello, node_register, node_seen
+from portal.cluster.services import node_disk_note, node_hello, node_register, node_seen
 from portal.cluster.telemetry import telemetry_store
+from portal.disk import disk_require
 from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
@@ -95,6 +96,8 @@ class ReportView(AgentView):
         body = checked(shapes.ReportRequest, request.data)
         self.boot_check(body["boot_id"])
         node_seen(node=self.node)
+        if "disk" in body:
+            node_disk_note(node=self.node, disk=body["disk"])
         return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))
 
 
@@ -103,6 +106,11 @@ class TelemetryView(AgentView):
     def post(self, request: Request) -> Response:
         body = checked(shapes.Telemetry, request.data)
         self.boot_check(body["boot_id"])
+        try:
+            disk_require()
+        except BerthError:
+            node_seen(node=self.node)  # in contact all the same; its samples wait in the agent's backlog
+            raise
         telemetry_store(node=self.node, batch=body)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -113,6 +121,7 @@ class RecordsView(AgentView):
         body = checked(shapes.RecordsRequest, request.data)
         self.boot_check(body["boot_id"])
         node_seen(node=self.node)
+        disk_require()  # it waits in the part's own files
         return Response({"parts": records_apply(node=self.node, parts=body["parts"])})
 
 
@@ -142,6 +151,7 @@ class LogsView(AgentView):
         responses=shapes.LogAnswer,
     )
     def post(self, request: Request) -> Response:
+        disk_require()  # it waits in the part's own file
         numbers = {name: _number(request, name) for name in ("epoch", "rank", "offset")}
         try:
             next_offset, full = log_append(

@@ -80,8 +80,15 @@ class Report(PartKey):
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
 
 
+class DiskRoom(serializers.Serializer):
+    free_mib = serializers.IntegerField(min_value=0, max_value=BIG)
+    total_mib = serializers.IntegerField(min_value=0, max_value=BIG)
+    low = serializers.BooleanField(help_text="The node takes no new jobs until there is room.")
+
+
 class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
+    disk = DiskRoom(required=False)
     reports = Report(many=True, max_length=10000)
     holding = PartKey(many=True, max_length=10000)
 

@@ -69,6 +69,9 @@ class Node(models.Model):
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
     revision = models.PositiveBigIntegerField(default=1)
     refused_messages = models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped.")
+    disk_free_mib = models.PositiveBigIntegerField(null=True, blank=True, help_text="Where its jobs write.")
+    disk_total_mib = models.PositiveBigIntegerField(null=True, blank=True)
+    disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
 
     objects = NodeQuerySet.as_manager()
@@ -86,12 +89,14 @@ class Node(models.Model):
 
     @property
     def health(self) -> str:
-        """Return one word: dead, unreachable, drained, or up."""
+        """Return one word: dead, unreachable, drained, disk-low, or up."""
         if self.dead_at:
             return "dead"
         if not self.is_reachable:
             return "unreachable"
-        return "drained" if self.drained_at else "up"
+        if self.drained_at:
+            return "drained"
+        return "disk-low" if self.disk_low else "up"
 
     @property
     def is_schedulable(self) -> bool:

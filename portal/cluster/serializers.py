@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from portal.cluster.models import Node, NodeEvent
 
-HEALTHS = ("up", "drained", "unreachable", "dead")
+HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 
 
 class NodeSerializer(serializers.ModelSerializer):
@@ -25,7 +25,7 @@ class NodeSerializer(serializers.ModelSerializer):
         fields = [
             "name", "health", "gpu_type", "gpus", "gpus_allocated", "cores", "cores_allocated", "memory_mib",
             "memory_allocated_mib", "storage_domain", "agent_version", "is_virtual", "registered_at",
-            "last_contact_at", "drained_at", "drain_reason", "dead_at",
+            "last_contact_at", "drained_at", "drain_reason", "dead_at", "disk_free_mib", "disk_total_mib",
         ]  # fmt: skip
         read_only_fields = fields
 

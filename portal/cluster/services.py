@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 JOIN_PREFIX, NODE_PREFIX = "berthjoin_", "berthnode_"
+DISK_NOTED_SHARE = 200
+"""A change of free disk by less than this part of the whole is not worth a write."""
 CONTACT_EVERY_S = 2
 """A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
 
@@ -204,6 +206,22 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
         with transaction.atomic():
             NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
             _tell_arrival()
+
+
+def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
+    """Keep what a node tells of its disk; one that runs full, or has room again, is an event. Small changes are no write."""
+    values = {f"disk_{name}": disk[name] for name in ("free_mib", "total_mib", "low")}
+    same = node.disk_low == disk["low"] and node.disk_total_mib == disk["total_mib"]
+    if same and abs((node.disk_free_mib or 0) - disk["free_mib"]) * DISK_NOTED_SHARE < disk["total_mib"]:
+        return
+    turned = Node.objects.filter(pk=node.pk).exclude(disk_low=disk["low"])
+    with transaction.atomic():
+        if turned.update(**values):
+            kind, detail = ("disk almost full", "no new jobs") if disk["low"] else ("disk has room again", "")
+            NodeEvent.objects.create(node=node, kind=kind, detail=detail or f"{disk['free_mib']} MiB free")
+            _tell_arrival()
+        else:
+            Node.objects.filter(pk=node.pk).update(**values)
 
 
 def node_touch(*, node_id: int) -> None:

@@ -42,7 +42,7 @@ class NodeRow(TypedDict):
     name: str
     url: str
     contact_at: str | None
-    health: Literal["up", "unreachable", "drained", "dead"]
+    health: Literal["up", "unreachable", "drained", "disk-low", "dead"]
     health_word: str
     cells: list[GpuCell]
     gpus_held: int

@@ -71,16 +71,9 @@ def _placeable(size: int, nodes: list[Node], idle: dict[int, tuple[int, int]]) -
 
 def _demand(snapshot: Snapshot) -> tuple[Counter[int], Counter[int]]:
     """Return waiting GPU jobs by smallest size: eligible ones, and those that wait for their tenant's quota."""
-    demand: Counter[int] = Counter()
-    at_quota: Counter[int] = Counter()
-    for job in snapshot.waiting:
-        if job.gpus == [0]:
-            continue
-        if job.counts:
-            demand[min(job.gpus)] += 1
-        elif job.reason == "tenant-quota":
-            at_quota[min(job.gpus)] += 1
-    return demand, at_quota
+    queue = snapshot.queue
+    at_quota = [group for group in queue.groups if not group.counts and group.reason == "tenant-quota"]
+    return queue.by_size(queue.eligible), queue.by_size(at_quota)
 
 
 def _bucketed(counts: Counter[int], sizes: list[int]) -> Counter[int]:

@@ -55,10 +55,20 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
     }
 
 
+def _disk_facts(node: Node) -> list[Fact]:
+    """What is free where jobs write; nothing before the agent has told it."""
+    if node.disk_free_mib is None or node.disk_total_mib is None:
+        return []
+    free, total = (f"{number(mib / MIB_OF_GIB, 1)} GiB" for mib in (node.disk_free_mib, node.disk_total_mib))
+    note = "almost full: no new jobs until there is room" if node.disk_low else f"of {total}"
+    return [{"label": "Disk free", "value": free, "note": note}]
+
+
 def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     facts: list[Fact] = [
         {"label": "Cores", "value": str(node.cores)},
         {"label": "Memory", "value": f"{number(node.memory_mib / MIB_OF_GIB)} GiB"},
+        *_disk_facts(node),
         {"label": "Storage", "value": node.storage_domain, "note": "shares checkpoints within it"},
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from portal.disk import disk_full_error
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -46,4 +48,11 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _answer(request, 500)
+    """Answer what no view answered; a full disk may also stop the session's or the audit trail's own write."""
+    error = sys.exc_info()[1]
+    full = disk_full_error(error) if error is not None else None
+    if full is None:
+        return _answer(request, 500)
+    if request.path.startswith("/api/"):
+        return JsonResponse(full.envelope(), status=full.status)
+    return render(request, "errors/507.html", {"shell": None, "detail": full.detail}, status=507)

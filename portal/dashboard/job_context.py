@@ -106,7 +106,7 @@ class WhyContext(TypedDict):
     at: str | None
     sentence: Rich
     note: Rich | None
-    ahead: Rich | None  # "3 jobs ahead in gpu-large."
+    ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
     starts: StartsContext | None
     remedy: Rich | None  # what the tenant can do about it
 
@@ -183,14 +183,37 @@ class LogContext(TypedDict):
     empty: str  # why there is nothing yet
 
 
-class JobPageContext(TypedDict):
+class Since(TypedDict):
+    """Since when a job is in its state: "for 53 m 2 s, attempt 2", or "ended 5 m ago". The browser lets it tick."""
+
+    at: str
+    ended: bool
+    attempt: str | None
+
+
+class JobHeaderContext(TypedDict):
     id: int | str
     name: str
     state: str
-    since: Rich | None  # "53 min, after attempt 1 of 5"
+    since: Since
     actions: list[ActionButton]
     relaunch_url: str | None
     facts: list[Fact]
+
+
+class TimelinePartContext(TypedDict):
+    id: int | str
+    timeline: TimelineContext | None
+    plots: list[PlotContext]
+
+
+class JobLogContext(TypedDict):
+    id: int | str
+    log: LogContext | None
+
+
+class JobBodyContext(TypedDict):
+    id: int | str
     why: WhyContext | None
     asks_what_if: bool  # it waits: offer to work out what would make it start
     numbers: NumbersContext | None
@@ -200,7 +223,10 @@ class JobPageContext(TypedDict):
     attempts: list[AttemptRow]
     profiles: list[ProfileRow]
     events: list[EventRow]
-    log: LogContext | None
+
+
+class JobPageContext(JobHeaderContext, JobBodyContext, JobLogContext):
+    """The whole page of one job."""
 
 
 class GpuChoice(TypedDict):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.dashboard.templatetags.berth import number, share
+from portal.rounds.places import QUEUES
 
 if TYPE_CHECKING:
     from portal.dashboard.context import Fact, Rich
@@ -18,7 +19,7 @@ RESOURCES = {"gpus": "GPUs", "cores": "cores", "memory_mib": "MiB of memory"}
 QUOTAS = {"gpu_quota": "GPUs", "core_quota": "cores"}
 OTHERWISE = {
     "trust": "another tenant's job runs there under the same account",
-    "kept": "its nodes are kept for another job or array",
+    "kept": "its nodes are kept for another job or pool",
     "value": "worth less than what was chosen",
     "solver": "the search stopped at its gap or limit before trying it",
 }
@@ -31,7 +32,7 @@ def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
         return None
     return {
         "figures": [
-            fact for fact in (_wait(why), _age(why), _ratio(why), _rank(why), _share(why), _window(why)) if fact
+            fact for fact in (_wait(why), _age(why), _ratio(why), _place(why), _share(why), _window(why)) if fact
         ],
         "throughput_unit": "samples/s" if _is_measured(why) else "speed, assumed",
         "candidates": _candidates(why),
@@ -65,11 +66,11 @@ def _ratio(why: dict[str, Any]) -> Fact | None:
     return {"label": "Latency ratio", "value": f"{why['latency_ratio']:.2f}", "note": "wait / age"}
 
 
-def _rank(why: dict[str, Any]) -> Fact | None:
-    if why["rank"] is None:
+def _place(why: dict[str, Any]) -> Fact | None:
+    if why["place"] is None:
         return None
-    ahead = None if why["ahead"] is None else f"{number(why['ahead'])} ahead in {why['array']}"
-    return {"label": "Rank", "value": f"{number(why['rank'])} of {number(why['queue_length'])}", "note": ahead}
+    value = f"{number(why['place'])} of {number(why['queue_length'])}"
+    return {"label": "Place", "value": value, "note": f"in the queue for {QUEUES[why['queue']]}"}
 
 
 def _share(why: dict[str, Any]) -> Fact | None:
@@ -85,11 +86,11 @@ def _window(why: dict[str, Any]) -> Fact | None:
     if why["side"] is None:
         return None
     window = why["window"]
-    note = f"turn {why['turn']}" if why["turn"] else None
+    note = None
     if window:
         asked = "" if window["counted"] is None else f": {window['counted']} asked"
-        note = f"closes at {window['capacity']} GPUs{asked}" + (f"; {note}" if note else "")
-    return {"label": f"Window, {why['array']}", "value": why["side"], "note": note}
+        note = f"closes at {window['capacity']} GPUs{asked}"
+    return {"label": "Window", "value": why["side"], "note": note}
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------

@@ -23,13 +23,18 @@ from portal.rounds.explained import explanation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.context import Fact, PlotContext
+    from portal.dashboard.context import Fact, LegendItem, PlotContext
     from portal.dashboard.job_context import (
         ActionButton,
         AttemptRow,
         EventRow,
+        JobBodyContext,
+        JobHeaderContext,
+        JobLogContext,
         JobPageContext,
         LogContext,
+        Since,
+        TimelinePartContext,
         WhyContext,
     )
     from portal.jobs.models import Attempt, Job
@@ -39,8 +44,12 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 
 def page_context(*, job: Job) -> JobPageContext:
-    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
-    why = explanation(job)
+    """Fill the whole page: its live parts are those that the functions below answer with by themselves."""
+    return {**header_make(job), **body_make(job), **log_choices(job)}
+
+
+def header_make(job: Job) -> JobHeaderContext:
+    attempts = list(attempts_of(job))
     return {
         "id": job.number,
         "name": job.name,
@@ -49,6 +58,15 @@ def page_context(*, job: Job) -> JobPageContext:
         "actions": _actions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": _facts(job, attempts),
+    }
+
+
+def body_make(job: Job) -> JobBodyContext:
+    """Fill what changes with the job's state: a part for what is not there yet comes when it is there."""
+    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
+    why = explanation(job)
+    return {
+        "id": job.number,
         "why": _with_kept(why_make(job, why, attempts), job),
         "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
@@ -58,8 +76,18 @@ def page_context(*, job: Job) -> JobPageContext:
         "attempts": [_attempt(attempt) for attempt in attempts],
         "profiles": profiles_make(profiles),
         "events": _events(job),
-        "log": _log(job, attempts),
     }
+
+
+def timeline_part(job: Job) -> TimelinePartContext:
+    """Fill the timeline alone: it moves on by itself while the job runs."""
+    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
+    timeline = timeline_make(job=job, attempts=attempts, profiles=profiles)
+    return {"id": job.number, "timeline": timeline, "plots": _plots(job, attempts)}
+
+
+def log_choices(job: Job) -> JobLogContext:
+    return {"id": job.number, "log": _log(job, list(attempts_of(job)))}
 
 
 def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
@@ -68,7 +96,7 @@ def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
     return why
 
 
-def _since(job: Job, attempts: Sequence[Attempt]) -> Any:
+def _since(job: Job, attempts: Sequence[Attempt]) -> Since:
     """Say since when it is in its state, and which attempt that is."""
     moment = job.submitted_at
     if job.state in FINAL:
@@ -77,10 +105,11 @@ def _since(job: Job, attempts: Sequence[Attempt]) -> Any:
         moment = attempts[0].started_at or attempts[0].created_at
     elif attempts and attempts[0].ended_at:
         moment = attempts[0].ended_at
-    minutes = max(0, int((timezone.now() - moment).total_seconds() // 60))
-    age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-    word = {True: f"ended {age} ago"}.get(job.state in FINAL, f"for {age}")
-    return f"{word}, attempt {job.epoch}" if job.epoch > 1 else word
+    return {
+        "at": moment.isoformat(),
+        "ended": job.state in FINAL,
+        "attempt": f"attempt {job.epoch}" if job.epoch > 1 else None,
+    }
 
 
 def _actions(job: Job) -> list[ActionButton]:
@@ -141,25 +170,24 @@ def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:
     """Draw what was measured while it ran: nothing for a job that has not run."""
     if not any(attempt.started_at for attempt in attempts):
         return []
-    url = lambda name: reverse("job-figure", args=[job.number, name])  # noqa: E731
-    plots: list[PlotContext] = []
-    if job.gpus != [0]:
-        plots.append(
-            {
-                "name": "gpu",
-                "title": "GPU use, %",
-                "note": "mean and range of its GPUs",
-                "url": url("gpu"),
-                "legend": [],
-            }
-        )
-    legend = [{"label": "allocated", "token": "text-2", "kind": "dashed"}]
-    plots.append(
-        {"name": "cores", "title": "CPU cores", "note": "used against allocated", "url": url("cores"), "legend": legend}
-    )
     note = "against its limit" if job.memory_mib else "of its processes"
-    plots.append({"name": "memory", "title": "Memory, GiB", "note": note, "url": url("memory"), "legend": []})
-    return plots
+    allocated: LegendItem = {"label": "allocated", "token": "text-2", "kind": "dashed"}
+    plots = [
+        _plot(job, "cores", "CPU cores", "used against allocated", [allocated]),
+        _plot(job, "memory", "Memory, GiB", note),
+    ]
+    return plots if job.gpus == [0] else [_plot(job, "gpu", "GPU use, %", "mean and range of its GPUs"), *plots]
+
+
+def _plot(job: Job, name: str, title: str, note: str, legend: Sequence[LegendItem] = ()) -> PlotContext:
+    return {
+        "name": name,
+        "title": title,
+        "note": note,
+        "url": reverse("job-figure", args=[job.number, name]),
+        "legend": list(legend),
+        "topics": "own-job telemetry" if job.state in LIVE else "own-job",
+    }
 
 
 def _attempt(attempt: Attempt) -> AttemptRow:

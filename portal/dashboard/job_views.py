@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from portal.dashboard.job_figures import job_figure_make
 from portal.dashboard.job_list import ListQuery, list_context
 from portal.dashboard.job_log import log_page, log_parts
-from portal.dashboard.job_page import page_context
+from portal.dashboard.job_page import body_make, header_make, log_choices, page_context, timeline_part
 from portal.dashboard.job_rows import rows_of
 from portal.dashboard.shell import page_follow
 from portal.errors import BerthError, NotFound
@@ -41,7 +41,7 @@ VERBS = {
     "requeue": services.job_requeue,
 }
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
-FRAGMENTS = ("header", "why", "timeline", "attempts", "speed", "events")
+FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
 CSV_ROWS = 20000
 DOWNLOAD_STEP_BYTES = 256 * 1024
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -73,21 +73,20 @@ def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
 @login_required
 @require_GET
 def job_detail(request: HttpRequest, number: str) -> HttpResponse:
-    return render(request, "jobs/detail.html", _page(request, number))
+    """Show one job. The page is live from before it is read: an event in between is a gap, not a loss."""
+    job = job_find(user=request.user, number=number)
+    page_follow(request, "cluster", f"job:{job.pk}")
+    return render(request, "jobs/detail.html", {"job": page_context(job=job_find(user=request.user, number=number))})
 
 
 @login_required
 @require_GET
 def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
+    """Answer with a part of one job's page as it is now."""
     if name not in FRAGMENTS:
         raise NotFound("part of the page")
-    return render(request, f"jobs/_{name}.html", _page(request, number))
-
-
-def _page(request: HttpRequest, number: str) -> dict[str, Any]:
     job = job_find(user=request.user, number=number)
-    request.live_streams = ["cluster", f"job:{job.pk}"]
-    return {"job": page_context(job=job)}
+    return render(request, f"jobs/_{name}.html", {"job": FRAGMENTS[name](job)})
 
 
 @login_required

@@ -9,8 +9,8 @@ from django.urls import reverse
 from portal.dashboard.job_numbers import span_words
 from portal.dashboard.job_remedies import remedy_for
 from portal.dashboard.queue_page import PAGE_ROWS, record_words
-from portal.dashboard.templatetags.berth import number
 from portal.jobs.states import LIVE, QUEUED, JobState
+from portal.rounds.places import queue_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,13 @@ def _why_waits(why: dict[str, Any]) -> WhyContext:
 
 
 def _ahead(why: dict[str, Any]) -> Rich | None:
-    """Say how many wait before it in its array, with a link to its place in the queue."""
-    if why["ahead"] is None:
+    """Say its place in the queue, with a link to it there."""
+    if why["place"] is None:
         return None
-    array, count = why["array"], why["ahead"]
-    page = count // PAGE_ROWS + 1
+    array, page = why["array"], (why["place"] - 1) // PAGE_ROWS + 1
     url = f"{reverse('queue')}{f'?{array}={page}' if page > 1 else ''}#queue-{array}"
-    words = f"{number(count)} job{'s' if count != 1 else ''} ahead" if count else "First in line"
-    return [{"text": words, "href": url}, {"text": f" in {array}."}]
+    words = queue_words(why)
+    return [{"text": words[0].upper() + words[1:], "href": url}, {"text": "."}]
 
 
 def starts_make(why: dict[str, Any]) -> StartsContext | None:

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from portal.dashboard import figures
 from portal.dashboard.overview_nodes import node_contexts
+from portal.dashboard.overview_problems import problem_sentences
 from portal.dashboard.overview_queue import idle_notice, next_context, tenant_shares
 from portal.dashboard.overview_tiles import fragments_of, tile_contexts
 from portal.dashboard.rounds_page import solve_ms
@@ -53,6 +54,7 @@ def overview_context(snapshot: Snapshot) -> OverviewContext:
         **fragment_context("tiles", snapshot),
         **fragment_context("head", snapshot),
         **fragment_context("notice", snapshot),
+        **fragment_context("problems", snapshot),
         **fragment_context("next", snapshot),
         **fragment_context("tenants", snapshot),
         **fragment_context("rounds", snapshot),
@@ -192,6 +194,7 @@ FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
     "head": ("next_planning", next_planning),
     "tiles": ("tiles", tile_contexts),
     "notice": ("notice", idle_notice),
+    "problems": ("problems", problem_sentences),
     "nodes": ("nodes", node_contexts),
     "next": ("next", next_context),
     "tenants": ("tenants", tenant_shares),

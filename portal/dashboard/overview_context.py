@@ -41,7 +41,7 @@ class NodeContext(TypedDict):
     gpu_count: int
     gpu_type: str | None  # None: a node without GPUs
     virtual: bool
-    health: Literal["up", "unreachable", "drained", "dead"]
+    health: Literal["up", "unreachable", "drained", "disk-low", "dead"]
     health_word: str  # "up", "unreachable for 2 m 14 s", "drained: driver update"
     cores_used: int
     cores_total: int
@@ -111,6 +111,7 @@ class OverviewContext(TypedDict):
     query: str  # "?h=6" or "", appended to fragment URLs
     tiles: list[TileContext]
     notice: Notice | None
+    problems: list[str]  # for operators; others get none
     nodes: list[NodeContext]
     show_memory: bool
     next: NextContext

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 from django.urls import reverse
 
 from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
-from portal.jobs.states import JobState
+from portal.dashboard.templatetags.berth import number
+from portal.jobs.queue_counts import first_in_order
 from portal.rounds.decisions import decisions_read
+from portal.rounds.selectors import waited_s
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
     from portal.dashboard.overview_context import NextContext, NextJob, Notice, TenantShare
     from portal.dashboard.snapshot import Snapshot
-    from portal.jobs.occupancy import Waiting
+    from portal.jobs.models import Job
 
 NEXT_SHOWN = 5
 NOT_PLANNED = "not-planned-yet"
@@ -47,8 +50,11 @@ def needs_words(gpus: list[int]) -> str:
 
 
 def next_context(snapshot: Snapshot) -> NextContext:
-    jobs = [_next_job(run, snapshot) for run in _runs(queue_order(snapshot))[:NEXT_SHOWN]]
-    not_counted = _not_counted(snapshot.waiting)
+    """Return the first in the order of the last planning; jobs that came after it stand behind, an array is one row."""
+    at = decisions_read(snapshot.planning).columns
+    ranked = at["job"][np.argsort(at["rank"], kind="stable")][np.count_nonzero(at["rank"] == 0) :]
+    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(ranked.tolist(), count=NEXT_SHOWN)]
+    not_counted = _not_counted(snapshot.queue.aside())
     return {
         "jobs": jobs,
         "not_counted": not_counted,
@@ -56,48 +62,27 @@ def next_context(snapshot: Snapshot) -> NextContext:
     }
 
 
-def queue_order(snapshot: Snapshot) -> list[Waiting]:
-    """Return the eligible jobs in the order of the last planning; those that came after it stand behind."""
-    decisions = decisions_read(snapshot.planning)
-    known = zip(decisions.jobs.tolist(), decisions.columns["rank"].tolist(), strict=True)
-    ranks = {job: rank for job, rank in known if rank}
-    counted = [job for job in snapshot.waiting if job.counts]
-    return sorted(counted, key=lambda job: ranks.get(job.id, len(decisions) + job.id))
-
-
-def _runs(jobs: list[Waiting]) -> list[list[Waiting]]:
-    """Fold an array's tasks at the place of the first."""
-    runs: dict[tuple[str, int], list[Waiting]] = {}
-    for job in jobs:
-        key = ("array", job.array_id) if job.array_id else ("job", job.id)
-        runs.setdefault(key, []).append(job)
-    return list(runs.values())
-
-
-def _next_job(run: list[Waiting], snapshot: Snapshot) -> NextJob:
-    first = run[0]
-    shown = snapshot.reader.sees(first.tenant_id)
-    label = first.array_id or first.id
-    if first.array_id and len(run) == 1:
-        label = f"{first.array_id}_{first.array_index}"
-    times = f" \u00d7 {len(run)}" if len(run) > 1 else ""
+def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
+    shown = snapshot.reader.sees(job.tenant_id)
+    label = job.array_id if count > 1 else job.number
+    times = f" \u00d7 {count}" if count > 1 else ""
+    waited = waited_s(job)
     return {
         "job_id": label if shown else None,
         "url": reverse("job-detail", args=[label]) if shown else None,
-        "name": (first.name if shown else ANOTHERS) + times,
-        "tenant": first.tenant if shown else OTHER_TENANT,
-        "needs": needs_words(first.gpus),
-        "reason": first.reason or NOT_PLANNED,
-        "lr": first.latency_ratio(snapshot.now),
-        "waited_s": first.waited_s(snapshot.now),
-    }  # type: ignore[typeddict-item]
+        "name": (job.name if shown else ANOTHERS) + times,
+        "tenant": job.tenant.name if shown else OTHER_TENANT,
+        "needs": needs_words(job.gpus),
+        "reason": job.reason or NOT_PLANNED,
+        "lr": waited / job.age_s if job.age_s else None,
+        "waited_s": waited,
+    }
 
 
-def _not_counted(waiting: list[Waiting]) -> str | None:
+def _not_counted(others: Counter[str]) -> str | None:
     """Say what else is in the queue but does not wait for its turn."""
-    others = Counter(_aside(job) for job in waiting if not job.counts)
     words = [
-        f"{count} {phrase if count == 1 else plural}"
+        f"{number(count)} {phrase if count == 1 else plural}"
         for kind, phrase, plural in (
             ("dependency", "waits on a dependency", "wait on a dependency"),
             ("tenant-quota", "waits for its tenant's quota", "wait for their tenant's quota"),
@@ -107,10 +92,6 @@ def _not_counted(waiting: list[Waiting]) -> str | None:
         if (count := others[kind])
     ]
     return f"Not counted: {', '.join(words)}." if words else None
-
-
-def _aside(job: Waiting) -> str:
-    return "held" if job.state == JobState.HELD else job.reason
 
 
 # ---- tenants ---------------------------------------------------------------------------------------------------------
@@ -147,14 +128,17 @@ def _share(name: str, held: int, quota: int | None, total: int) -> TenantShare:
 def idle_notice(snapshot: Snapshot) -> Notice | None:
     """Say that GPUs idle while eligible jobs wait, once a planning has looked at those jobs."""
     blocks = idle_blocks(snapshot)
-    stuck = [job for job in snapshot.waiting if job.counts and job.gpus != [0] and job.reason not in {"", NOT_PLANNED}]
-    idle = sum(blocks)
-    if not idle or not stuck:
+    stuck: Counter[str] = Counter()
+    for group in snapshot.queue.eligible:
+        if group.gpus and group.reason not in {"", NOT_PLANNED}:
+            stuck[group.reason] += group.jobs
+    idle, jobs = sum(blocks), stuck.total()
+    if not idle or not jobs:
         return None
     return {
-        "lead": f"{idle} GPU{'s idle' if idle != 1 else ' idle'}, at most {max(blocks)} on one node, while "
-        f"{len(stuck)} job{'s wait' if len(stuck) != 1 else ' waits'}.",
-        "text": _causes(stuck, snapshot),
+        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}, at most {max(blocks)} on one node, while "
+        f"{number(jobs)} job{'s wait' if jobs != 1 else ' waits'}.",
+        "text": _causes(stuck, snapshot.queue.aside()["tenant-quota"]),
         "url": reverse("cluster"),
         "link": "Fragmentation",
     }
@@ -169,14 +153,12 @@ def idle_blocks(snapshot: Snapshot) -> list[int]:
     ]
 
 
-def _causes(stuck: list[Waiting], snapshot: Snapshot) -> str:
-    counts = Counter(job.reason for job in stuck)
+def _causes(stuck: Counter[str], at_quota: int) -> str:
     words = [
-        _BECAUSE[reason].format(n=n, s="s" if n == 1 else "", were="was" if n == 1 else "were")
-        for reason, n in counts.most_common()
+        _BECAUSE[reason].format(n=number(n), s="s" if n == 1 else "", were="was" if n == 1 else "were")
+        for reason, n in stuck.most_common()
         if reason in _BECAUSE
     ]
-    quota = sum(1 for job in snapshot.waiting if _aside(job) == "tenant-quota")
-    if quota:
-        words.append(f"{quota} more wait{'s' if quota == 1 else ''} for a tenant's quota")
+    if at_quota:
+        words.append(f"{number(at_quota)} more wait{'s' if at_quota == 1 else ''} for a tenant's quota")
     return f"{'; '.join(words)}." if words else ""

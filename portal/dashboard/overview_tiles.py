@@ -24,17 +24,14 @@ def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
     read = points_since(since=snapshot.since, most=POINTS_READ)
     points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
     raqlr = raqlr_course(hours=snapshot.hours, at=[point.at for point in points] or [snapshot.now])
-    ratios = [
-        ratio for job in snapshot.waiting if job.counts and (ratio := job.latency_ratio(snapshot.now)) is not None
-    ]
-    highest = ratio_scale(points, _mean(ratios), *(value for value, _ in raqlr))
+    highest = ratio_scale(points, snapshot.queue.ratio_mean, *(value for value, _ in raqlr))
     return [
         _gpu_active(snapshot, points),
         _cpu_active(snapshot, points),
         _utilisation(snapshot, points),
         _queue(snapshot, points),
         _raqlr(snapshot, raqlr, highest),
-        _live_ratio(snapshot, points, ratios, highest),
+        _live_ratio(snapshot, points, highest),
         _fragments(snapshot, points),
     ]
 
@@ -122,13 +119,11 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
 
 
 def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
-    counted = [job for job in snapshot.waiting if job.counts]
-    gpus = sum(min(job.gpus) for job in counted)
-    oldest = max((job.waited_s(snapshot.now) for job in counted), default=None)
-    parts = [f"{gpus} GPU{'s' if gpus != 1 else ''}"] if gpus else []
+    jobs, gpus, oldest = snapshot.queue.jobs, snapshot.queue.gpus, snapshot.queue.oldest_s
+    parts = [f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"] if gpus else []
     parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
     return _tile(
-        "queue", "Queue", number(len(counted)), "job" if len(counted) == 1 else "jobs",
+        "queue", "Queue", number(jobs), "job" if jobs == 1 else "jobs",
         "; ".join(parts) or "nobody waits",
         explained="Eligible waiting jobs, and the GPUs that their smallest sizes add up to. Held jobs and those that "
         "wait for a dependency or their tenant's quota are not counted.",
@@ -147,10 +142,9 @@ def _raqlr(snapshot: Snapshot, course: Sequence[tuple[float | None, int]], highe
     )  # fmt: skip
 
 
-def _live_ratio(snapshot: Snapshot, points: Sequence[Point], ratios: Sequence[float], highest: float) -> TileContext:
-    counted = sum(1 for job in snapshot.waiting if job.counts)
-    mean = _mean(ratios)
-    note = f"{counted} waiting, max {number(max(ratios), 2)}" if ratios else f"{counted} waiting"
+def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
+    mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
+    note = f"{number(snapshot.queue.jobs)} waiting" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
         "live-lr", "Live LR, waiting", None if mean is None else number(mean, 2), None, note,
         explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "

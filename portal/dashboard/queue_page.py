@@ -1,4 +1,4 @@
-"""The queue page: each array's order with the window drawn in, why each job stands where it does, and what it needs.
+"""The queue page: each queue's order with the window drawn in, why each job stands where it does, and what it needs.
 
 A constant number of queries whatever the length of the queue: the order comes from the last planning's columns, and
 only the jobs of the rows shown are read. Foreign jobs keep their place and nothing else (invariant 8).
@@ -20,6 +20,7 @@ from portal.jobs.states import JobState
 from portal.rounds.decisions import REASONS, decisions_read
 from portal.rounds.forecasts import forecast_record
 from portal.rounds.kept import kept_now
+from portal.rounds.places import QUEUES
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -32,11 +33,7 @@ if TYPE_CHECKING:
     from portal.rounds.kept import KeptFor
 
 PAGE_ROWS = 25
-TITLES = {
-    "gpu-large": ("Large GPU jobs", "from 4 GPUs"),
-    "gpu-small": ("Small GPU jobs", "1 to 3 GPUs"),
-    "cpu": ("CPU jobs", "no GPU"),
-}
+ARRAYS = ("gpu-large", "gpu-small", "cpu")
 ASIDE = {
     "held": ("held", "held"),
     "dependency": ("waits for another job", "wait for other jobs"),
@@ -50,11 +47,11 @@ ASIDE = {
 def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
     """Return the page. `pages`: array -> page asked for; BerthError for one that is no positive number."""
     decisions = decisions_read(snapshot.planning)
-    numbers = {array: _page(pages.get(array), array) for array in TITLES}
-    places = {array: _places(decisions, array, numbers[array]) for array in TITLES}
+    numbers = {array: _page(pages.get(array), array) for array in ARRAYS}
+    places = {array: _places(decisions, array, numbers[array]) for array in ARRAYS}
     rows = Rows(snapshot, decisions, [place for own in places.values() for place in own])
     arrays = [
-        _array(decisions, array, places[array], numbers, rows) for array in TITLES if len(_order(decisions, array))
+        _array(decisions, array, places[array], numbers, rows) for array in ARRAYS if len(_order(decisions, array))
     ]
     planning = snapshot.planning
     return {
@@ -91,51 +88,50 @@ def _places(decisions: Decisions, array: str, page: int) -> list[int]:
 
 def _subtitle(decisions: Decisions) -> str:
     count = sum(len(places) for places in decisions.order.values())
-    arrays = sum(len(places) > 0 for places in decisions.order.values())
-    return (
-        f"{number(count)} in the order, {arrays} array{'s' if arrays != 1 else ''}"
-        if count
-        else "nobody waits for a turn"
-    )
+    queues = sum(len(places) > 0 for places in decisions.order.values())
+    in_queues = f", in {queues} queues" if queues > 1 else ""
+    return f"{number(count)} wait{'s' if count == 1 else ''}{in_queues}" if count else "nobody waits for a turn"
 
 
 def _query(pages: Mapping[str, int]) -> str:
     return f"?{urlencode(pages)}" if pages else ""
 
 
-# ---- one array -------------------------------------------------------------------------------------------------------
+# ---- one queue -------------------------------------------------------------------------------------------------------
 
 
 def _array(decisions: Decisions, array: str, places: list[int], numbers: Mapping[str, int], rows: Rows) -> QueueArray:
-    divided = {"gpu-large", "gpu-small"} <= {each["array"] for each in decisions.head["windows"]} and any(
-        each["capacity"] for each in decisions.head["windows"] if each["array"] == "gpu-large"
-    )
-    title, who = TITLES[array] if divided or array == "cpu" else ("GPU jobs", "one array")
+    who = QUEUES[decisions.queue(array)]
     first = (numbers[array] - 1) * PAGE_ROWS
     total = len(_order(decisions, array))
     window = decisions.window(array)
     return {
         "name": array,
-        "title": title,
-        "note": f"{who}, {number(total)} waiting",
-        "window": _window_words(window) if window else None,
-        "has_shares": any(each["capacity"] for each in decisions.head["shares"]),
+        "title": who[0].upper() + who[1:],
+        "note": f"{number(total)} waiting",
+        "window": _window_words(window, decisions.considered(array)) if window else None,
+        "has_shares": _has_shares(decisions),
         "lines": _lines(decisions, array, places, first, rows),
         "paging": _paging(array, numbers, first=first, shown=len(places), total=total),
     }
 
 
-def _window_words(window: Mapping[str, Any]) -> Rich:
-    """Say what closed the window, and how far the front reaches."""
+def _has_shares(decisions: Decisions) -> bool:
+    return any(each["capacity"] for each in decisions.head["shares"])
+
+
+def _window_words(window: Mapping[str, Any], considered: Mapping[str, int]) -> Rich:
+    """Say whom the planning considered, what closed the window, and how far the front reaches."""
     if not window["jobs"]:
-        return f"Its window is empty; it closes at {window['capacity']} GPUs."
-    jobs = f"{number(window['jobs'])} job{'s' if window['jobs'] != 1 else ''}"
-    closed = window["counted"] >= window["capacity"]
+        return f"It considered none of them; its window closes at {window['capacity']} GPUs."
+    jobs = f"{number(considered['considered'])} job{'s' if considered['considered'] != 1 else ''}"
     return [
-        {"text": "The window holds "},
+        {"text": "It considered "},
         {"text": jobs, "bold": True},
-        {"text": f", which ask for {number(window['counted'])} GPUs at their smallest sizes; it "},
-        {"text": "closes at " if closed else "has room up to "},
+        {"text": f" and started {number(considered['started']) if considered['started'] else 'none'}. They ask for "},
+        {
+            "text": f"{number(window['counted'])} GPUs at their smallest sizes; a planning considers jobs until they ask for "
+        },
         {"text": f"{number(window['capacity'])} GPUs", "bold": True},
         {"text": f". {_idle_words(window)}"},
     ]
@@ -143,7 +139,7 @@ def _window_words(window: Mapping[str, Any]) -> Rich:
 
 def _idle_words(window: Mapping[str, Any]) -> str:
     if not window["idle"]:
-        return "Nothing of the array was idle."
+        return "Nothing of the pool was idle."
     first = "its first job" if window["front_jobs"] == 1 else f"its first {number(window['front_jobs'])} jobs"
     idle = "1 GPU was" if window["idle"] == 1 else f"{number(window['idle'])} GPUs were"
     return f"{idle} idle: the front, {first}, comes before the others."
@@ -156,16 +152,18 @@ def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows
     for offset, place in enumerate(places):
         row = rows.row(place, first + offset + 1)
         if before is not None and row["side"] != before:
-            lines.append({"border": _border(row["side"], decisions.window(array)), "row": None})
+            border = _border(row["side"], decisions.window(array), shares=_has_shares(decisions))
+            lines.append({"border": border, "row": None})
         lines.append({"border": None, "row": row})
         before = row["side"]
     return lines
 
 
-def _border(after: str, window: Mapping[str, Any] | None) -> str:
+def _border(after: str, window: Mapping[str, Any] | None, *, shares: bool) -> str:
     if after == "outside":
         counted = f": {number(window['counted'])} of {number(window['capacity'])} GPUs asked for" if window else ""
-        return f"The window ends here{counted}. Those below are not considered yet."
+        order = " They stand by latency ratio; at their turn tenants with smaller shares go first." if shares else ""
+        return f"The window ends here{counted}. Those below are not considered yet.{order}"
     return "The front ends here. Those below, the backfill, get what it leaves."
 
 

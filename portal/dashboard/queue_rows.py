@@ -11,10 +11,10 @@ from portal.dashboard.overview_queue import needs_words
 from portal.dashboard.templatetags.berth import share
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
-from portal.rounds.explained import outside_figures
 from portal.rounds.explanations import explanations_of
 from portal.rounds.forecasts import forecasts_of
 from portal.rounds.needs import start_need
+from portal.rounds.places import Turns
 from portal.rounds.selectors import figures_of, reason_sentence, waited_s
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Rows:
     """Reads what the rows at `places` need, at once: jobs that the reader may see, their details and forecasts."""
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
-        self._decisions, self._planning = decisions, snapshot.planning
+        self._decisions, self._turns = decisions, Turns(decisions, snapshot.planning)
         ids = [int(decisions.jobs[place]) for place in places]
         self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
         number = snapshot.planning.number if snapshot.planning else None
@@ -48,8 +48,7 @@ class Rows:
         if job is None:
             return {**base, **unseen, "name": ANOTHERS}  # type: ignore[typeddict-item]
         figures = figures_of(entry, job, self._details.get(job.pk))
-        if entry["reason"] == "outside-window" and figures:
-            figures = {**figures, **outside_figures(self._decisions, place, self._planning)}
+        figures = self._turns.told(place, job, figures)
         waits = job.state in QUEUED
         return {
             **base,
@@ -78,12 +77,10 @@ class Rows:
         """Say why the job stands where it does: whose turn it was, and which of theirs."""
         if entry["side"] == "outside":
             return None
-        if entry["turn"] is None:
-            return f"rank {entry['rank']} in the queue"
         told = (self._details.get(entry["job"]) or {}).get("detail") or {}
         if told.get("share") is None:
-            return f"turn {entry['turn']}: rank {entry['rank']} in the queue"
-        return f"turn {entry['turn']}: its tenant had {share(told['share'], 1)} then"
+            return "by its latency ratio"
+        return f"its tenant had {share(told['share'], 1)} at its turn"
 
 
 def _sentence(reason: str | None, figures: dict[str, Any]) -> str | None:

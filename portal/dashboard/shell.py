@@ -10,6 +10,7 @@ import redis
 from django.conf import settings
 
 from portal.cluster.models import Node
+from portal.disk import disk_state
 from portal.events.relay import number_key
 from portal.tenants.models import Tenant
 
@@ -80,7 +81,9 @@ def initials(name: str) -> str:
 
 
 def _banner() -> str | None:
-    """Warn where jobs of several tenants run as one account: they can read each other's files."""
+    """Say that the disk is full; else warn where jobs of several tenants run as one account and read each other's files."""
+    if (disk := disk_state()).low:
+        return f"{disk.sentence}."
     if Node.objects.alive().filter(single_account=True).exists():
         trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"
         return f"Single-account mode. {trust} jobs run as the agent's own account and can read each other's files."

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from portal.cluster.selectors import nodes_with_gpus
 from portal.dashboard.masking import Reader
-from portal.jobs.occupancy import gpu_intervals, jobs_waiting, parts_live
+from portal.jobs.occupancy import gpu_intervals, parts_live
+from portal.jobs.queue_counts import queue_counts
 from portal.rounds.history import plannings_listed
 from portal.rounds.kept import kept_now
 from portal.rounds.models import Planning, Round
@@ -19,7 +20,8 @@ from portal.rounds.models import Planning, Round
 if TYPE_CHECKING:
     from portal.cluster.models import Node
     from portal.jobs.models import Allocation
-    from portal.jobs.occupancy import Interval, Waiting
+    from portal.jobs.occupancy import Interval
+    from portal.jobs.queue_counts import QueueCounts
     from portal.rounds.kept import KeptFor
     from portal.tenants.models import User
 
@@ -68,8 +70,8 @@ class Snapshot:
         return gpu_intervals(since=self.since)
 
     @cached_property
-    def waiting(self) -> list[Waiting]:
-        return jobs_waiting()
+    def queue(self) -> QueueCounts:
+        return queue_counts(now=self.now)
 
     @cached_property
     def planning(self) -> Planning | None:

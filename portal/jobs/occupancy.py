@@ -1,4 +1,4 @@
-"""Read what the whole cluster holds and waits for, whoever's it is: pages must mask it for their reader.
+"""Read what the whole cluster holds, whoever's it is: pages must mask it for their reader.
 
 Each function costs a fixed number of queries, whatever the number of nodes and jobs.
 """
@@ -6,13 +6,11 @@ Each function costs a fixed number of queries, whatever the number of nodes and 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import F, Prefetch, Q
+from django.db.models import Prefetch, Q
 
-from portal.jobs.models import Allocation, GpuAllocation, Job
-from portal.jobs.states import QUEUED, JobState
+from portal.jobs.models import Allocation, GpuAllocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
 Interval = tuple["datetime", "datetime | None"]
 """From when until when a GPU was held; None: it still is."""
-
-QUEUE_LIMIT = 20_000
-"""So many waiting jobs are read for the overview's figures, the longest waiting first."""
 
 
 def parts_live(*, node_id: int | None = None) -> list[Allocation]:
@@ -61,48 +56,3 @@ def active_share(intervals: Sequence[Interval], *, since: datetime, now: datetim
         for created_at, released_at in intervals
     )
     return min(1.0, held / whole)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job in the queue. `counts`: it is eligible, its waiting counts (not held, no dependency, within quota)."""
-
-    id: int
-    name: str
-    tenant_id: int
-    tenant: str
-    state: str
-    gpus: list[int]
-    reason: str
-    waited_before_s: float
-    waiting_since: datetime | None
-    age_s: float | None
-    array_id: int | None
-    array_index: int | None
-
-    @property
-    def counts(self) -> bool:
-        return self.state == JobState.PENDING and self.waiting_since is not None
-
-    def waited_s(self, now: datetime) -> float:
-        """Return the eligible waiting so far, in s."""
-        stretch = (now - self.waiting_since).total_seconds() if self.waiting_since else 0.0
-        return self.waited_before_s + max(0.0, stretch)
-
-    def latency_ratio(self, now: datetime) -> float | None:
-        """Return waiting over expected run time (algorithms, section 3); None before the first planning."""
-        return self.waited_s(now) / self.age_s if self.age_s else None
-
-
-def jobs_waiting() -> list[Waiting]:
-    """Return the waiting and held jobs without arrays' parents, the longest waiting first. One query."""
-    rows = (
-        Job.objects.runnable()
-        .filter(state__in=QUEUED, cancel_requested_at=None)
-        .order_by(F("waiting_since").asc(nulls_last=True), "pk")
-        .values_list(
-            "pk", "name", "tenant_id", "tenant__name", "state", "gpus", "reason", "waited_s", "waiting_since",
-            "age_s", "array_id", "array_index",
-        )[:QUEUE_LIMIT]
-    )  # fmt: skip
-    return [Waiting(*row) for row in rows]

@@ -79,7 +79,8 @@ def status_of(layout: Layout) -> dict[str, Any]:
         "demo": state["demo"],
         "supervisor": state["supervisor"]["pid"],
         "processes": state["children"],
-        "health": asked.facts,
+        "health": {name: value for name, value in asked.facts.items() if name != "problems"},
+        "problems": asked.facts.get("problems", []),
         "problem": None if asked.good else asked.words,
     }
 
@@ -105,13 +106,17 @@ def _show(facts: dict[str, Any]) -> None:
     }
     say(sentences[facts["state"]])
     say(f"data directory {facts['data']}")
+    for problem in facts.get("problems", []):
+        say(f"problem: {problem}")
     processes = facts.get("processes", {})
     if not processes:
         return
     width = max(len(name) for name in processes)
-    say(f"\n{'process':{width}}  role    pid      restarts  last end")
+    say(f"\n{'process':{width}}  role    pid      restarts  hangs  last end")
     for name, each in processes.items():
         last = "-" if each["last_exit"] is None else str(each["last_exit"])
-        say(f"{name:{width}}  {each['role']:6}  {each['pid'] or 'down':<7}  {each['restarts']:<8}  {last}")
+        say(
+            f"{name:{width}}  {each['role']:6}  {each['pid'] or 'down':<7}  {each['restarts']:<8}  {each['hangs']:<5}  {last}"
+        )
     for name, value in facts.get("health", {}).items():
         say(f"{name}: {value if not isinstance(value, dict | list) else json.dumps(value)}")

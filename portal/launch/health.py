@@ -24,6 +24,11 @@ class Health:
         return self.status == http.HTTPStatus.OK
 
     @property
+    def serves(self) -> bool:
+        """Good, or kept from its work by nothing but a full disk, which is no fault of its start."""
+        return self.good or (self.status is not None and self.facts.get("state") == "disk-low")
+
+    @property
     def words(self) -> str:
         """What is not well, in words."""
         if self.problem:
@@ -45,10 +50,10 @@ def loopback_of(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host.strip("[]"))  # noqa: S104
 
 
-def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0) -> Health:
+def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0, path: str = "/healthz") -> Health:
     connection = _connection(loopback_of(host), port, tls=tls, limit_s=limit_s)
     try:
-        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        connection.request("GET", path, headers={"Host": "localhost"})
         answer = connection.getresponse()
         return Health(answer.status, _json(answer.read()))
     except (OSError, http.client.HTTPException, socket.gaierror) as error:
@@ -75,3 +80,12 @@ def port_answers(options: Options) -> bool:
 
 def ask_for(options: Options, tls: Tls | None) -> Health:
     return health_ask(host=options.host, port=options.port, tls=tls is not None)
+
+
+def life_ask(options: Options, tls: Tls | None, limit_s: float) -> None:
+    """Return when the portal answers at all, whatever it says; OSError when it does not within `limit_s`."""
+    if (
+        health_ask(host=options.host, port=options.port, tls=tls is not None, limit_s=limit_s, path="/livez").status
+        is None
+    ):
+        raise TimeoutError("the portal does not answer")

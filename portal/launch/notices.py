@@ -1,5 +1,6 @@
 """What `up` tells: a line a step with the seconds since it began, on the terminal and in logs/supervisor.log."""
 
+import contextlib
 import os
 import sys
 import time
@@ -38,7 +39,9 @@ class Notices:
                 os.dup2(nothing.fileno(), descriptor)
 
     def _record(self, text: str) -> None:
-        os.write(self._log, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z {text}\n".encode())
+        """A full disk costs the line, never the supervisor; the terminal, where there is one, still shows it."""
+        with contextlib.suppress(OSError):
+            os.write(self._log, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z {text}\n".encode())
 
     def _show(self, text: str) -> None:
         if not self._terminal:

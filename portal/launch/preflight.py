@@ -34,11 +34,15 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> None:
         )
 
 
+def free_mib(directory: Path) -> int:
+    return shutil.disk_usage(directory).free // 2**20
+
+
 def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:
-    free_mib = shutil.disk_usage(directory).free // 2**20
-    if free_mib < needed_mib:
+    free = free_mib(directory)
+    if free < needed_mib:
         raise LaunchError(
-            f"Only {free_mib} MiB are free on the disk of {directory}; Berth needs {needed_mib} MiB to start.",
+            f"Only {free} MiB are free on the disk of {directory}; Berth needs {needed_mib} MiB for its first start.",
             "Free some space, or choose another place with --data DIR.",
         )
 

@@ -5,18 +5,19 @@ import socket
 import sys
 from dataclasses import dataclass
 
-from portal.launch.broker import Server
+from portal.launch import health
+from portal.launch.broker import Server, ping
+from portal.launch.children import Program
 from portal.launch.identity import MARK
 from portal.launch.layout import Layout
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
-from portal.launch.supervisor import Program
 from portal.launch.tls import Tls, names_of_this_machine
 
 # What an agent needs of its surroundings. No database, no broker, no secret: tenants' processes run beside it.
 AGENT_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR",
-    "BERTH_TRUST_TENANTS", "BERTH_LOG_LEVEL",
+    "BERTH_TRUST_TENANTS", "BERTH_LOG_LEVEL", "BERTH_AGENT_DISK_LOW_MIB",
 )  # fmt: skip
 
 
@@ -99,9 +100,19 @@ def portal_environment(layout: Layout, *, redis_url: str, demo: bool, site: Site
     return environment
 
 
+BROKER = "redis"
+"""The broker's name among the children and the questions of `liveness`, an outside server's too."""
+ASK_LIMIT_S = 5.0
+
+
+def broker_ask(url: str) -> None:
+    """Return when the broker answers PING; redis.RedisError or OSError when it does not."""
+    ping(url, ASK_LIMIT_S)
+
+
 def broker_program(server: Server, layout: Layout) -> Program:
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", MARK: str(layout.root)}
-    return Program("redis", "broker", server.argv, environment)
+    return Program(BROKER, "broker", server.argv, environment, ask=lambda: broker_ask(server.url))
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
@@ -122,13 +133,13 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
                   "laboratory@%h", "--pool", "prefork", "--concurrency", "1", "--max-memory-per-child", "400000",
                   "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
     beat = [*python, "celery", "-A", "portal", "beat", "--scheduler",
-            "django_celery_beat.schedulers:DatabaseScheduler", "--max-interval", "1", "--loglevel",
+            "portal.beat:LivingScheduler", "--max-interval", "1", "--loglevel",
             "WARNING"]  # fmt: skip
     return [
-        Program("portal", "portal", portal, marked),
-        Program("worker", "worker", worker, marked),
-        Program("laboratory", "worker", laboratory, marked),
-        Program("beat", "beat", beat, marked, patience_s=3.0),
+        Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, ASK_LIMIT_S)),
+        Program("worker", "worker", worker, marked, signs=True, needs=BROKER),
+        Program("laboratory", "worker", laboratory, marked, signs=True, needs=BROKER),
+        Program("beat", "beat", beat, marked, patience_s=3.0, signs=True),
     ]
 
 
@@ -157,5 +168,6 @@ def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str
         if name in virtual:
             argv += ["--virtual", virtual[name], "--trust-tenants"]
             argv += ["--storage-domain", "demo", "--storage-dir", str(layout.storage)]
-        programs.append(Program(name, "agent", argv, agent_environment(join_tokens.get(name)), spares_group=True))
+        environment = agent_environment(join_tokens.get(name))
+        programs.append(Program(name, "agent", argv, environment, spares_group=True, signs=True))
     return programs

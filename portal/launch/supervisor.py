@@ -1,4 +1,4 @@
-"""Starts Berth's processes, starts again what dies, stops all in order.
+"""Starts Berth's processes, starts again what dies or hangs, stops all in order.
 
 A child that ends is started again after 0.5 s, then 1, 2, ... up to 30 s; one that lived for 30 s begins at 0.5 s
 anew. Each child leads a process group of its own, so that Ctrl-C at the terminal reaches the supervisor alone, and what
@@ -12,66 +12,47 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from portal.launch.children import FIRST_DELAY_S, Child, Program
+from portal.launch.children import exit_words as exit_words  # noqa: PLC0414 - told from here
 from portal.launch.identity import boot_id, identity_of
-from portal.launch.layout import SOURCE, Layout, write_json
+from portal.launch.layout import Layout, write_json
+from portal.launch.liveness import Liveness
 
-FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 SETTLED_AFTER_S = 30.0
+HUNG_SETTLED_AFTER_S = 600.0
+"""A program that hangs lives for longer than one that dies: only after so long its next start is quick again."""
 LOG_LIMIT_BYTES = 20 * 2**20
 LOG_CHECK_PERIOD_S = 60.0
-
-
-@dataclass(frozen=True)
-class Program:
-    """What to run: `role` is broker, portal, worker, beat or agent; `spares_group` keeps its descendants alive."""
-
-    name: str
-    role: str
-    argv: list[str]
-    environment: dict[str, str]
-    spares_group: bool = False
-    patience_s: float = 8.0
-
-
-@dataclass
-class Child:
-    """One program and its present process; times are monotonic seconds."""
-
-    program: Program
-    process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    start_again_at: float = 0.0
-    delay_s: float = FIRST_DELAY_S
-    restarts: int = 0
-    last_exit: int | None = None
-
-
-def exit_words(code: int) -> str:
-    """`exit code 1`, or `signal SIGKILL` for a process that was killed."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
+STATE_RETRY_S = 2.0
 
 
 class Supervisor:
-    """Holds the children of one data directory. `tick` is called a few times a second; only `stop` waits."""
+    """Holds the children of one data directory. `tick` is called a few times a second; only `stop` waits.
+
+    Nothing that the disk refuses ends it: what could not be written is written once there is room.
+    """
 
     def __init__(
-        self, layout: Layout, *, notify: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        layout: Layout,
+        *,
+        notify: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        liveness: Liveness | None = None,
     ) -> None:
         self.layout = layout
         self.children: dict[str, Child] = {}
         self.about: dict[str, Any] = {}
+        self.liveness = liveness or Liveness(limit_s=0.0, clock=clock)
         self._notify = notify
         self._clock = clock
         self._logs_checked_at = clock()
+        self._unwritten_since: float | None = None
+        self._write_again_at = 0.0
 
     def start(self, program: Program) -> None:
         child = Child(program)
@@ -80,12 +61,13 @@ class Supervisor:
         self.write_state()
 
     def tick(self) -> list[str]:
-        """Reap and restart; the names of the children that ended since the last tick."""
+        """Reap, kill what hangs, and restart; the names of the children that ended since the last tick."""
         ended = [name for name, child in self.children.items() if self._reap(child)]
         due = [c for c in self.children.values() if c.process is None and self._clock() >= c.start_again_at]
         for child in due:
             self._launch(child)
-        if ended or due:
+        self._end_hanging()
+        if ended or due or (self._unwritten_since is not None and self._clock() >= self._write_again_at):
             self.write_state()
         self._rotate_logs()
         return ended
@@ -95,40 +77,47 @@ class Supervisor:
         wanted = set(roles)
         chosen = [child for child in self.children.values() if child.program.role in wanted]
         for child in chosen:
-            _signal(child, signal.SIGTERM)
+            child.signal(signal.SIGTERM)
         began = self._clock()
         for child in chosen:
             self._await_end(child, deadline=began + child.program.patience_s)
+            child.close()
             del self.children[child.program.name]
         self.write_state()
 
     def write_state(self) -> None:
-        """`run/state.json`: read by `status`, `down` and tests; who we are, and each child's pid, role and restarts."""
+        """`run/state.json`: read by `status`, `down` and tests; who we are, and each child's pid, role and restarts.
+
+        What stands there stays as it is while the disk is full; `tick` tries again.
+        """
         me = identity_of(os.getpid())
-        write_json(
-            self.layout.state,
-            {
-                "supervisor": me.as_dict() if me else {"pid": os.getpid(), "started": 0, "boot_id": boot_id()},
-                **self.about,
-                "children": {name: _facts(child) for name, child in self.children.items()},
-            },
-        )
+        state = {
+            "supervisor": me.as_dict() if me else {"pid": os.getpid(), "started": 0, "boot_id": boot_id()},
+            **self.about,
+            "children": {name: child.facts() for name, child in self.children.items()},
+        }
+        try:
+            write_json(self.layout.state, state)
+        except OSError as error:
+            self._write_again_at = self._clock() + STATE_RETRY_S
+            if self._unwritten_since is None:
+                self._unwritten_since = self._clock()
+                self._notify(f"{self.layout.state} cannot be written ({error.strerror}); going on, and trying again")
+            return
+        if self._unwritten_since is not None:
+            self._notify(f"{self.layout.state} can be written again")
+        self._unwritten_since = None
 
     def _launch(self, child: Child) -> None:
-        program = child.program
-        log = self.layout.logs / f"{program.name}.log"
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "ab") as output:
-            child.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
-                program.argv,
-                cwd=SOURCE,
-                env=program.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        """Start it, or set its next try where the machine has no room for a process."""
         child.started_at = self._clock()
+        child.hung = False
+        try:
+            child.spawn(self.layout)
+        except OSError as error:
+            self._start_later(child, f"{child.program.name} could not be started ({error.strerror})")
+        else:
+            self.liveness.begin(child)
 
     def _reap(self, child: Child) -> bool:
         """True when the child's process has ended since the last look; its next start is then set."""
@@ -137,25 +126,36 @@ class Supervisor:
         code = child.process.poll()
         if code is None:
             return False
-        self._end_group(child)
-        now = self._clock()
-        if now - child.started_at >= SETTLED_AFTER_S:
+        child.end_group()
+        child.close()
+        settled_s = HUNG_SETTLED_AFTER_S if child.hung else SETTLED_AFTER_S
+        if self._clock() - child.started_at >= settled_s:
             child.delay_s = FIRST_DELAY_S
         child.process, child.last_exit = None, code
-        child.start_again_at = now + child.delay_s
-        child.restarts += 1
-        self._notify(f"{child.program.name} ended ({exit_words(code)}); starting it again in {child.delay_s:g} s")
-        child.delay_s = min(LONGEST_DELAY_S, child.delay_s * 2)
+        self._start_later(child, f"{child.program.name} ended ({exit_words(code)})")
         return True
 
-    def _end_group(self, child: Child) -> None:
-        """Kill what is left of the group of a child that has ended."""
-        if child.process is None or child.program.spares_group:
-            return
-        try:
-            os.killpg(child.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return  # nothing was left
+    def _start_later(self, child: Child, why: str) -> None:
+        child.start_again_at = self._clock() + child.delay_s
+        child.restarts += 1
+        self._notify(f"{why}; starting it again in {child.delay_s:g} s")
+        child.delay_s = min(LONGEST_DELAY_S, child.delay_s * 2)
+
+    def _end_hanging(self) -> None:
+        """SIGKILL, as whatever is stopped or blocked hears nothing else; never an agent's group: jobs' shims live there."""
+        hanging, pool = self.liveness.look(self.children)
+        for child in hanging:
+            if not child.hung:
+                child.hung = True
+                child.hangs += 1
+                self._notify(f"{child.program.name} gave no sign of life for {self.liveness.limit_s:g} s; killing it")
+            child.signal(signal.SIGKILL)
+        for child, pid in pool:
+            self._notify(f"process {pid} of {child.program.name} gave no sign of life; killing it")
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue  # it ended by itself
 
     def _await_end(self, child: Child, *, deadline: float) -> None:
         if child.process is None:
@@ -166,7 +166,7 @@ class Supervisor:
             self._notify(f"{child.program.name} did not stop in {child.program.patience_s:g} s; killing it")
             child.process.kill()
             child.process.wait()
-        self._end_group(child)
+        child.end_group()
 
     def _rotate_logs(self) -> None:
         """Copy a log above the limit to `.1` and empty it: children write in append mode, so go on at its start."""
@@ -174,23 +174,19 @@ class Supervisor:
             return
         self._logs_checked_at = self._clock()
         for log in self.layout.logs.glob("*.log"):
-            if log.stat().st_size > LOG_LIMIT_BYTES:
-                shutil.copy2(log, log.with_suffix(".log.1"))
-                os.truncate(log, 0)
+            try:
+                self._rotate(log)
+            except OSError as error:
+                self._notify(f"{log} cannot be turned over ({error.strerror})")
 
-
-def _signal(child: Child, number: signal.Signals) -> None:
-    """To the child alone: Celery's main process and uvicorn end their own; `_end_group` sweeps up after them."""
-    if child.process is not None and child.process.poll() is None:
-        child.process.send_signal(number)
-
-
-def _facts(child: Child) -> dict[str, Any]:
-    identity = identity_of(child.process.pid) if child.process else None
-    return {
-        "role": child.program.role,
-        "pid": identity.pid if identity else None,
-        "started": identity.started if identity else None,
-        "restarts": child.restarts,
-        "last_exit": child.last_exit,
-    }
+    def _rotate(self, log: Path) -> None:
+        """Where the copy finds no room the log is emptied all the same: it may be what fills the disk."""
+        if log.stat().st_size <= LOG_LIMIT_BYTES:
+            return
+        old = log.with_suffix(".log.1")
+        try:
+            shutil.copy2(log, old)
+        except OSError as error:
+            old.unlink(missing_ok=True)
+            self._notify(f"{log} was emptied without a copy ({error.strerror})")
+        os.truncate(log, 0)

@@ -11,6 +11,7 @@ from portal.environment import env
 from portal.launch import broker, health, identity, nodes, preflight, preparation, programs
 from portal.launch.errors import LaunchError
 from portal.launch.layout import Layout, read_json, write_json, write_private
+from portal.launch.liveness import Liveness
 from portal.launch.lock import lock_or_refuse
 from portal.launch.notices import Notices
 from portal.launch.options import Options
@@ -36,13 +37,14 @@ class Launch:
         self.layout.prepare()
         self.demo = options.demo or bool((read_json(self.layout.mode) or {}).get("demo"))
         self.notices = Notices(self.layout.logs / "supervisor.log")
-        self.supervisor = Supervisor(self.layout, notify=self.notices.step)
+        liveness = Liveness(limit_s=env("BERTH_HANG_LIMIT_S"))
+        self.supervisor = Supervisor(self.layout, notify=self.notices.step, liveness=liveness)
         self._stop = False
         self._ready_descriptor = os.environ.pop(READY_VARIABLE, None)  # children must not find it
 
     def run(self) -> int:
         """Serve until stopped. 0 after an orderly stop; a LaunchError when it cannot start."""
-        preflight.check_disk(self.layout.root)
+        self._check_disk()
         with lock_or_refuse(self.layout):
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._on_signal)
@@ -57,6 +59,13 @@ class Launch:
                 return 0
             finally:
                 self._stop_processes()
+
+    def _check_disk(self) -> None:
+        """Refuse a first start on a disk that is almost full; what exists already is served, and says what it lacks."""
+        if not self.layout.mode.exists():
+            preflight.check_disk(self.layout.root)
+        elif (free_mib := preflight.free_mib(self.layout.root)) < env("BERTH_DISK_LOW_MIB"):
+            self.notices.step(f"only {free_mib} MiB are free on the disk of {self.layout.root}: no job is started")
 
     def tick(self) -> None:
         """One beat of the supervisor; StopRequested when a signal came."""
@@ -124,6 +133,7 @@ class Launch:
         given = os.environ.get("REDIS_URL")
         if given:
             broker.kombu_url(given)  # a form we do not know is refused here, before anything runs
+            self.supervisor.liveness.asker.begin(programs.BROKER, lambda: programs.broker_ask(given))
             return given
         server = broker.server_configure(self.layout)
         self.supervisor.start(programs.broker_program(server, self.layout))
@@ -162,12 +172,12 @@ class Launch:
             nonlocal last, tell_at
             last = health.ask_for(self.options, tls)
             missing = nodes_wanted - int(last.facts.get("nodes") or 0)
-            if last.good and missing > 0:
+            if last.serves and missing > 0:
                 last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes have not registered yet")
-            if not last.good and time.monotonic() > tell_at:
+            if not last.serves and time.monotonic() > tell_at:
                 tell_at += TELL_AFTER_S
                 self.notices.step(f"not healthy yet: {last.words}")
-            return last.good
+            return last.serves
 
         try:
             self._wait_for(good, "Berth did not become healthy")

@@ -17,6 +17,7 @@ from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
 from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 from scheduler.model import Reason
+from scheduler.places import PLACE_FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,7 @@ def _note(decision: Decision) -> WaitingNote:
     return WaitingNote(
         job_id=decision.job,
         reason=str(decision.reason or ""),
-        figures=decision.figures,
+        figures={name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES},
         inside_window=decision.inside_window,
         counts=decision.eligible,
         age_s=decision.age_s,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scheduler.model import Reason, Result, Side
+from scheduler.places import queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,16 +108,7 @@ def decisions_pack(made: Plan, details: Mapping[int, int] | None = None, columns
     stored = details or {}
     marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
     values_of = known | {"detail": marks}
-    head = {
-        "version": 2,
-        "count": len(made.decisions),
-        "arrays": arrays,
-        "sources": sources,
-        "windows": [asdict(each) for each in made.windows],
-        "shares": [asdict(each) for each in made.shares],
-        "reservations": [asdict(each) for each in made.reservations],
-        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
-    }
+    head = _head(made, arrays, sources)
     parts = [json.dumps(head, separators=(",", ":")).encode(), b"\n"]
     for name in COLUMNS:
         values = values_of[name]
@@ -126,6 +118,20 @@ def decisions_pack(made: Plan, details: Mapping[int, int] | None = None, columns
             values = (values.view(np.uint32) & RATIO_BITS).view(np.float32)
         parts.append(values.tobytes())
     return zlib.compress(b"".join(parts), LEVEL)
+
+
+def _head(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
+    return {
+        "version": 2,
+        "count": len(made.decisions),
+        "arrays": arrays,
+        "sources": sources,
+        "windows": [asdict(each) for each in made.windows],
+        "shares": [asdict(each) for each in made.shares],
+        "reservations": [asdict(each) for each in made.reservations],
+        "blocking": [[each.job, each.tenant] for each in made.blocking],
+        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
+    }
 
 
 def _placement(decision: Decision) -> list[dict[str, Any]]:
@@ -176,12 +182,24 @@ class Decisions:
         found = np.flatnonzero(self.order.get(array, np.empty(0)) == place)
         return int(found[0]) if len(found) else None
 
-    def gpu_place(self, place: int) -> tuple[int, int]:
-        """Return a job's place among the GPU jobs of the whole queue, and how many they are."""
+    def queue(self, array: str) -> str:
+        """Return the queue that an array's jobs stand in, as `scheduler.places.QUEUES` names it."""
+        return queue_of(array, {each["array"]: each["capacity"] for each in self.head["windows"]})
+
+    def standing(self, place: int) -> dict[str, Any] | None:
+        """Return `{"queue", "place", "queue_length"}` of a job that goes on waiting in a queue; None for others."""
+        ahead = self.ahead(place)
+        if ahead is None:
+            return None
+        array = self.head["arrays"][self.columns["array"][place]]
+        return {"queue": self.queue(array), "place": ahead + 1, "queue_length": len(self.order[array])}
+
+    def considered(self, array: str) -> dict[str, int]:
+        """Return how many jobs of an array the planning considered, and how many of them it started."""
         at = self.columns
-        cpu = self.head["arrays"].index("cpu") if "cpu" in self.head["arrays"] else -1
-        gpu = (at["rank"] > 0) & (at["array"] != cpu)
-        return int(np.count_nonzero(gpu & (at["rank"] <= at["rank"][place]))), int(np.count_nonzero(gpu))
+        inside = (at["array"] == self.head["arrays"].index(array)) & (at["side"] != SIDES.index("outside"))
+        started = inside & (at["result"] == RESULTS.index("placed"))
+        return {"considered": int(np.count_nonzero(inside)), "started": int(np.count_nonzero(started))}
 
     def window(self, array: str) -> dict[str, Any] | None:
         return next((each for each in self.head["windows"] if each["array"] == array), None)
@@ -216,6 +234,13 @@ EMPTY = Decisions(
     {"arrays": [""], "sources": [""], "windows": [], "shares": [], "reservations": [], "placements": {}},
     {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()},
 )
+
+
+def decisions_of(made: Plan) -> Decisions:
+    """Return a plan's decisions as those that are read back: of one that is not stored."""
+    known = columns_of(made.decisions)
+    details = np.zeros(len(made.decisions), COLUMNS["detail"])
+    return Decisions(_head(made, known.arrays, known.sources), known.values | {"detail": details})
 
 
 def decisions_read(planning: Planning | None) -> Decisions:

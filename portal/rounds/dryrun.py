@@ -13,6 +13,7 @@ from django.utils import timezone
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
+from portal.rounds.decisions import decisions_of
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
 from portal.rounds.snapshot import job_imagined, state_load
@@ -36,8 +37,8 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
-    (wanted, a GPU; of a CPU job in all), `array, side, ahead, latency_ratio, age_s, age_source, start` and `at`. What it says of
-    others is what the job's tenant may see.
+    (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
+    age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
     """
     parameters = scheduler_parameters(knobs_current())
     parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
@@ -61,7 +62,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
         "cores": job.cores,
         "array": decision.standing.array if decision.standing else None,
         "side": str(decision.standing.side) if decision.standing else None,
-        "ahead": _ahead(made, decision),
+        **_standing(made, decision),
         "latency_ratio": decision.latency_ratio,
         "age_s": decision.age_s,
         "age_source": decision.age_source,
@@ -105,16 +106,10 @@ def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]
     ]
 
 
-def _ahead(made: Plan, decision: Decision) -> int | None:
-    """Return how many jobs that go on waiting stand before it in its array; None when it stands in none."""
-    own = decision.standing
-    if own is None or decision.rank is None or decision.placement is not None:
-        return None
-    key = _key(decision)
-    waiting = (each for each in made.decisions if each.rank is not None and each.placement is None)
-    return sum(each.standing.array == own.array and _key(each) < key for each in waiting if each.standing)
-
-
-def _key(decision: Decision) -> tuple[bool, int, int]:
-    standing = decision.standing
-    return (str(standing.side) == "outside", standing.turn or 0, decision.rank or 0) if standing else (True, 0, 0)
+def _standing(made: Plan, decision: Decision) -> dict[str, Any]:
+    """Return where it would stand: `queue, place, queue_length, ahead`, None where it would not wait in a queue."""
+    decisions = decisions_of(made)
+    standing = decisions.standing(decisions.find(decision.job) or 0) if decision.rank is not None else None
+    names = ("queue", "place", "queue_length")
+    found = {name: standing[name] if standing else None for name in names}
+    return {**found, "ahead": standing["place"] - 1 if standing else None}

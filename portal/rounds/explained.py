@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.jobs.states import QUEUED
-from portal.rounds.decisions import SIDES, decisions_read
+from portal.rounds.decisions import decisions_read
 from portal.rounds.explanations import explanations_of
 from portal.rounds.forecasts import forecast_record, forecasts_of, range_shown
 from portal.rounds.models import Planning
+from portal.rounds.places import Turns
 from portal.rounds.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def explanation(job: Job) -> dict[str, Any]:
     """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
 
     Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
-    `rank` (in the whole queue), `turn` (in its array's window), `ahead` (waiting jobs before it in its array),
-    `window` and `tenant_share` (of its array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
+    `queue`, `place`, `queue_length` and `ahead` (where it stands now: `scheduler.places`), `rank` (by priority, of all jobs that
+    the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
+    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
     `best_rejected` are those of `scheduler.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
@@ -32,9 +34,10 @@ def explanation(job: Job) -> dict[str, Any]:
     entry = decisions.entry(place) if place is not None else None
     detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None
     reason, figures = _reason(job, entry, detail)
-    if reason == "outside-window" and place is not None:
-        figures = {**figures, **outside_figures(decisions, place, planning)}
+    if place is not None and entry is not None and reason == entry["reason"]:
+        figures = Turns(decisions, planning).told(place, job, figures)
     known = entry or {}
+    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
     return {
         "job": job.number,
         "state": job.state,
@@ -42,14 +45,14 @@ def explanation(job: Job) -> dict[str, Any]:
         "sentence": _sentence(job=job, reason=reason, figures=figures),
         "planning": planning.number if planning else None,
         "at": planning.started_at if planning else None,
-        "queue_length": planning.queue_length if planning else None,
+        **{name: standing.get(name) for name in ("queue", "place", "queue_length")},
         "wait_s": waited_s(job),
         "latency_ratio": latency_ratio(job, age_s=known.get("age_s")),
         **{name: known.get(name) for name in ENTRY},
         "age_s": known.get("age_s") or job.age_s,
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
-        "ahead": decisions.ahead(place) if place is not None else None,
+        "ahead": standing["place"] - 1 if standing else None,
         "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         "figures": figures,
@@ -87,19 +90,6 @@ def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | Non
     if entry is None or entry["reason"] is None:
         return job.reason or "not-planned-yet", job.reason_figures
     return entry["reason"], figures_of(entry, job, detail)
-
-
-def outside_figures(decisions: Decisions, place: int, planning: Planning | None) -> dict[str, Any]:
-    """Return the figures of `outside-window` as they stand in this planning, not as of when the job left the window."""
-    own, count = decisions.gpu_place(place)
-    told: dict[str, Any] = {"place": own, "queue_length": count, "window_jobs": planning.window_jobs if planning else 0}
-    array, ahead = decisions.entry(place)["array"], decisions.ahead(place)
-    if ahead is not None and (window := decisions.window(array)):
-        names = ("array", "jobs", "counted", "capacity")
-        sides = decisions.columns["side"][decisions.order[array][:ahead]]
-        outside = int((sides == SIDES.index("outside")).sum())
-        told |= {"array_place": ahead + 1, "outside_ahead": outside, "window": {name: window[name] for name in names}}
-    return told
 
 
 def _share(job: Job, decisions: Decisions) -> dict[str, Any] | None:

@@ -51,7 +51,9 @@ def _types(figures: Figures) -> str:
 def _idle_gpus(figures: Figures) -> str:
     if not figures.get("ever", True):
         return "a smaller size: the cluster has not so many"
-    return more(figures["needs"]["min_gpus"] - figures["offered"]["idle_total"], "idle GPU") + _types(figures)
+    offered = figures["offered"]
+    of_one = " of one type" if sum(count > 0 for count in offered["idle_gpus"].values()) > 1 else _types(figures)
+    return more(figures["needs"]["min_gpus"] - offered["most_of_a_type"], "idle GPU") + of_one
 
 
 def _scattered(figures: Figures) -> str:
@@ -61,15 +63,22 @@ def _scattered(figures: Figures) -> str:
 
 
 def _short_of(word: str) -> Callable[[Figures], str]:
-    return lambda figures: f"{more(figures['needed'] - figures['available'], word)} on one node beside its GPUs"
+    def words(figures: Figures) -> str:
+        if not figures.get("ever", True):
+            return "a smaller ask: no node has so much"
+        short = figures["needed"] - figures["available"]
+        if spread := figures.get("spread"):
+            return f"{more(short, 'idle GPU')} with {more(spread['beside'], word).replace(' more', '')} each"
+        return f"{more(short, word)} on one node{' beside its GPUs' if figures['needs']['min_gpus'] else ''}"
+
+    return words
 
 
 def _outside(figures: Figures) -> str:
     if figures.get("blocked_by"):
         return f"the job at place {figures['blocked_by']['place']} to start"
-    known = figures.get("outside_ahead")
-    ahead = max(1, figures["place"] - figures["window_jobs"]) if known is None else known + 1
-    return f"{ahead} job{'s' if ahead != 1 else ''} ahead of it to leave the queue"
+    ahead = figures["place"] - 1
+    return f"its turn ({ahead} job{'s' if ahead != 1 else ''} ahead)" if ahead else "its turn, which is next"
 
 
 def _quota(figures: Figures) -> str:
@@ -95,7 +104,7 @@ def _dependency(figures: Figures) -> str:
 
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
-        return "idle resources of its own array"
+        return "idle resources of its own pool"
     return "a place beside what is kept for the job ahead, or that job's start"
 
 

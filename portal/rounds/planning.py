@@ -19,6 +19,7 @@ import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
+from portal.disk import disk_state
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import columns_of, decisions_pack
@@ -46,6 +47,9 @@ REPEATS = 20
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
     """Plan now unless somebody else does, or has since `nudged_at`. Returns the last planning made, or None."""
     if nudged_at is not None and planned_since(nudged_at):
+        return None
+    if (disk := disk_state()).low:
+        log.warning("no planning: %s", disk.sentence)
         return None
     holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
     planning, ends_round = None, False

@@ -12,6 +12,7 @@ from portal.rounds.decisions import decisions_read
 from portal.rounds.explanations import explanations_of
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import Planning
+from portal.rounds.places import Turns
 from portal.rounds.snapshot import cores_wanted
 from scheduler.estimator.cores import start_cores
 from scheduler.sentences import sentence
@@ -61,6 +62,7 @@ def planning_decisions(
     another tenant", and neither figures nor nodes. Two queries for each thousand decisions.
     """
     decisions = decisions_read(planning)
+    turns = Turns(decisions, planning)
     stop = len(decisions) if count is None else min(len(decisions), start + count)
     shown: list[dict[str, Any]] = []
     for first in range(start, stop, CHUNK):
@@ -68,16 +70,18 @@ def planning_decisions(
         ids = [entry["job"] for entry in entries]
         visible = jobs_for(user=user, tenant=tenant).in_bulk(ids)
         details = explanations_of(list(visible), number=planning.number)
-        shown += [_shown(entry, visible.get(entry["job"]), details.get(entry["job"])) for entry in entries]
+        for row, entry in enumerate(entries, start=first):
+            job = visible.get(entry["job"])
+            figures = figures_of(entry, job, details.get(job.pk)) if job else {}
+            shown.append(_shown(entry, job, turns.told(row, job, figures) if job else {}))
     return shown
 
 
-def _shown(entry: dict[str, Any], job: Job | None, detail: dict[str, Any] | None) -> dict[str, Any]:
+def _shown(entry: dict[str, Any], job: Job | None, figures: dict[str, Any]) -> dict[str, Any]:
     if job is None:
         kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
         unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
         return {**kept, **unseen, "name": ANOTHERS, "figures": {}}
-    figures = figures_of(entry, job, detail)
     return {**entry, "number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
+AWAY = {"disk-low": "its disk is almost full"}
+"""Words for a node that gets no jobs, where its health is no word for a sentence."""
 HISTORY_JOBS = 2000
 """Finished jobs behind the medians of `age`: the latest so many."""
 
@@ -148,7 +150,7 @@ def _node(
         idle_memory_mib=max(0, node.memory_mib - used_mib),
         storage_domain=node.storage_domain,
         schedulable=node.is_schedulable,
-        unavailable_because="" if node.is_schedulable else node.health,
+        unavailable_because="" if node.is_schedulable else AWAY.get(node.health, node.health),
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(tenants),

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
+from portal.jobs.checks import quoted
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
@@ -88,21 +89,31 @@ def typed_of(simulation: Simulation) -> dict[str, str]:
     }
 
 
+MOST_DIGITS = 40
+
+
 def whole(text: str, field: str) -> int:
     try:
-        return int(text)
+        return int(_short(text))
     except ValueError:
-        raise BerthError("invalid", f"{text!r} is not a whole number.", field=field) from None
+        raise BerthError("invalid", f"{quoted(text)} is not a whole number.", field=field) from None
 
 
 def number(text: str, field: str) -> float:
     try:
-        found = float(text)
+        found = float(_short(text))
     except ValueError:
-        raise BerthError("invalid", f"{text!r} is not a number.", field=field) from None
+        raise BerthError("invalid", f"{quoted(text)} is not a number.", field=field) from None
     if not math.isfinite(found):
-        raise BerthError("invalid", f"{text!r} is not a finite number.", field=field)
+        raise BerthError("invalid", f"{quoted(text)} is not a finite number.", field=field)
     return found
+
+
+def _short(text: str) -> str:
+    """The digits typed. Raises ValueError where they are more than any number here has."""
+    if len(text) > MOST_DIGITS:
+        raise ValueError(text)
+    return text
 
 
 def policy_choices(chosen: Sequence[str]) -> list[dict[str, Any]]:

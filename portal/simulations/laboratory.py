@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.rounds.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder, order_check, trace_measure
@@ -37,6 +38,7 @@ def trace_add(
     all_tenants: bool = False,
 ) -> LabTrace:
     """Keep a trace once its every line was read. Raises BerthError naming the file's line and column that is wrong."""
+    disk_require()
     _member(user, tenant)
     name, knobs = _name(name), knobs_current()
     limit_mib = knobs["laboratory_trace_mib"]
@@ -103,6 +105,7 @@ def simulation_order(
     *, user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey = RequestKey()
 ) -> Simulation:
     """Queue a simulation. Raises BerthError for what cannot be simulated, Conflict above the tenant's limit."""
+    disk_require()
     _member(user, tenant)
     order_check(user=user, order=order)
     try:

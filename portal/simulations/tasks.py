@@ -6,8 +6,11 @@ from portal.rounds.knobs import knobs_current
 from portal.simulations.laboratory import expire as simulations_expire
 from portal.simulations.running import simulation_next
 
+LONGEST_S = 24 * 3600
+"""A simulation that takes longer hangs: its process is ended, and the next look takes it for broken off."""
 
-@shared_task(name="simulations.next")
+
+@shared_task(name="simulations.next", time_limit=LONGEST_S)
 def work() -> int | None:
     """Work on the next simulation, if one waits."""
     return simulation_next()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.traces.registry import FORMATS
+from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, MOST_SIZES
 
 if TYPE_CHECKING:
     from scheduler.simulator.traces.source import Format
@@ -15,7 +16,8 @@ HEAD = """# Traces
 
 `./berth simulate --trace FILE --format NAME` replays a trace; a file whose name ends with `.gz` is unpacked on the way.
 `--option name=value` says what the trace does not. Jobs may stand in any order. A line that cannot be read stops
-everything, with the file's name, the line and the column.
+everything, with the file's name, the line and the column. Numbers go up to {most:g}, a job's GPUs up to {gpus}, its requirement
+set has at most {sizes} counts, and a field of CSV at most 128 KiB.
 
 What a format reads beside the trace (profiles, tables) is looked for in the folder given with `--profiles`, or in the
 trace's own. Nothing of third parties comes with Berth: fetch public traces from where they are published, under their
@@ -24,7 +26,8 @@ licences.
 
 
 def reference_text() -> str:
-    return "\n".join([HEAD, *(_section(each) for each in FORMATS.values())])
+    head = HEAD.format(most=MOST_NUMBER, gpus=MOST_GPUS, sizes=MOST_SIZES)
+    return "\n".join([head, *(_section(each) for each in FORMATS.values())])
 
 
 def _section(form: Format) -> str:

@@ -99,6 +99,11 @@ class Terms:
         twin.reservations = list(self.reservations)
         return twin
 
+    @property
+    def lends(self) -> bool:
+        """Whether pools lend to each other at all."""
+        return self._borrow
+
     def home(self, job: Job) -> Array:
         return self.homes.of(job)
 

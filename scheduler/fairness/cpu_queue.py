@@ -94,7 +94,7 @@ def place_cpu_queue(
             return
         failed.add(shape)
         if work.ledger.rooms and cpu.choose(ranked.job, work.ledger) is not None:
-            outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu"}
+            outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu", "borrowing": borrow}
 
     waiting: dict[int, deque[Ranked]] = {}
     for ranked in queue:

@@ -8,6 +8,7 @@ from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, Node, Run
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
 from scheduler.model.placements import Configuration, Piece, Placement, Share
 from scheduler.model.plan import (
+    Blocking,
     Clock,
     Decision,
     Fault,
@@ -27,6 +28,7 @@ from scheduler.model.plan import (
 
 __all__ = [
     "ArrayHistory",
+    "Blocking",
     "Clock",
     "ClusterState",
     "Configuration",

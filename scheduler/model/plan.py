@@ -161,6 +161,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocking:
+    """Under a strict order a job that does not fit: nobody may pass it, or none of its `tenant`'s jobs."""
+
+    job: int
+    tenant: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StopOrder:
     """An attempt to be asked to stop; its job waits again afterwards. Causes, as the job's page says them:
 
@@ -222,6 +230,7 @@ class Plan:
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
+    blocking: tuple[Blocking, ...] = ()
 
     @property
     def placements(self) -> tuple[Placement, ...]:

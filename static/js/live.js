@@ -60,10 +60,13 @@
     const wait = Math.max(SOONEST_MS, (nextAt.get(element) || 0) - Date.now());
     pending.set(element, setTimeout(refetch, wait, element));
   }
-  function refetchFor(topic) {
+  function refetchFor(topics) { // null: all of them
     document.querySelectorAll("[data-live-topics]").forEach((element) => {
-      if (topic === null || element.dataset.liveTopics.split(" ").includes(topic)) { schedule(element); }
+      if (topics === null || element.dataset.liveTopics.split(" ").some((topic) => topics.includes(topic))) { schedule(element); }
     });
+  }
+  function topicsOf(message) { // `own-job` is a change of the job that the page shows, `job` of any
+    return message.stream === "cluster" ? [message.topic] : [message.topic, `own-${message.topic}`];
   }
   function refetchAll() {
     refetchFor(null);
@@ -78,7 +81,7 @@
     last[message.stream] = message.number;
     figuresAt = new Date();
     document.dispatchEvent(new CustomEvent("berth:event", { detail: message }));
-    if (gap) { refetchAll(); } else { refetchFor(message.topic); }
+    if (gap) { refetchAll(); } else { refetchFor(topicsOf(message)); }
   }
   function onHeartbeat(message) {
     let gap = false;

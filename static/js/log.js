@@ -12,6 +12,7 @@
   let reading = null; // the read under way; another attempt, rank or stream replaces it, and its answers are dropped
   let again = false;
   let follow = true;
+  let reads = ""; // the attempt and rank whose output is shown
 
   // ---- reading -----------------------------------------------------------------------------------------------
   function address() {
@@ -48,6 +49,7 @@
     reading = null;
     again = false;
     cursor = "";
+    reads = shown();
     box.replaceChildren();
     const download = new URL(find("download").href);
     if (find("attempt")) { download.searchParams.set("attempt", find("attempt").value); find("download").href = download; }
@@ -86,7 +88,7 @@
     box.append(lines);
     const all = box.querySelectorAll(".b-line:not(.b-log-note)");
     for (let place = 0; place < all.length - KEPT_LINES; place += 1) { all[place].remove(); }
-    if (all.length === 0) { note(page.ended ? "It printed nothing." : box.dataset.empty); }
+    if (all.length === 0) { note(page.ended ? "It printed nothing." : find("empty").dataset.logEmpty); }
     else if (page.ended) { note("The attempt has ended; this is its last line.", true); }
     if (page.size_bytes !== null && page.size_bytes !== undefined) { find("size").textContent = size(page.size_bytes); }
     if (page.lines.length && query) { search(false); }
@@ -159,7 +161,11 @@
     stream = button.dataset.logStream;
     restart();
   });
-  [find("attempt"), find("rank")].forEach((select) => { if (select) { select.addEventListener("change", restart); } });
+  const shown = () => ["attempt", "rank"].map((name) => (find(name) ? find(name).value : "")).join("/");
+  viewer.addEventListener("change", (event) => { if (event.target.matches("[data-log-attempt], [data-log-rank]")) { restart(); } });
+  document.addEventListener("berth:enhance", (event) => { // a new attempt is shown, unless the reader chose one
+    if (event.detail.root.id === "log-choices" && shown() !== reads) { restart(); }
+  });
 
   document.addEventListener("berth:event", (event) => { if (event.detail.stream === viewer.dataset.stream && event.detail.topic === "log") { read(); } });
   document.addEventListener("berth:resync", read);

@@ -32,17 +32,25 @@
     return control.matches("input:not([type=hidden]), textarea") && (control.value !== control.defaultValue || control === document.activeElement);
   }
   const READERS = new Set(["value", "checked", "selected"]);
-  function copyAttributes(from, to) {
-    for (const { name: attribute, value } of [...from.attributes]) { if (!READERS.has(attribute) && to.getAttribute(attribute) !== value) { to.setAttribute(attribute, value); } }
-    for (const { name: attribute } of [...to.attributes]) { if (!READERS.has(attribute) && !from.hasAttribute(attribute)) { to.removeAttribute(attribute); } }
+  function copyAttributes(from, to, but) {
+    for (const { name: attribute, value } of [...from.attributes]) { if (!READERS.has(attribute) && attribute !== but && to.getAttribute(attribute) !== value) { to.setAttribute(attribute, value); } }
+    for (const { name: attribute } of [...to.attributes]) { if (!READERS.has(attribute) && attribute !== but && !from.hasAttribute(attribute)) { to.removeAttribute(attribute); } }
   }
+  const chosen = new Map(); // select -> what the reader chose, while it is morphed
   const callbacks = {
     beforeNodeMorphed(old, fresh) {
       if (old.nodeType !== Node.ELEMENT_NODE || old.tagName !== fresh.tagName) { return true; }
       if ("keep" in old.dataset) { return false; }
-      if (old.dataset.figureUrl && old.dataset.figureUrl === fresh.dataset.figureUrl) { return false; } // Plotly drew into it
+      if (old.dataset.figureUrl && old.dataset.figureUrl === fresh.dataset.figureUrl) { copyAttributes(fresh, old, "class"); return false; } // Plotly drew into it
+      if (old.matches("select") && touched(old)) { chosen.set(old, old.value); return true; }
       if (touched(old)) { copyAttributes(fresh, old); return false; }
       return true;
+    },
+    afterNodeMorphed(old) { // its choices may be new ones; the reader's choice stands while it exists
+      if (!chosen.has(old)) { return; }
+      const value = chosen.get(old);
+      chosen.delete(old);
+      if ([...old.options].some((option) => option.value === value)) { old.value = value; }
     },
     beforeAttributeUpdated(attribute, element) {
       return !(attribute === "open" && element.matches("details")); // opened or closed by the reader

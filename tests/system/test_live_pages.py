@@ -1,7 +1,12 @@
 """Live updates leave the reader alone: focus, presses, open pop-overs, typed text, selection and scroll outlast them."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
+from portal.launch.layout import SOURCE
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, browser_started, sign_in, until
 
@@ -17,6 +22,14 @@ COUNT_SWAPS = """(() => { window.__swaps = {};
   }); })()"""
 FOCUS = """(selector) => { const element = document.querySelector(selector); element.focus(); element.__mine = true;
   window.__blurs = 0; element.addEventListener('blur', () => { window.__blurs += 1; }); }"""
+TELL = """
+import time
+from portal.events.relay import Publisher
+publisher = Publisher()
+for _ in range({times}):
+    publisher.event("job:{number}", {{"topic": "job", "id": {number}}})
+    time.sleep(0.5)
+"""
 STILL = "document.activeElement.__mine === true"
 
 
@@ -94,15 +107,29 @@ def counting(tenant):
         tenant.act(number, "cancel")
 
 
-def test_focus_on_cancel_is_held_through_live_updates(page, berth, counting):
-    page.goto(f"{berth.url}/jobs/{counting}/")
+@pytest.fixture
+def told(berth, counting):
+    """Berth's relay tells the job's page twice a second that the job changed."""
+    code = TELL.format(number=counting, times=10 * HELD_S)
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment |= {"PYTHONPATH": str(SOURCE), "BERTH_DATA_DIR": str(berth.data)}
+    argv = [sys.executable, "-P", "-m", "portal.launch", "manage", "shell", "-v", "0", "-c", code]
+    teller = subprocess.Popen(argv, env=environment, cwd=berth.data.parent, stdout=subprocess.DEVNULL)
+    yield counting
+    assert teller.poll() in {None, 0}, "the relay failed"
+    teller.kill()
+    teller.wait()
+
+
+def test_focus_on_cancel_is_held_through_live_updates(page, berth, told):
+    page.goto(f"{berth.url}/jobs/{told}/")
     page.evaluate(FOCUS, "form[action$='/cancel'] button")
     assert hold(page, "header") >= 10
 
 
-def test_a_press_on_cancel_that_straddles_swaps_is_a_click(page, berth, tenant, counting):
+def test_a_press_on_cancel_that_straddles_swaps_is_a_click(page, berth, told):
     """Mouse down before, mouse up after: once within the time for which swaps wait, once long after it."""
-    page.goto(f"{berth.url}/jobs/{counting}/")
+    page.goto(f"{berth.url}/jobs/{told}/")
     page.evaluate(
         "window.__clicks = 0; document.addEventListener('click', (e) => { if (e.target.closest(\"form[action$='/cancel']\")) { window.__clicks += 1; e.preventDefault(); } }, true)"
     )
@@ -161,8 +188,64 @@ def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counti
     ) == ["driver", 1, 4, True]
 
 
-def test_selected_text_stays_selected(page, berth, counting):
-    page.goto(f"{berth.url}/jobs/{counting}/")
+def test_selected_text_stays_selected(page, berth, told):
+    page.goto(f"{berth.url}/jobs/{told}/")
     page.evaluate("getSelection().selectAllChildren(document.querySelector('.b-head h1'))")
     swapped(page, "header", 3)
     assert page.evaluate("getSelection().toString()") == "counting"
+
+
+def blocked(berth, tenant):
+    """Jobs that hold every GPU of each of the largest nodes, and how many GPUs one such node has."""
+    status, found = berth.request("/api/v1/nodes?page_size=100", token=tenant.token)
+    assert status == 200
+    largest = max(node["gpus"] for node in found["results"])
+    blocks = [
+        tenant.submit("sleep 600", name="block", gpus=largest) for node in found["results"] if node["gpus"] == largest
+    ]
+    for block in blocks:
+        tenant.wait_state(block, "RUNNING")
+    return blocks, largest
+
+
+def pill(page, word):
+    until(page, f"document.querySelector('.b-head .b-pill')?.innerText.trim() === '{word}'")
+
+
+def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
+    """The same document all along: plots come, the offer of remedies goes and comes, durations tick, the end is final."""
+    blocks, size = blocked(berth, tenant)
+    number = tenant.submit("echo begins; sleep 600", name="target", gpus=size, restartable=True)
+    page.goto(f"{berth.url}/jobs/{number}/")
+    page.evaluate("window.__not_reloaded = true")
+    pill(page, "Waiting")
+    assert page.locator("#what-if").is_visible()
+    assert page.locator("[data-figure-url]").count() == 0
+    for block in blocks:
+        tenant.act(block, "cancel")
+
+    pill(page, "Running")
+    until(page, "document.querySelector('#what-if') === null")
+    until(page, "document.querySelectorAll('.b-plot .main-svg').length >= 2")
+    until(page, "document.querySelector('#why-card h2').innerText === 'Where it runs'")
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('begins')")
+    assert page.evaluate("document.querySelector('[data-log-attempt]').value") == "1"
+    since, ran = page.inner_text(".b-head [data-since]"), page.inner_text("#attempts [data-since]")
+    until(
+        page,
+        f"document.querySelector('.b-head [data-since]').innerText !== {since!r} && document.querySelector('#attempts [data-since]').innerText !== {ran!r}",
+        limit_s=5,
+    )
+
+    tenant.act(number, "requeue")
+    until(page, "document.querySelector('[data-log-attempt]').value === '2'")
+    pill(page, "Running")
+    until(page, "document.querySelector('.b-head').innerText.includes('attempt 2')")
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('begins')")
+
+    tenant.act(number, "cancel")
+    pill(page, "Cancelled")
+    until(page, "document.querySelector('#why-card h2').innerText === 'How it ended'")
+    until(page, "document.querySelectorAll('main [data-since]').length === 0")
+    assert page.locator("form[action$='/cancel']").count() == 0
+    assert page.evaluate("window.__not_reloaded") is True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.templatetags.static import static
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -43,6 +44,7 @@ NODE_HEALTH = {
     "up": ("live", "run"),
     "unreachable": ("stale", "wait"),
     "drained": ("held", "stop"),
+    "disk-low": ("stale", "wait"),
     "dead": ("node-failed", "fail"),
 }
 
@@ -128,6 +130,20 @@ def duration(seconds: float | None) -> str:
     units = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m")]
     first = next(place for place, (count, _) in enumerate(units) if count)
     return NBSP.join(f"{count}{NBSP}{unit}" for count, unit in units[first : first + 2] if count)
+
+
+@register.filter
+def precise(seconds: float) -> str:
+    """761 -> "12 m 41 s", 4380 -> "1 h 13 m": as base.js prints what ticks."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60}{NBSP}m{NBSP}{whole % 60}{NBSP}s" if 60 <= whole < 3600 else duration(whole)
+
+
+@register.simple_tag
+def ticking(iso: str) -> SafeString:
+    """How long ago that was; base.js lets it tick, by the server's clock."""
+    seconds = (timezone.now() - datetime.fromisoformat(iso)).total_seconds()
+    return format_html('<span data-since="{}">{}</span>', iso, precise(seconds))
 
 
 @register.filter

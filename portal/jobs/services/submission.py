@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from portal.cluster.selectors import capacity_check
+from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import JobDescription, description_parse
@@ -53,7 +54,7 @@ def job_submit(
 ) -> Job:
     """Accept a job and return it once it is committed.
 
-    Raises BerthError (400 what is wrong with the description, 403 priority, 409 quota or a reused key).
+    Raises BerthError (400 what is wrong with the description, 403 priority, 409 quota or a reused key, 507 no room).
     """
     parsed = description_parse(description, r_num=r_num)
     digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode()).hexdigest()
@@ -61,6 +62,7 @@ def job_submit(
         return known
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    disk_require()
     try:
         with transaction.atomic():
             job = _create(user=user, tenant=tenant, parsed=parsed, description=description)

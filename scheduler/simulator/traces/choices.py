@@ -36,7 +36,7 @@ class Choices:
     def whole(self, name: str, default: int) -> int:
         """A whole number from 1 on."""
         text = self._options.get(name, str(default))
-        if not (text.isdecimal() and text.isascii() and int(text) >= 1):
+        if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= 1):
             raise self._wrong(name, "is not a whole number from 1 on")
         return int(text)
 

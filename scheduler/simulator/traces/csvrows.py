@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces.source import TraceError
+from scheduler.simulator.traces.source import MOST_NUMBER, TraceError, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,36 +29,32 @@ class Row:
             raise self.wrong(column, "nothing stands there")
         return value
 
-    def number(self, column: str, *, least: float = 0.0, above: bool = False) -> float:
-        """A finite number from `least` on, or `above` it."""
+    def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
+        """A number from `least` (or `above` it) to `most`."""
         text = self.text(column)
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not math.isfinite(value) or value < least or (above and value == least):
-            raise self.wrong(column, f"{text!r} is not a number {'above' if above else 'from'} {least:g}")
+        if not least <= value <= most or (above and value == least):
+            raise self.wrong(
+                column, f"{shown(text)} is not a number {'above' if above else 'from'} {least:g} to {most:g}"
+            )
         return value
 
-    def whole(self, column: str, *, least: int = 1) -> int:
-        """A whole number from `least` on."""
-        value = self.number(column, least=least)
+    def whole(self, column: str, *, least: int = 1, most: float = MOST_NUMBER) -> int:
+        """A whole number from `least` to `most`."""
+        value = self.number(column, least=least, most=most)
         if value != int(value):
-            raise self.wrong(column, f"{self.text(column)!r} is not a whole number")
+            raise self.wrong(column, f"{shown(self.text(column))} is not a whole number")
         return int(value)
 
 
 def rows(file: str, lines: Iterable[str], columns: Sequence[str]) -> Iterator[Row]:
     """The rows, streamed. The header must name `columns`, in any order and among others; blank lines are passed over."""
     reader = csv.reader(lines)
-    header = next(reader, None)
-    if header is None:
-        raise TraceError(file, 1, None, f"the file is empty; its first line names the columns {', '.join(columns)}")
-    header = [name.strip().lstrip("\ufeff") for name in header]
-    for name in columns:
-        if name not in header:
-            raise TraceError(file, 1, name, f"there is no such column; there are {', '.join(header)}")
     try:
+        header = _header(file, next(reader, None), columns)
         for values in reader:
             if not values:
                 continue
@@ -67,4 +63,23 @@ def rows(file: str, lines: Iterable[str], columns: Sequence[str]) -> Iterator[Ro
                 raise TraceError(file, reader.line_num, header[min(len(values), len(header) - 1)], detail)
             yield Row(file, reader.line_num, dict(zip(header, values, strict=True)))
     except csv.Error as error:
-        raise TraceError(file, reader.line_num, None, f"is not CSV: {error}") from error
+        raise csv_error(file, reader.line_num, error) from error
+
+
+def _header(file: str, first: Sequence[str] | None, columns: Sequence[str]) -> list[str]:
+    if first is None:
+        raise TraceError(file, 1, None, f"the file is empty; its first line names the columns {', '.join(columns)}")
+    header = [name.strip().lstrip("\ufeff") for name in first]
+    for name in columns:
+        if name not in header:
+            raise TraceError(file, 1, name, f"there is no such column; there are {listed(header)}")
+    return header
+
+
+def csv_error(file: str, line: int, error: csv.Error) -> TraceError:
+    """What the reader of CSV complains of, in words: a field longer than it takes, or text that is no CSV."""
+    if "field limit" in str(error):
+        limit = csv.field_size_limit() // 1024
+        detail = f"a field is longer than {limit} KiB; is a quotation mark left open, or is this another format?"
+        return TraceError(file, line, None, detail)
+    return TraceError(file, line, None, f"is not CSV: {error}")

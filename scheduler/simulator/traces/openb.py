@@ -14,7 +14,7 @@ from scheduler.model import Job
 from scheduler.placement.sharing.pool import MILLI, Demand, Host
 from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import rows
-from scheduler.simulator.traces.source import Column, Format
+from scheduler.simulator.traces.source import MOST_GPUS, Column, Format
 from scheduler.simulator.truth import Steady, TracedJob
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
 def _demand(row: Row) -> Demand:
     models = frozenset(filter(None, row.values.get(GPU_SPEC.name, "").strip().split("|")))
     cpu_milli, memory_mib, gpus, gpu_milli = (row.whole(each.name, least=0) for each in POD_COLUMNS[1:])
+    if gpus > MOST_GPUS:
+        raise row.wrong("num_gpu", f"{gpus} is more than {MOST_GPUS}")
     try:
         return Demand(cpu_milli, memory_mib, gpus, gpu_milli, models)
     except ValueError as error:

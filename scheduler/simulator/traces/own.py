@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 from scheduler.model import Job
 from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import GPU_SPEEDS, Choices
-from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.traces.csvrows import csv_error
+from scheduler.simulator.traces.source import (
+    MOST_GPUS,
+    MOST_NUMBER,
+    MOST_SIZES,
+    Column,
+    Format,
+    Source,
+    TraceError,
+    listed,
+    shown,
+)
 from scheduler.simulator.truth import TracedJob
 
 if TYPE_CHECKING:
@@ -62,17 +73,17 @@ def read_csv(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
             given = {name: text for name, value in zip(header, values, strict=True) if (text := value.strip())}
             yield _Row(source, reader.line_num, given).job(next(numbers), speeds)
     except csv.Error as error:
-        raise TraceError(source.name, reader.line_num, None, f"is not CSV: {error}") from error
+        raise csv_error(source.name, reader.line_num, error) from error
 
 
 def _check_header(file: str, header: Sequence[str]) -> None:
     for name in REQUIRED:
         if name not in header:
-            there = ", ".join(header) or "none"
+            there = listed(header) or "none"
             raise TraceError(file, 1, name, f"the first line names no such column; it names {there}")
     for name in header:
         if name not in NAMES:
-            raise TraceError(file, 1, name, f"there is no such column; there are {', '.join(NAMES)}")
+            raise TraceError(file, 1, name[:60], f"there is no such column; there are {', '.join(NAMES)}")
         if header.count(name) > 1:
             raise TraceError(file, 1, name, "the first line names this column twice")
 
@@ -86,13 +97,15 @@ def read_json_lines(source: Source, options: Mapping[str, str]) -> Iterator[Trac
             continue
         try:
             given = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             at = str(getattr(error, "colno", ""))
             raise TraceError(source.name, line, at, "the line is not a JSON object") from error
         if not isinstance(given, dict):
             raise TraceError(source.name, line, None, "the line is not a JSON object")
         if unknown := sorted(set(given) - set(NAMES)):
-            raise TraceError(source.name, line, unknown[0], f"there is no such field; there are {', '.join(NAMES)}")
+            raise TraceError(
+                source.name, line, unknown[0][:60], f"there is no such field; there are {', '.join(NAMES)}"
+            )
         present = {name: value for name, value in given.items() if value is not None}
         yield _Row(source, line, present).job(next(numbers), speeds)
 
@@ -114,25 +127,27 @@ class _Row:
     def text(self, column: str) -> str | None:
         value = self._given.get(column)
         if value is not None and not isinstance(value, str):
-            raise self.wrong(column, f"{value!r} is no text")
+            raise self.wrong(column, f"{shown(value)} is no text")
         return value
 
-    def number(self, column: str, *, least: float = 0.0, above: bool = False) -> float:
+    def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
         value = self._needed(column)
         try:
             found = math.nan if isinstance(value, bool) else float(value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             found = math.nan
-        if not math.isfinite(found) or found < least or (above and found == least):
-            raise self.wrong(column, f"{value!r} is not a number {'above' if above else 'from'} {least:g}")
+        if not least <= found <= most or (above and found == least):
+            raise self.wrong(
+                column, f"{shown(value)} is not a number {'above' if above else 'from'} {least:g} to {most:g}"
+            )
         return found
 
-    def whole(self, column: str, default: int, *, least: int = 0) -> int:
+    def whole(self, column: str, default: int, *, least: int = 0, most: float = MOST_NUMBER) -> int:
         if column not in self._given:
             return default
-        found = self.number(column, least=least)
+        found = self.number(column, least=least, most=most)
         if found != int(found):
-            raise self.wrong(column, f"{self._given[column]!r} is not a whole number")
+            raise self.wrong(column, f"{shown(self._given[column])} is not a whole number")
         return int(found)
 
     def items(self, column: str) -> list[Any]:
@@ -141,44 +156,50 @@ class _Row:
             return value.split()
         return value if isinstance(value, list) else [value]
 
+    def names(self, column: str) -> list[str]:
+        found = self.items(column)
+        if len(found) > MOST_SIZES or not all(isinstance(item, str | int) for item in found):
+            raise self.wrong(column, f"{shown(self._given[column])} is not a list of at most {MOST_SIZES} names")
+        return [str(item) for item in found]
+
     def yes(self, column: str) -> bool:
         value = self._given.get(column, False)
         found = value if isinstance(value, bool) else _WORDS.get(str(value).lower())
         if found is None:
-            raise self.wrong(column, f"{value!r} is neither yes nor no")
+            raise self.wrong(column, f"{shown(value)} is neither yes nor no")
         return found
 
     def requirement(self) -> tuple[int, ...]:
         self._needed("gpus")
         items = self.items("gpus")
         try:
-            sizes = tuple(int(str(item)) for item in items)
+            sizes = tuple(int(str(item)) for item in items[: MOST_SIZES + 1])
         except ValueError:
             sizes = ()
         if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < 0 or (sizes[0] == 0 and len(sizes) > 1):
-            detail = (
-                f"{self._given['gpus']!r} is neither 0 nor whole numbers from 1 on, each larger than the one before"
-            )
+            detail = f"{shown(self._given['gpus'])} is neither 0 nor whole numbers from 1 on, each larger than the one before"
             raise self.wrong("gpus", detail)
+        if len(sizes) > MOST_SIZES or sizes[-1] > MOST_GPUS:
+            raise self.wrong("gpus", f"at most {MOST_SIZES} counts, each at most {MOST_GPUS}")
         return sizes
 
     def job(self, number: int, speeds: Mapping[str, float]) -> TracedJob:
         sizes, tenant, duration_s = self.requirement(), self.text("tenant"), self.number("duration_s", above=True)
         if not tenant:
             raise self.wrong("tenant", "nothing stands there")
-        ran_gpus = self.whole("ran_gpus", sizes[0])
+        ran_gpus = self.whole("ran_gpus", sizes[0], most=MOST_GPUS)
         if (ran_gpus == 0) != (sizes[0] == 0):
-            raise self.wrong("ran_gpus", f"{ran_gpus} does not go with gpus {self._given['gpus']!r}")
+            raise self.wrong("ran_gpus", f"{ran_gpus} does not go with gpus {shown(self._given['gpus'])}")
         owner, expected = self.text("owner"), "expected_duration_s"
         job = Job(
             id=number,
             tenant=self._source.tenant(tenant),
             requirement=sizes,
             submitted_s=self.number("submitted_s"),
-            gpu_types=frozenset(str(item) for item in self.items("gpu_types")),
+            gpu_types=frozenset(self.names("gpu_types")),
             cores=self.whole("cores", 1, least=1),
             memory_mib=self.whole("memory_mib", 0),
-            priority=self.whole("priority", 0, least=-100),
+            priority=self.whole("priority", 0, least=-100, most=100),
             owner=None if owner is None else self._source.person(f"{tenant}/{owner}"),
             category=self.text("category"),
             model_label=self.text("model_label"),

@@ -12,7 +12,7 @@ from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import CORES, GPU_SPEEDS, MOVABLE, Choices
 from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.moments import seconds_of
-from scheduler.simulator.traces.source import Column, Format, Source
+from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, shown
 from scheduler.simulator.truth import TracedJob
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
         arrival_s = seconds_of(row.text("timestamp"))
         if arrival_s is None:
-            raise row.wrong("timestamp", f"{row.text('timestamp')!r} is no date like 2017-10-09 07:01:55")
-        duration_s, gpus = row.number("duration", above=True), row.whole("num_gpus", least=0)
+            raise row.wrong("timestamp", f"{shown(row.text('timestamp'))} is no date like 2017-10-09 07:01:55")
+        duration_s, gpus = row.number("duration", above=True), row.whole("num_gpus", least=0, most=MOST_GPUS)
         job = Job(
             id=number,
             tenant=source.tenant(row.text("cluster")),

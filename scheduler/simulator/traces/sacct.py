@@ -16,7 +16,16 @@ from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import GPU_SPEEDS, MOVABLE, Choices
 from scheduler.simulator.traces.csvrows import Row
 from scheduler.simulator.traces.moments import seconds_of
-from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.traces.source import (
+    MOST_GPUS,
+    MOST_NUMBER,
+    Column,
+    Format,
+    Source,
+    TraceError,
+    listed,
+    shown,
+)
 from scheduler.simulator.truth import TracedJob
 
 if TYPE_CHECKING:
@@ -48,8 +57,9 @@ OPTIONS = {
 }
 NEVER_RAN = frozenset({"PENDING", "REQUEUED", "RESV_DEL_HOLD"})
 
-_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_TIME = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d+)?", re.ASCII)
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d+)?)([KMGTP]?)", re.ASCII)
+_COUNT_DIGITS = 15
 _MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
 
@@ -86,7 +96,7 @@ def _rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
 def _check_header(file: str, line: int, header: Sequence[str], needs: Sequence[str]) -> None:
     for name in needs:
         if name not in header:
-            there = ", ".join(filter(None, header))
+            there = listed(filter(None, header))
             raise TraceError(file, line, name, f"there is no such column ({there}); add it to sacct's --format")
     if "AllocTRES" not in header and "ReqTRES" not in header:
         raise TraceError(file, line, "AllocTRES", "neither AllocTRES nor ReqTRES is there; add one to sacct's --format")
@@ -101,7 +111,7 @@ def _is_idle(row: Row) -> bool:
 def _seconds(row: Row, column: str) -> float:
     match = _TIME.fullmatch(row.text(column))
     if match is None:
-        raise row.wrong(column, f"{row.text(column)!r} is no time like 1-06:30:00")
+        raise row.wrong(column, f"{shown(row.text(column))} is no time like 1-06:30:00")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
@@ -121,9 +131,11 @@ class _Reading:
     def job(self, row: Row, number: int, ran_s: float) -> TracedJob:
         arrival_s = seconds_of(row.text("Submit"))
         if arrival_s is None:
-            raise row.wrong("Submit", f"{row.text('Submit')!r} is no date like 2024-05-01T08:00:00")
+            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is no date like 2024-05-01T08:00:00")
         tres = _Tres(row)
         gpus, cpus = tres.gpus, tres.count("cpu")
+        if gpus > MOST_GPUS:
+            raise row.wrong("AllocTRES", f"{gpus} GPUs are more than {MOST_GPUS}")
         tenant, user = row.text(self._tenant), row.values.get("User", "").strip()
         job = Job(
             id=number,
@@ -157,14 +169,14 @@ class _Tres:
         for part in filter(None, text.split(",")):
             name, equals, value = part.partition("=")
             if not equals:
-                raise row.wrong(self._column, f"{part!r} is not like cpu=8")
+                raise row.wrong(self._column, f"{shown(part)} is not like cpu=8")
             self._parts[name] = value
         self._typed = {name.split(":", 1)[1]: name for name in self._parts if name.startswith("gres/gpu:")}
 
     def count(self, name: str) -> int:
         text = self._parts.get(name, "0")
-        if not (text.isdecimal() and text.isascii()):
-            raise self._row.wrong(self._column, f"{name}={text} is no count")
+        if not (text.isdecimal() and text.isascii() and len(text) <= _COUNT_DIGITS):
+            raise self._row.wrong(self._column, f"{name}={shown(text)} is no count")
         return int(text)
 
     @property
@@ -184,8 +196,11 @@ class _Tres:
         text = self._parts.get("mem", "0")
         match = _MEMORY.fullmatch(text)
         if match is None:
-            raise self._row.wrong(self._column, f"mem={text} is not like 64G")
-        return int(float(match[1]) * _MIB[match[2]])
+            raise self._row.wrong(self._column, f"mem={shown(text)} is not like 64G")
+        found = float(match[1]) * _MIB[match[2]]
+        if found > MOST_NUMBER:
+            raise self._row.wrong(self._column, f"mem={shown(text)} is more than {MOST_NUMBER:g} MiB")
+        return int(found)
 
 
 DUMP = "JobID,JobName,User,Account,Partition,State,Submit,Start,End,Elapsed,Timelimit,AllocTRES,ReqTRES"

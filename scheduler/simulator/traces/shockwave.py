@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
-from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
 from scheduler.simulator.truth import TracedJob
 
@@ -83,7 +83,7 @@ def _table(source: Source, name: str | None) -> Table:
 
 def _whole_option(source: Source, options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
-    if not text.isdecimal() or int(text) < 1:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
         raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
     return int(text)
 
@@ -112,14 +112,14 @@ class _Line:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not math.isfinite(value) or value < least:
-            raise self.wrong(column, f"{text!r} is not a number from {least:g} on")
+        if not least <= value <= MOST_NUMBER:
+            raise self.wrong(column, f"{shown(text)} is not a number from {least:g} to {MOST_NUMBER:g}")
         return value
 
     def whole(self, column: str) -> int:
         value = self.number_of(column, least=1)
         if value != int(value):
-            raise self.wrong(column, f"{self.text(column)!r} is not a whole number")
+            raise self.wrong(column, f"{shown(self.text(column))} is not a whole number")
         return int(value)
 
 
@@ -137,16 +137,18 @@ class _Deal:
 def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
     table = deal.table
     job_type, scale, steps = line.text("job_type"), line.whole("scale_factor"), line.whole("total_steps")
+    if scale > MOST_GPUS:
+        raise line.wrong("scale_factor", f"{scale} is more than {MOST_GPUS}")
     mode = line.text("mode", "static")
     if mode not in MODES:
-        raise line.wrong("mode", f"{mode!r} is not one of {', '.join(MODES)}")
+        raise line.wrong("mode", f"{shown(mode)} is not one of {', '.join(MODES)}")
     if line.number_of("priority_weight", least=0) == 0:
         raise line.wrong("priority_weight", "a weight of 0 would never run")
     best = table.fastest(job_type, scale)
     if best is not None and deal.reference is not None and table.solo(deal.reference, job_type, scale) > 0:
         best = deal.reference
     if best is None:
-        raise line.wrong("job_type", f"{job_type!r} on {scale} GPUs is not in the table of throughputs")
+        raise line.wrong("job_type", f"{shown(job_type)} on {scale} GPUs is not in the table of throughputs")
     speed = table.solo(best, job_type, scale)
     steps_s = steps / speed
     if deal.round_s is not None:

@@ -14,7 +14,7 @@ from scheduler.model import Job
 from scheduler.simulator.profiled import Goodput
 from scheduler.simulator.traces.csvrows import Row, rows
 from scheduler.simulator.traces.sia_profiles import APPLICATIONS, GPU_TYPES, read_application
-from scheduler.simulator.traces.source import Column, Format, Source, TraceError
+from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, TraceError, shown
 from scheduler.simulator.truth import TracedJob
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
         name = row.text("application")
         if name not in APPLICATIONS:
-            raise row.wrong("application", f"{name!r} is not one of {', '.join(APPLICATIONS)}")
+            raise row.wrong("application", f"{shown(name)} is not one of {', '.join(APPLICATIONS)}")
         if name not in applications:
             applications[name] = read_application(name, source)
         yield settings.job(row, number, applications[name])
@@ -77,13 +77,13 @@ class _Settings:
 
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))
-        if not text.isdecimal() or int(text) < 1:
+        if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
             raise TraceError(self._file, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
         return int(text)
 
     def job(self, row: Row, number: int, application: Application) -> TracedJob:
         facts = APPLICATIONS[application.name]
-        size, batch = row.whole("num_replicas"), row.number("batch_size", least=1)
+        size, batch = row.whole("num_replicas", most=MOST_GPUS), row.number("batch_size", least=1)
         _check_batch(row, application, size, batch)
         sizes: tuple[int, ...]
         if facts.rigid:

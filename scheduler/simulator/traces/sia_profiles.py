@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.simulator.profiled import Application, Curve, Shape, Speeds, Training, canonical
 from scheduler.simulator.traces.csvrows import Row, rows
-from scheduler.simulator.traces.source import TraceError
+from scheduler.simulator.traces.source import TraceError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,8 +101,8 @@ def _speeds(name: str, gpus: str, source: Source) -> Speeds | None:
 
 def _shape(row: Row) -> Shape:
     text = row.text("placement")
-    if not text.isdecimal() or "0" in text:
-        raise row.wrong("placement", f"{text!r} is not one digit from 1 to 9 for each node")
+    if not (text.isdecimal() and text.isascii()) or "0" in text:
+        raise row.wrong("placement", f"{shown(text)} is not one digit from 1 to 9 for each node")
     return tuple(map(int, text))
 
 

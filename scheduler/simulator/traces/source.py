@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from reprlib import Repr
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from scheduler.simulator.truth import TracedJob
+
+
+MOST_NUMBER = 1e15
+"""Of whatever a trace counts or measures. Above it doubles lose seconds, and a cluster has no such resources."""
+MOST_GPUS = 65_536
+"""Of one job."""
+MOST_SIZES = 64
+"""In one job's requirement set."""
+SHOWN_CHARS = 60
+
+
+def shown(value: object) -> str:
+    """A value as a complaint repeats it: cut, and without characters that cannot be printed."""
+    return _CUT.repr(value)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a complaint repeats them: the first of them, each cut."""
+    found = list(names)
+    told = ", ".join(name[:SHOWN_CHARS] for name in found[:20])
+    return f"{told} and {len(found) - 20} more" if len(found) > 20 else told
+
+
+_CUT = Repr()
+_CUT.maxlevel, _CUT.maxstring, _CUT.maxother, _CUT.maxlong = 2, SHOWN_CHARS, SHOWN_CHARS, SHOWN_CHARS
 
 
 class TraceError(ValueError):

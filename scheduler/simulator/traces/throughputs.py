@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.traces.source import TraceError
+from scheduler.simulator.traces.source import MOST_GPUS, TraceError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,6 +76,8 @@ def _read_json(file: str, lines: Iterable[str]) -> Table:
         raw = json.loads("".join(lines))
     except json.JSONDecodeError as error:
         raise TraceError(file, error.lineno, str(error.colno), f"not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise TraceError(file, None, None, "not JSON: nested too deep, or a number of too many digits") from error
     if not isinstance(raw, dict):
         raise TraceError(file, None, None, "expected an object of GPU types")
     cells: dict[tuple[str, str, int, bool], float] = {}
@@ -96,10 +98,10 @@ def _read_json(file: str, lines: Iterable[str]) -> Table:
 def _job_key(file: str, key: str) -> tuple[str, int]:
     try:
         job_type, scale = ast.literal_eval(key)
-    except (ValueError, SyntaxError, TypeError) as error:
-        raise TraceError(file, None, None, f"{key!r} is not of the form ('job type', scale factor)") from error
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise TraceError(file, None, None, f"{shown(key)} is not of the form ('job type', scale factor)") from error
     if not isinstance(job_type, str) or not isinstance(scale, int) or scale < 1:
-        raise TraceError(file, None, None, f"{key!r} is not of the form ('job type', scale factor)")
+        raise TraceError(file, None, None, f"{shown(key)} is not of the form ('job type', scale factor)")
     return job_type, scale
 
 
@@ -114,8 +116,8 @@ def _read_csv(file: str, lines: Iterable[str]) -> Table:
         line = reader.line_num
         names += [row["gpu_type"]] if row["gpu_type"] not in names else []
         scale = row["scale_factor"] or ""
-        if not scale.isdecimal() or int(scale) < 1:
-            raise TraceError(file, line, "scale_factor", f"{scale!r} is not a number of GPUs")
+        if not scale.isdecimal() or len(scale) > 6 or not 1 <= int(scale) <= MOST_GPUS:
+            raise TraceError(file, line, "scale_factor", f"{shown(scale)} is not a number of GPUs")
         if row["consolidated"] not in ("0", "1"):
             raise TraceError(file, line, "consolidated", f"{row['consolidated']!r} is neither 0 nor 1")
         speed = _speed(file, line, "steps_per_s", row["steps_per_s"])
@@ -126,8 +128,8 @@ def _read_csv(file: str, lines: Iterable[str]) -> Table:
 def _speed(file: str, line: int | None, column: str, value: object) -> float:
     try:
         speed = float(value)  # type: ignore[arg-type]  # whatever it is, it is refused below
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         speed = math.nan
     if not math.isfinite(speed) or speed < 0:
-        raise TraceError(file, line, column, f"{value!r} is not a speed in steps per second")
+        raise TraceError(file, line, column, f"{shown(value)} is not a speed in steps per second")
     return speed

@@ -123,7 +123,7 @@ PAGES = [
     _get("job-what-if", OWN_PAGE, number="{zebra-name-waits}"),
     *_each("job-figure", OWN_PAGE, "name", "gpu cores memory", number=JOB),
     *_each("job-figure", MISSING_PAGE, "name", "nothing", number=JOB),
-    *_each("job-fragment", OWN_PAGE, "name", "header why timeline attempts speed events", number=JOB),
+    *_each("job-fragment", OWN_PAGE, "name", "header body timeline log", number=JOB),
     *_each("job-fragment", MISSING_PAGE, "name", "nothing", number=JOB),
     _post("job-action", ACT_PAGE, [], number=JOB, verb="cancel"),
     _post("job-action", ACT_PAGE, [], number=JOB, verb="requeue"),
@@ -238,6 +238,7 @@ REST = [
     _api("api-trace", "GET", MISSING_API, number="{missing}"),
     _api("api-trace", "DELETE", (409, 404, 404, 404, 401, 401), number="{trace}"),
     _api("api-trace-share", "POST", MINE_API, {"shared_with": "tenant"}, number="{trace}"),
+    _api("livez", "GET", (200,) * 6),
     _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
     _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
 ]

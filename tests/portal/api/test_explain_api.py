@@ -31,7 +31,8 @@ def test_it_holds_every_figure_of_section_7(told):
     assert answer["age_s"] > 0
     assert answer["latency_ratio"] >= 0
     assert answer["rank"] >= 1
-    assert answer["ahead"] >= 0
+    assert (answer["queue"], answer["place"], answer["ahead"]) == ("gpu", answer["ahead"] + 1, answer["place"] - 1)
+    assert f"place {answer['place']} of {answer['queue_length']} in the queue for GPU jobs" in answer["sentence"]
     assert (answer["array"], answer["side"]) == ("gpu-small", "outside")
     assert (answer["window"]["capacity"], answer["window"]["counted"]) == (8, 8)
     assert answer["tenant_share"]["capacity"] == 8

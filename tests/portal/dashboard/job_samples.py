@@ -155,7 +155,7 @@ def job():
         "id": 1042,
         "name": "vit-l16-finetune",
         "state": "PENDING",
-        "since": "53 m, after attempt 1 of 5",
+        "since": {"at": DAY + "11:48:00+00:00", "ended": False, "attempt": "attempt 2"},
         "actions": [
             {"verb": "hold", "label": "Hold", "confirm": None, "disabled": None},
             {"verb": "requeue", "label": "Requeue", "confirm": None, "disabled": "It waits already"},
@@ -184,7 +184,10 @@ def job():
                 {"text": " (a100-01 and rtx-01)."},
             ],
             "note": None,
-            "ahead": [{"text": "2 jobs ahead", "href": "/queue/#queue-gpu-large"}, {"text": " in gpu-large."}],
+            "ahead": [
+                {"text": "Place 3 of 9 in the queue for jobs of 4 GPUs and more", "href": "/queue/#queue-gpu-large"},
+                {"text": "."},
+            ],
             "starts": {
                 "earliest": "2026-11-21T14:05:00+00:00",
                 "latest": "2026-11-21T14:20:00+00:00",

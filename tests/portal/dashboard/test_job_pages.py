@@ -333,7 +333,7 @@ def test_the_page_and_rest_show_where_a_job_was_profiled_and_what_was_found(owne
     planning_run()
     page = reverse("job-detail", args=[job.number])
     waiting = owner.get(page).content.decode()
-    assert "Its speed is being measured on one GPU of A100 (n1), for at most 60 s; then it is placed." in waiting
+    assert "Its speed is being measured on one GPU of A100 (n1), for 60 s at most. Then it is placed." in waiting
     assert "nothing recorded" in waiting
     assert 'class="b-span-profiling"' in waiting
     profile = job.attempts.profiles().get()

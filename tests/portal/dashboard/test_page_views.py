@@ -406,14 +406,14 @@ def test_unknown_api_paths_answer_in_json(world):
 
 
 def test_queries_do_not_grow_with_the_cluster():
-    world = grow(people(World()), nodes=4, jobs=10)
+    world = grow(people(World()), nodes=4, jobs=20)
     paths = ("/", *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS), "/cluster/", "/cluster/n000/", "/rounds/",
              "/figures/latency-ratio", "/account/tokens/", "/search?q=job")  # fmt: skip
     small = counts(world, paths)
     grow(world, nodes=36, jobs=190)
     large = counts(world, paths)
     assert large == small
-    assert max(large.values()) <= 24
+    assert max(large.values()) <= 28, "an operator's overview asks seven more: what is not well"
 
 
 def counts(world, paths):

@@ -40,7 +40,7 @@ def test_the_order_is_that_of_the_turns_with_the_borders_drawn(client, crowd):
     shown = page(client, crowd.owner)
     places = [shown.index(word) for word in ("another tenant", "mine-0", "The window ends here", "mine-1", "mine-2")]
     assert places == sorted(places)
-    assert "The window holds <strong>2 jobs</strong>" in shown
+    assert "It considered <strong>2 jobs</strong> and started none." in shown
     assert "gpus-scattered" in shown or "not-enough-idle-gpus" in shown
     assert "1 more idle GPU" in shown
 

@@ -25,6 +25,7 @@ class Made:
 
     def __init__(self, decisions, windows=(), shares=()):
         self.decisions, self.windows, self.shares, self.reservations = tuple(decisions), windows, shares, ()
+        self.blocking = ()
 
 
 def waiting(job, rank, *, array="gpu-small", side=Side.OUTSIDE, turn=None, reason=Reason.OUTSIDE_WINDOW, **more):
@@ -77,7 +78,9 @@ def test_the_order_of_an_array_is_the_picks_by_turn_then_the_rest_by_rank():
     }
     assert made.jobs[made.aside].tolist() == [8]
     assert [made.ahead(made.find(job)) for job in (3, 1, 6, 7, 8, 4)] == [0, 2, 4, 0, None, None]
-    assert made.gpu_place(made.find(5)) == (5, 6)
+    assert made.standing(made.find(5)) == {"queue": "gpu", "place": 2, "queue_length": 5}
+    assert made.standing(made.find(4)) is None
+    assert made.considered("gpu-small") == {"considered": 3, "started": 0}
 
 
 def test_windows_and_shares_come_back_by_name():

@@ -125,7 +125,7 @@ def test_a_waiting_job_says_where_it_stands(cluster):
     large.refresh_from_db()
     told = explanation(large)
     assert told["reason"] in {"not-enough-idle-gpus", "gpus-scattered"}
-    assert (told["array"], told["side"], told["ahead"], told["rank"]) == ("gpu-small", "front", 0, 1)
+    assert (told["array"], told["side"], told["ahead"], told["place"]) == ("gpu-small", "front", 0, 1)
     assert told["figures"]["needs"]["min_gpus"] == 4
     assert (told["chosen"], told["candidates"], told["formulation"]) == (None, [], "none")
     small.refresh_from_db()

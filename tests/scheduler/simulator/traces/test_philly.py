@@ -45,7 +45,7 @@ def test_a_bad_row_is_named_with_file_line_and_column(row, column):
 
 
 def test_what_is_not_csv_is_named_with_its_line():
-    with pytest.raises(TraceError, match=r"philly\.csv, line 3: is not CSV: field larger"):
+    with pytest.raises(TraceError, match=r"philly\.csv, line 3: a field is longer than 128 KiB"):
         read("2017-10-09 07:01:55,66.0,1,66.0,a", f"2017-10-09 07:01:55,1,1,1,{'a' * 200_000}")
 
 

@@ -102,13 +102,13 @@ def test_it_streams():
 @pytest.mark.parametrize(
     ("lines", "error"),
     [
-        ([line(), line(steps="many")], "line 2, column total_steps: 'many' is not a number from 1 on"),
-        ([line(steps=0.5)], "line 1, column total_steps: '0.5' is not a number from 1 on"),
+        ([line(), line(steps="many")], "line 2, column total_steps: 'many' is not a number from 1 to 1e+15"),
+        ([line(steps=0.5)], "line 1, column total_steps: '0.5' is not a number from 1 to 1e+15"),
         ([line(scale=1.5)], "line 1, column scale_factor: '1.5' is not a whole number"),
         ([line(mode="fast")], "line 1, column mode: 'fast' is not one of static, gns, accordion"),
         ([line(weight="0")], "line 1, column priority_weight: a weight of 0"),
-        ([line(arrival="-1")], "line 1, column arrival_time: '-1' is not a number from 0 on"),
-        ([line(duration="nan")], "line 1, column duration: 'nan' is not a number from 1 on"),
+        ([line(arrival="-1")], "line 1, column arrival_time: '-1' is not a number from 0 to 1e+15"),
+        ([line(duration="nan")], "line 1, column duration: 'nan' is not a number from 1 to 1e+15"),
         ([line(job_type="GPT")], "line 1, column job_type: 'GPT' on 1 GPUs is not in the table"),
     ],
 )

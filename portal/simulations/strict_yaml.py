@@ -1,0 +1,205 @@
+"""YAML, strictly: bounded, and built from the parser's events, so that nothing recurses and reading ends at the first excess.
+
+libyaml's own loader recurses for each level, in C: a text of 25 kB ended the process. Its scanner takes time in the square
+of the levels of flow brackets. As events, one by one, both are harmless as long as the depth is watched.
+Read are texts, numbers, true and false, null, lists, mappings, anchors and `<<`; no tags, no dates, no numbers to base 60.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where it was built: six times as fast."""
+MOST_DEPTH = 32
+MOST_VALUES = 500_000
+"""Counted as if each alias were written out."""
+MOST_CHARS = 1000
+"""Of one text."""
+MOST_NUMBER_CHARS = 40
+MOST_DIRECTIVES = 8
+
+_INT = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
+)
+_WORDS = {
+    spelling: value
+    for words, value in {("true", "yes", "on"): True, ("false", "no", "off"): False, ("null",): None}.items()
+    for word in words
+    for spelling in (word, word.title(), word.upper())
+} | {"": None, "~": None}
+_TEXT_TAGS = {None, "!", "tag:yaml.org,2002:str"}
+_NO_KEY = object()
+
+
+class YamlError(ValueError):
+    """A text that is not read: `line` and `column` from 1 on (None: all of it), and what is wrong."""
+
+    def __init__(self, detail: str, mark: Any = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.line, self.column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+
+
+def yaml_strict(text: str) -> Any:
+    """Return the value of a YAML text of one document. Raises YamlError."""
+    if text.count("\n%") + text.startswith("%") > MOST_DIRECTIVES:
+        raise YamlError(f"holds more than {MOST_DIRECTIVES} lines that begin with %")
+    builder = _Builder()
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            builder.take(event)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None) or "an odd character"
+        raise YamlError(f"is not YAML: {problem}", getattr(error, "problem_mark", None)) from error
+    except UnicodeEncodeError:
+        raise YamlError("is not YAML: half of a surrogate pair") from None
+    return builder.value
+
+
+class _Open:
+    """A list or a mapping that is being read."""
+
+    __slots__ = ("anchor", "before", "key", "merged", "value")
+
+    def __init__(self, value: list[Any] | dict[Hashable, Any], anchor: str | None, before: int) -> None:
+        self.value, self.anchor, self.before = value, anchor, before
+        self.key: Any = _NO_KEY
+        self.merged: list[dict[Hashable, Any]] = []
+
+
+class _Builder:
+    """Takes events; `value` is what they say."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._values = self._documents = 0
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self._count(1, event)
+            self._put(self._scalar(event), event, anchor=event.anchor, is_merge=_is_merge(event))
+        elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
+            self._begin(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._end(event)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                _refuse("holds a second document; write one", event)
+
+    def _count(self, values: int, event: Any) -> None:
+        self._values += values
+        if self._values > MOST_VALUES:
+            _refuse(f"holds more than {MOST_VALUES} values (what an alias stands for counts each time)", event)
+
+    def _begin(self, event: Any) -> None:
+        if len(self._open) >= MOST_DEPTH:
+            _refuse(f"is nested deeper than {MOST_DEPTH} levels", event)
+        is_list = isinstance(event, yaml.SequenceStartEvent)
+        if event.tag not in {None, "!", f"tag:yaml.org,2002:{'seq' if is_list else 'map'}"}:
+            _refuse("holds a tag; leave tags out", event)
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is _NO_KEY:
+            _refuse("a list or mapping stands where a field's name should", event)
+        self._open.append(_Open([] if is_list else {}, event.anchor, self._values))
+        self._count(1, event)
+
+    def _end(self, event: Any) -> None:
+        ended = self._open.pop()
+        for each in ended.merged:
+            for key, value in each.items():
+                ended.value.setdefault(key, value)  # type: ignore[union-attr]
+        self._put(ended.value, event, anchor=ended.anchor, size=self._values - ended.before)
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            _refuse("an alias names nothing that stands complete before it", event)
+        value, size = self._anchors[event.anchor]
+        self._count(size, event)
+        self._put(value, event)
+
+    def _put(self, value: Any, event: Any, *, anchor: str | None = None, size: int = 1, is_merge: bool = False) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = value, size
+        if not self._open:
+            self.value = value
+            return
+        top = self._open[-1]
+        if isinstance(top.value, list):
+            top.value.append(value)
+        elif top.key is _NO_KEY:
+            if isinstance(value, (list, dict)):
+                _refuse("a list or mapping stands where a field's name should", event)
+            if not is_merge and value in top.value:
+                _refuse(f"the field {str(value)[:60]!r} stands twice", event)
+            top.key = _Merge if is_merge else value
+        elif top.key is _Merge:
+            parts = value if isinstance(value, list) else [value]
+            if not all(isinstance(part, dict) for part in parts):
+                _refuse("<< stands before something that is no mapping", event)
+            top.merged += parts
+            top.key = _NO_KEY
+        else:
+            top.value[top.key] = value
+            top.key = _NO_KEY
+
+    def _scalar(self, event: Any) -> Any:
+        text = event.value
+        if event.tag not in _TEXT_TAGS:
+            _refuse("holds a tag; leave tags out", event)
+        if len(text) > MOST_CHARS:
+            _refuse(f"holds a text of {len(text)} characters; at most {MOST_CHARS}", event)
+        return text if event.tag is not None or not event.implicit[0] else _plain(text, event)
+
+
+class _Merge:
+    """The key `<<`."""
+
+
+def _is_merge(event: Any) -> bool:
+    return bool(event.value == "<<" and event.implicit[0])
+
+
+def _plain(text: str, event: Any) -> Any:
+    """What stands there without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    is_whole = _INT.fullmatch(text)
+    if not is_whole and not _FLOAT.fullmatch(text):
+        return text
+    if len(text) > MOST_NUMBER_CHARS:
+        _refuse(f"holds a number of {len(text)} characters; at most {MOST_NUMBER_CHARS}", event)
+    digits = text.replace("_", "").lower()
+    try:
+        return _whole(digits) if is_whole else float(digits.replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:  # 0b_ and its kin
+        return text
+
+
+def _whole(digits: str) -> int:
+    bare = digits.lstrip("+-")
+    base = (
+        2
+        if bare.startswith("0b")
+        else 16
+        if bare.startswith("0x")
+        else 8
+        if bare.startswith("0") and bare != "0"
+        else 10
+    )
+    return int(digits, base)
+
+
+def _refuse(detail: str, event: Any) -> NoReturn:
+    raise YamlError(detail, event.start_mark)

@@ -1,0 +1,140 @@
+"""Every parser that a tenant reaches, against texts that nobody thought of: an answer or the parser's own error, never another."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from portal.api.parsers import json_strict
+from portal.errors import BerthError
+from portal.simulations.clusters import cluster_parse
+from portal.simulations.errors import SimulationError
+from portal.simulations.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
+from scheduler.simulator.traces.registry import FORMATS
+from scheduler.simulator.traces.source import Source, TraceError
+from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS
+
+PIECES = [
+    "a", "nodes", "7", "-1", "0x1f", "010", "1_0", "1.5", ".5", "1.0e+3", ".inf", ".nan", "yes", "No", "null", "~", "1:30",
+    "2001-01-01", "'", '"', "''", "[", "]", "{", "}", ",", ":", ": ", "- ", "? ", "&x ", "*x", "<<: ", "!!str ", "!t ", "|", ">",
+    "#", "%", "---", "...", "\n", "\n  ", " ", "\t", "\u00e9", "\ufeff", "\x00", "\ud800", "9" * 50, "0b_", "@", "`",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+SCALARS = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False) | st.text(max_size=20)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+@example("&a [*a]")
+@example("a: !!int x")
+@example("2001-13-45")
+def test_yaml_is_read_or_refused(text):
+    try:
+        yaml_strict(text)
+    except YamlError as error:
+        assert error.detail
+
+
+@settings(max_examples=200, deadline=None)
+@given(VALUES)
+@example({"a": "1:30", "b": "2001-01-01", "c": "<<", "d": "=", "e": "1e3", "f": "0o7"})
+def test_what_yaml_writes_is_read_again(value):
+    """Dumped by the very writer that turns REST's objects into descriptions."""
+    text = yaml.safe_dump(value, allow_unicode=True)
+    assert yaml_strict(text) == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: [1, 0x1f, 010, 1_000, 0b11, -7, +7, 0]", "[1.5, .5, 1.0e+3, -1.5, .inf, -.inf]", "[yes, No, TRUE, off, ~, null, Null]",
+     "a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2, b: 3}\nf: {<<: [*x, {g: 1}]}", "- - - a\n  - b\n- c: d\n  e: |\n    text\n",
+     "'7': \"7\"\n!!str 8: !!str yes", "? a\n: b", "", "# nothing", "--- a\n..."],
+)  # fmt: skip
+def test_it_says_what_the_safe_loader_says(text):
+    assert yaml_strict(text) == yaml.safe_load(text)
+
+
+def test_the_depth_that_is_taken_and_the_next():
+    assert yaml_strict("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    with pytest.raises(YamlError, match="nested deeper") as caught:
+        yaml_strict("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1))
+    assert (caught.value.line, caught.value.column) == (1, MOST_DEPTH + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [("a: 1\na: 2", "stands twice"), ("a\n--- b", "second document"), ("*x", "alias"), ("&x [*x]", "alias"), ("!t a", "tag"),
+     ("a: [!!set {}]", "tag"), ("x" * 1001, "1001 characters"), ("9" * 41, "number of 41"), ("{[a]: b}", "field's name"),
+     ("<<: 3", "no mapping"), ("%TAG !a! x\n" * 9, "begin with %"), ("a: 'x", "is not YAML"), ("\x07", "is not YAML")],
+)  # fmt: skip
+def test_what_is_refused(text, detail):
+    with pytest.raises(YamlError, match=detail):
+        yaml_strict(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=3).map("\n".join) | VALUES.map(yaml.safe_dump))
+def test_a_cluster_is_read_or_refused(text):
+    try:
+        assert cluster_parse(text).world.nodes
+    except SimulationError as error:
+        assert len(str(error)) < 2000
+
+
+CELLS = st.sampled_from(PIECES) | st.text(max_size=12) | st.floats().map(str) | st.integers().map(str)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_a_trace_is_read_or_refused(form, data):
+    lines = data.draw(_lines(form))
+    read_or_refused(form, lines)
+
+
+def _lines(form):
+    if form == "berth-jsonl":
+        rows = st.dictionaries(st.sampled_from([*JSON_ROW, "x"]), VALUES).map(
+            lambda given: json.dumps(JSON_ROW | given)
+        )
+        return st.lists(rows | TEXTS, max_size=4)
+    apart = {"sacct": "|", "shockwave": "\t"}.get(form, ",")
+    good = ROWS[form].split(apart)
+    changed = st.tuples(st.integers(0, len(good) - 1), CELLS).map(
+        lambda change: apart.join([*good[: change[0]], change[1], *good[change[0] + 1 :]])
+    )
+    header = st.just(HEADERS.get(form, "")) | TEXTS
+    return st.tuples(header, st.lists(changed | TEXTS, max_size=4)).map(lambda both: [both[0], *both[1]])
+
+
+def read_or_refused(form, lines):
+    table = ["gpu_type,consolidated,job_type,scale_factor,steps_per_s", "a,1,LM (batch size 40),1,10"]
+    source = Source("t", [line + "\n" for line in lines], {"solo_throughputs.csv": table}.get)
+    try:
+        for traced in FORMATS[form].read(source, {}):
+            assert 0 <= traced.job.requirement[0] <= 65_536
+            assert traced.work > 0
+    except TraceError as error:
+        assert len(str(error)) < 2500
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=60)
+    | TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass"))
+    | VALUES.map(lambda v: json.dumps(v).encode())
+)
+@example(b'{"a": ' + b"9" * 400 + b"}")
+@example(b"[" * 100_000)
+def test_json_is_read_or_refused(body):
+    try:
+        json_strict(body)
+    except BerthError as error:
+        assert error.status in {400, 413}
