@@ -200,13 +200,15 @@ def _parts_lose(*, node: Node, detail: str) -> int:
     return node_parts_lose(node=node, detail=detail)
 
 
-def node_seen(*, node: Node) -> None:
-    """Note that a node called. One that had been unreachable is back: pages and planner are told."""
+def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
+    """Note that a node called, and its last sample. One that had been unreachable is back: pages and planner are told."""
     now = timezone.now()
-    if node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S):
+    fresh = node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
+    if fresh and live is None:
         return
     was_away = not node.is_reachable
-    Node.objects.filter(pk=node.pk).update(last_contact_at=now)
+    measured = {} if live is None else {"live": live}
+    Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
     if was_away:
         with transaction.atomic():
             _silence_forget(node=node)
