@@ -71,6 +71,7 @@ class Wanted(PartName):
     job_key: NotRequired[str]  # absent: a portal from before keys, where the job's number names it
     action: Literal["run", "stop"]
     started: bool
+    state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
     go: bool
     stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit"] | None
     grace_s: float

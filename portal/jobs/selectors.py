@@ -64,6 +64,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "rank": part.rank,
         "action": "stop" if attempt.stop_reason else "run",
         "started": part.state != Allocation.State.WANTED,
+        "state": part.state,
         "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
         "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
