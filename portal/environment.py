@@ -60,12 +60,43 @@ VARIABLES = (
         range="comma list",
     ),
     Variable("BERTH_LOG_LEVEL", str, "INFO", "How much is logged.", range="DEBUG, INFO, WARNING, ERROR"),
-    Variable("BERTH_SIGN_IN_FAILURES", int, 8, "Failed sign-ins before a lock-out.", "attempts", "1-1000"),
+    Variable(
+        "BERTH_TRUSTED_PROXIES",
+        str,
+        "",
+        "Addresses or networks of proxies in front; what they say of a caller's address and scheme "
+        "(X-Forwarded-For, X-Forwarded-Proto) is believed, what anybody else says is not.",
+        range="comma list",
+    ),
+    Variable(
+        "BERTH_SIGN_IN_FAILURES",
+        int,
+        8,
+        "Failed sign-ins before a name is locked for the address they came from.",
+        "attempts",
+        "1-1000",
+    ),
+    Variable(
+        "BERTH_SIGN_IN_NAME_FAILURES",
+        int,
+        40,
+        "Failed sign-ins from any addresses before a name is locked for all.",
+        "attempts",
+        "1-10000",
+    ),
     Variable("BERTH_SIGN_IN_LOCK_MINUTES", int, 15, "How long a lock-out lasts.", "min", "1-1440"),
     Variable(
         "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
     ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "3-3600"),
+    Variable(
+        "BERTH_START_LIMIT_S",
+        int,
+        300,
+        "A start counts as lost after so long without a word of it, while its node is in contact.",
+        "s",
+        "30-86400",
+    ),
     Variable(
         "BERTH_DISK_LOW_MIB",
         int,
@@ -81,6 +112,14 @@ VARIABLES = (
         "`./berth up` kills and restarts a process of Berth (never a job) that shows no sign of life for so long; 0: never.",
         "s",
         "0, 5-3600",
+    ),
+    Variable(
+        "BERTH_JOB_DISK_GIB",
+        int,
+        100,
+        "What a job that names no `disk_gib` may have on each node's disk; one that has more is ended. 0: no limit.",
+        "GiB",
+        "0-1000000",
     ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )

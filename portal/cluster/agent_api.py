@@ -106,8 +106,11 @@ class TelemetryView(AgentView):
     def post(self, request: Request) -> Response:
         body = checked(shapes.Telemetry, request.data)
         self.boot_check(body["boot_id"])
-        node_seen(node=self.node)
-        disk_require()  # it waits in the agent's backlog
+        try:
+            disk_require()
+        except BerthError:
+            node_seen(node=self.node)  # in contact all the same; its samples wait in the agent's backlog
+            raise
         telemetry_store(node=self.node, batch=body)
         return Response(status=status.HTTP_204_NO_CONTENT)
 

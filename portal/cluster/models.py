@@ -62,7 +62,8 @@ class Node(models.Model):
     registered_at = models.DateTimeField(auto_now_add=True)
     joined_with = models.ForeignKey("JoinToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     greeted_at = models.DateTimeField(null=True, blank=True, help_text="First hello: the agent has kept its token.")
-    last_contact_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    # No index: it changes every few seconds, and Postgres would then write each index of the row again.
+    last_contact_at = models.DateTimeField(null=True, blank=True)
     drained_at = models.DateTimeField(null=True, blank=True)
     drain_reason = models.CharField(max_length=200, blank=True)
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
@@ -153,12 +154,27 @@ class NodeEvent(models.Model):
         return f"{self.node} {self.kind}"
 
 
-class TelemetryBlock(models.Model):
-    """Ten minutes of a node's samples at 1 Hz, packed (zlib over JSON arrays): one row, not six hundred."""
+class TelemetryFrame(models.Model):
+    """One batch of a node's samples as it sent it: rows are only added, and go when `telemetry_packing` packs a block."""
 
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
+    at = models.DateTimeField(help_text="Of its first sample.")
+    packed = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "at"], name="telemetry_frame_once")]
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.at:%F %T}"
+
+
+class TelemetryBlock(models.Model):
+    """Ten minutes of a node's samples at 1 Hz, packed (zlib over JSON arrays), and their five-minute means."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
     packed = models.BinaryField()
+    means = models.BinaryField(default=bytes, help_text="Empty in blocks of a version before: made from `packed`.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_block_once")]
@@ -168,14 +184,14 @@ class TelemetryBlock(models.Model):
 
 
 class TelemetryMean(models.Model):
-    """Five-minute means of a node, made from the blocks when they are a day old."""
+    """A day (UTC) of a node's five-minute means, its attempts' included, packed: made from the blocks when they are old."""
 
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
-    means = models.JSONField()
+    packed = models.BinaryField(default=bytes)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_mean_once")]
 
     def __str__(self) -> str:
-        return f"{self.node} {self.start_at:%F %T}"
+        return f"{self.node} {self.start_at:%F}"

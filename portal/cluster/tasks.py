@@ -1,6 +1,15 @@
 from celery import shared_task
 
-from portal.cluster.telemetry import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_pack
+from portal.cluster.telemetry_rollup import telemetry_roll_up
+
+PACK_LIMIT_S = 5.0
+"""A run packs for so long; the next one, a minute later, goes on. Plannings wait for the same workers."""
+
+
+@shared_task(name="cluster.pack")
+def pack() -> int:
+    return telemetry_pack(limit_s=PACK_LIMIT_S)
 
 
 @shared_task(name="cluster.roll_up")

@@ -1,7 +1,10 @@
-"""What nodes measure: stored packed (a row a node for ten minutes), read as series, rolled up after a day, expired.
+"""What nodes measure: taken as small rows, packed into blocks, rolled up by the day; read back as one series.
 
-A block is a sequence of frames, one a batch: four bytes of length, then zlib over the batch's JSON. Appending never
-decodes what is there.
+    TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
+    TelemetryBlock   ten minutes of a node's samples, and their means       at least a day (`telemetry_packing`)
+    TelemetryMean    a day of a node's five-minute means                    90 days (`telemetry_rollup`)
+
+What is packed is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
 """
 
 from __future__ import annotations
@@ -10,37 +13,36 @@ import json
 import zlib
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.utils import timezone
 
-from portal.cluster.models import Node, TelemetryBlock, TelemetryMean
+from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
+from portal.cluster.services import node_seen
 from portal.events.services import live_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from django.db.models import QuerySet
+
+    from portal.cluster.models import Node
+
 BLOCK_S = 600
 MEAN_S = 300
-KEEP_BLOCKS = timedelta(days=1)
-KEEP_MEANS = timedelta(days=90)
+DAY_S = 86_400
+LEVEL = 6
+GROUPS = {"gpu": "gpus", "attempt": "attempts"}
+"""How a mean's name begins, and where a batch has the series: `gpu0.utilisation` is `batch["gpus"]["0"]["utilisation"]`."""
 
 
 def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
-    """Append one batch (the wire's telemetry message) and tell the pages its last sample."""
+    """Keep one batch (the wire's telemetry message) and tell the pages its last sample. The same one again changes nothing."""
     start = datetime.fromtimestamp(batch["start"], UTC)
-    block_at = datetime.fromtimestamp(batch["start"] // BLOCK_S * BLOCK_S, UTC)
-    frame = zlib.compress(json.dumps({k: batch[k] for k in batch if k != "boot_id"}).encode(), 6)
-    frame = len(frame).to_bytes(4, "big") + frame
+    packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})
     with transaction.atomic():
-        row, created = TelemetryBlock.objects.select_for_update().get_or_create(
-            node=node, start_at=block_at, defaults={"packed": frame}
-        )
-        if not created:
-            TelemetryBlock.objects.filter(pk=row.pk).update(packed=bytes(row.packed) + frame)
-        Node.objects.filter(pk=node.pk).update(live=live_sample(batch), last_contact_at=timezone.now())
+        TelemetryFrame.objects.bulk_create([TelemetryFrame(node=node, at=start, packed=packed)], ignore_conflicts=True)
+        node_seen(node=node, live=live_sample(batch))
     live_event(stream="cluster", topic="telemetry", node=node.name, at=start.isoformat())
 
 
@@ -62,8 +64,14 @@ def live_sample(batch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def frames_of(packed: bytes) -> Iterator[dict[str, Any]]:
-    """Yield a block's batches in the order they came."""
+def frame_pack(value: Any) -> bytes:
+    """Return a value of JSON as one frame."""
+    packed = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), LEVEL)
+    return len(packed).to_bytes(4, "big") + packed
+
+
+def frames_of(packed: bytes) -> Iterator[Any]:
+    """Yield the values of the frames in their order."""
     at = 0
     while at + 4 <= len(packed):
         length = int.from_bytes(packed[at : at + 4], "big")
@@ -71,42 +79,89 @@ def frames_of(packed: bytes) -> Iterator[dict[str, Any]]:
         at += 4 + length
 
 
-def batches_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> Iterator[tuple[int, dict]]:
-    """Yield (node id, batch) of the blocks that touch an interval, in time order of their blocks."""
-    blocks = TelemetryBlock.objects.filter(
-        node_id__in=list(node_ids), start_at__gt=since - timedelta(seconds=BLOCK_S), start_at__lte=until
-    ).order_by("start_at")
-    for block in blocks.iterator():
-        for batch in frames_of(bytes(block.packed)):
-            yield block.node_id, batch
+def block_start(at_s: float) -> float:
+    """Return when the block of a moment begins (Unix seconds)."""
+    return at_s // BLOCK_S * BLOCK_S
 
 
-def telemetry_roll_up() -> int:
-    """Turn blocks older than a day into five-minute means, expire old means; return how many blocks went."""
-    old = TelemetryBlock.objects.filter(start_at__lt=timezone.now() - KEEP_BLOCKS)
-    count = 0
-    for block in old.iterator():
-        with transaction.atomic():
-            for start, means in _block_means(block).items():
-                TelemetryMean.objects.get_or_create(
-                    node_id=block.node_id, start_at=datetime.fromtimestamp(start, UTC), defaults={"means": means}
-                )
-            block.delete()
-        count += 1
-    TelemetryMean.objects.filter(start_at__lt=timezone.now() - KEEP_MEANS).delete()
-    return count
+def batches_between(
+    *, node_ids: Iterable[int], since: datetime, until: datetime, step_s: float = 1.0
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (node id, batch) of what was measured in blocks that touch an interval, whatever it is stored as.
+
+    A batch is `{start, period_s, count, gpus, host, attempts}` as the wire has it. What was rolled up comes with a period
+    of 300 s; from `step_s` 300 on, all that is in blocks does: a reader of days need not unpack each second. A GPU's
+    `utilisation` then has `utilisation.low` and `utilisation.high` beside it.
+    """
+    ids = list(node_ids)
+    from_block = since - timedelta(seconds=BLOCK_S)
+    # What is packed meanwhile moves from the first of the three to the last: read in this order, nothing is missed.
+    recent = defaultdict(list)
+    frames = TelemetryFrame.objects.filter(node_id__in=ids, at__gt=from_block, at__lte=until).order_by("at")
+    for node_id, packed in frames.values_list("node_id", "packed"):
+        recent[node_id] += frames_of(bytes(packed))
+    blocks = TelemetryBlock.objects.filter(node_id__in=ids, start_at__gt=from_block, start_at__lte=until)
+    coarse = step_s >= MEAN_S
+    for block in (blocks.defer("packed") if coarse else blocks.defer("means")).order_by("start_at").iterator():
+        start_s = block.start_at.timestamp()
+        # A block of a version before has no means: its samples are read one by one, by a query of their own.
+        found = list(frames_of(bytes((coarse and block.means) or block.packed)))
+        if own := recent.get(block.node_id):  # packed between the two looks
+            recent[block.node_id] = [each for each in own if not _covered(each, found, start_s)]
+        for batch in found:
+            yield block.node_id, _as_batch(batch, block.start_at) if "series" in batch else batch
+    yield from ((node_id, batch) for node_id, batches in recent.items() for batch in batches)
+    yield from _rolled_up(ids, since, until)
 
 
-def _block_means(block: TelemetryBlock) -> dict[int, dict[str, float]]:
-    """Return {start of five minutes: {"gpu0.utilisation": mean, "host.cpu_cores": mean, ...}}."""
-    samples: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for batch in frames_of(bytes(block.packed)):
-        series = {f"host.{name}": values for name, values in (batch.get("host") or {}).items()}
-        for index, measures in (batch.get("gpus") or {}).items():
-            series |= {f"gpu{index}.{name}": values for name, values in measures.items()}
-        for name, values in series.items():
-            for position, value in enumerate(values if isinstance(values, list) else ()):
-                if isinstance(value, (int, float)):
-                    slot = int((batch["start"] + position * batch["period_s"]) // MEAN_S * MEAN_S)
-                    samples[slot][name].append(value)
-    return {slot: {name: round(fmean(values), 3) for name, values in by.items()} for slot, by in samples.items()}
+def rolled_up_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> bool:
+    """Say whether some day of an interval is kept as five-minute means only."""
+    return _days(list(node_ids), since, until).exists()
+
+
+def _covered(batch: Mapping[str, Any], found: list[dict[str, Any]], start_s: float) -> bool:
+    """Say whether a block that was read has this batch already. Means stand for the whole block, which begins then."""
+    for each in found:
+        first = each.get("start", start_s)
+        if first <= batch["start"] < first + each.get("count", BLOCK_S) * each.get("period_s", 1.0):
+            return True
+    return False
+
+
+def _days(ids: list[int], since: datetime, until: datetime) -> QuerySet[TelemetryMean]:
+    from_day = since - timedelta(seconds=DAY_S)
+    return TelemetryMean.objects.filter(node_id__in=ids, start_at__gt=from_day, start_at__lte=until)
+
+
+def _rolled_up(ids: list[int], since: datetime, until: datetime) -> Iterator[tuple[int, dict[str, Any]]]:
+    for day in _days(ids, since, until).order_by("start_at").iterator():
+        for means in frames_of(bytes(day.packed)):
+            first = max(0, int((since - day.start_at).total_seconds() // MEAN_S))
+            stop = min(DAY_S // MEAN_S, int((until - day.start_at).total_seconds() // MEAN_S) + 1)
+            if batch := _as_batch(means, day.start_at, first=first, stop=stop):
+                yield day.node_id, batch
+
+
+def _as_batch(
+    means: Mapping[str, Any], start_at: datetime, *, first: int = 0, stop: int = BLOCK_S // MEAN_S
+) -> dict[str, Any]:
+    """Return means (`telemetry_packing.means_of`) as a batch of the slots first..stop-1, None where nothing was measured."""
+    batch: dict[str, Any] = {
+        "start": start_at.timestamp() + first * MEAN_S,
+        "period_s": float(MEAN_S),
+        "count": stop - first,
+        "gpus": {},
+        "host": {},
+        "attempts": {},
+    }
+    for name, (begins, values) in means["series"].items():
+        if begins >= stop or begins + len(values) <= first:
+            continue
+        row = [values[slot - begins] if 0 <= slot - begins < len(values) else None for slot in range(first, stop)]
+        where, measure = name.split(".", 1)
+        group = next((word for word in GROUPS if where.startswith(word)), None)
+        if group is None:
+            batch["host"][measure] = row
+        else:
+            batch[GROUPS[group]].setdefault(where.removeprefix(group), {})[measure] = row
+    return batch

@@ -14,6 +14,7 @@ from portal.errors import BerthError, NotFound
 from portal.tenants.models import ApiToken, Tenant
 from portal.tenants.selectors import tenants_of
 from portal.tenants.services import SCOPES, token_create, token_revoke
+from portal.tenants.sign_in import name_is_locked
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,6 +44,7 @@ def sign_in_locked(
     context = {
         "username": get_client_username(request, credentials) or "",
         "cooloff_words": duration(cool_off.total_seconds()) if cool_off else None,
+        "everywhere": name_is_locked(request, credentials),
     }
     return render(request, "registration/locked.html", context, status=429)
 

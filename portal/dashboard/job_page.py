@@ -139,6 +139,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
         ("Cores", f"{job.cores_per_gpu} a GPU" if job.cores_per_gpu else job.cores),
         ("Memory", f"{job.memory_mib / 1024:.1f} GiB" if job.memory_mib else None),
+        ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
         ("Model", job.model or None),
         ("Priority", job.priority or None),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
 MAX_CORES = 65_536
 MAX_MEMORY_MIB = 2**40
+MAX_DISK_GIB = 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
 MAX_COUNT = 2**63 - 1
 MAX_SMALL = 2**31 - 1
@@ -65,6 +66,7 @@ class JobDescription:
     cores_per_gpu: int | None = None
     cores: int | None = None
     memory_mib: int | None = None
+    disk_gib: float | None = None
     time_limit_s: int | None = None
     batch_per_gpu: int | None = None
     samples: int | None = None
@@ -139,6 +141,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "cores_per_gpu": _whole(1, MAX_CORES),
     "cores": _whole(1, MAX_CORES),
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
+    "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
     "time_limit_s": _whole(1, MAX_SECONDS),
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),

@@ -1,13 +1,16 @@
 """The processes of one Berth: their command lines and what each finds in its environment."""
 
+import ipaddress
 import os
 import socket
 import sys
 from dataclasses import dataclass
 
+from portal.environment import env
 from portal.launch import health
 from portal.launch.broker import Server, ping
 from portal.launch.children import Program
+from portal.launch.errors import LaunchError
 from portal.launch.identity import MARK
 from portal.launch.layout import Layout
 from portal.launch.options import Options
@@ -115,6 +118,18 @@ def broker_program(server: Server, layout: Layout) -> Program:
     return Program(BROKER, "broker", server.argv, environment, ask=lambda: broker_ask(server.url))
 
 
+def proxy_flags() -> list[str]:
+    """The server's flags for BERTH_TRUSTED_PROXIES; by itself it would believe whoever calls from this machine."""
+    named = [part.strip() for part in env("BERTH_TRUSTED_PROXIES").split(",") if part.strip()]
+    for each in named:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError as error:
+            remedy = "Name addresses or networks with commas between, as 127.0.0.1,10.2.0.0/16."
+            raise LaunchError(f"BERTH_TRUSTED_PROXIES names {each!r}: {error}.", remedy) from None
+    return ["--proxy-headers", "--forwarded-allow-ips", ",".join(named)] if named else ["--no-proxy-headers"]
+
+
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
     """Portal, workers and beat. Plannings are short, so two worker processes do; one waits while the other solves.
 
@@ -124,7 +139,7 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     python = [sys.executable, "-m"]
     portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
               str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
-              "--log-level", "warning"]  # fmt: skip
+              "--log-level", "warning", *proxy_flags()]  # fmt: skip
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
     worker = [*python, "celery", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",

@@ -13,6 +13,7 @@ LABORATORY = "laboratory"
 """The queue of the laboratory's worker."""
 
 FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
+    "cluster.pack": 60,
     "rounds.forecast": 60,
     "estimation.speeds": 120,
     "estimation.expire": 3600,

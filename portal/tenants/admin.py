@@ -180,6 +180,15 @@ class FailedSignInAdmin(ConsoleAdmin):
             ),
             always,
         ),
+        Command(
+            "forget-everywhere",
+            "Forget failures from everywhere",
+            "The failed sign-ins of this name from every address are forgotten; this lifts a lock by name.",
+            lambda attempt, actor: services.sign_in_failures_forget(
+                username=attempt.username, ip_address=None, actor=actor
+            ),
+            always,
+        ),
     )
 
     def _after(self, objects: list[Any]) -> str:

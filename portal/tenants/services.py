@@ -105,11 +105,14 @@ def user_password_reset(*, user: User, actor: User | None, password: str = "") -
 
 @transaction.atomic
 def sign_in_failures_forget(*, username: str | None, ip_address: str | None, actor: User | None) -> None:
-    """Let a name that failed too often from an address try again."""
+    """Let a name that failed too often try again: from an address, or (None) from every one."""
     from axes.models import AccessAttempt
 
-    if AccessAttempt.objects.filter(username=username, ip_address=ip_address).delete()[0]:
-        detail = {"username": username, "ip_address": ip_address}
+    attempts = AccessAttempt.objects.filter(username=username)
+    if ip_address is not None:
+        attempts = attempts.filter(ip_address=ip_address)
+    if attempts.delete()[0]:
+        detail = {"username": username, "ip_address": ip_address or "every address"}
         audit_record(actor=actor, action="sign-in.forget-failures", target=f"sign-in:{username}"[:100], detail=detail)
 
 

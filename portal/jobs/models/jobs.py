@@ -48,6 +48,7 @@ class Job(models.Model):
     cores_per_gpu = models.PositiveIntegerField(null=True)
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
+    disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
     batch_per_gpu = models.PositiveIntegerField(null=True)
     samples = models.PositiveBigIntegerField(null=True)

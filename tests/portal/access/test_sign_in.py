@@ -3,13 +3,17 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
+from axes.models import AccessAttempt
 from django.conf import settings as django_settings
 from django.test import Client
+from django.utils import timezone
 
 from portal.launch.layout import SOURCE
-from portal.tenants.services import user_password_reset, user_update
+from portal.tenants.models import AuditEvent
+from portal.tenants.services import sign_in_failures_forget, user_password_reset, user_update
 from tests.portal.access.world import PASSWORD
 
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
@@ -49,6 +53,49 @@ def test_a_forwarded_header_is_no_way_around_the_lock(locked):
         "/login", {"username": "outsider", "password": PASSWORD}, REMOTE_ADDR=HERE, HTTP_X_FORWARDED_FOR="198.51.100.7"
     )
     assert answer.status_code == 429
+
+
+@pytest.fixture
+def locked_everywhere(world):
+    """Locked by name, from addresses of which none failed often enough by itself."""
+    for n in range(django_settings.BERTH_SIGN_IN_NAME_FAILURES):
+        last = sign_in("outsider", "wrong", address=f"198.51.100.{n // (django_settings.AXES_FAILURE_LIMIT - 1)}")
+    assert last.status_code == 429
+    return world
+
+
+@pytest.mark.django_db
+def test_a_name_that_failed_from_many_addresses_is_locked_from_all(locked_everywhere):
+    told = sign_in("outsider", PASSWORD, address=ELSEWHERE)
+    assert told.status_code == 429
+    assert "from several addresses" in told.content.decode()
+    assert sign_in("outsider", PASSWORD, address=ELSEWHERE, path="/admin/login/").status_code == 429
+    assert sign_in("zebra.owner", PASSWORD).status_code == 302
+    assert locked_everywhere.ask("outsider", "page", "GET", "/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_a_lock_by_name_ends_by_itself_and_tries_meanwhile_do_not_prolong_it(locked_everywhere):
+    sign_in("outsider", PASSWORD, address=ELSEWHERE)
+    minutes = django_settings.AXES_COOLOFF_TIME * 60
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=minutes + 1))
+    assert sign_in("outsider", PASSWORD, address=ELSEWHERE).status_code == 302
+
+
+@pytest.mark.django_db
+def test_an_operator_lifts_a_lock_by_name_at_once(locked_everywhere):
+    sign_in_failures_forget(username="outsider", ip_address=None, actor=locked_everywhere.users["operator"])
+    assert sign_in("outsider", PASSWORD, address=ELSEWHERE).status_code == 302
+    trail = AuditEvent.objects.get(action="sign-in.forget-failures")
+    assert trail.detail == {"username": "outsider", "ip_address": "every address"}
+
+
+@pytest.mark.django_db
+def test_the_locked_person_reads_what_is_locked_for_how_long_and_what_still_works(locked):
+    told = sign_in("outsider", PASSWORD).content.decode()
+    assert "from this address" in told
+    assert "Try again in 15" in told
+    assert "API tokens" in told
 
 
 @pytest.mark.django_db

@@ -1,0 +1,172 @@
+"""Pack what nodes sent: once a block's ten minutes are over, its frames become one row, with their five-minute means.
+
+Adding a frame to a row of its own costs its own bytes; adding it to a growing block wrote the whole block again each
+time (44 MB of Postgres' write-ahead log for a node's hour). Each block is packed in one transaction that also
+deletes its frames and fails unless it deleted all of them: whoever is killed, or does the same at once, changes nothing.
+A frame that comes late is packed into its block by the next run.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from portal.cluster.models import TelemetryBlock, TelemetryFrame
+from portal.cluster.telemetry import BLOCK_S, GROUPS, MEAN_S, block_start, frame_pack, frames_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+log = logging.getLogger(__name__)
+
+LATE_S = 60
+"""A block is packed when it has been over for so long: the last batches are on their way until then."""
+
+FRAMES_AT_ONCE = 2000
+ATTEMPTS_KEPT = 256
+"""Of so many attempts a node and block the means are kept, those with the most samples first; the log says of more."""
+
+DIGITS = 3
+SPREAD = "utilisation"
+"""Of this measure the lowest and highest sample are kept beside the mean: plots draw them as a band."""
+
+
+def telemetry_pack(*, now: datetime | None = None, limit_s: float = math.inf) -> int:
+    """Pack the frames of the blocks that are over; return how many blocks were written. The rest waits for the next run."""
+    now = now or timezone.now()
+    closed = datetime.fromtimestamp(block_start((now - timedelta(seconds=LATE_S)).timestamp()), UTC)
+    began_s, count = time.monotonic(), 0
+    over = TelemetryFrame.objects.filter(at__lt=closed)
+    for node_id in list(over.order_by("node_id").values_list("node_id", flat=True).distinct()):
+        if time.monotonic() - began_s > limit_s:
+            break
+        rows = list(over.filter(node_id=node_id).order_by("at")[:FRAMES_AT_ONCE])
+        blocks = defaultdict(list)
+        for row in rows:
+            blocks[block_start(row.at.timestamp())].append(row)
+        count += sum(_block_pack(node_id, start_s, frames) for start_s, frames in blocks.items())
+    return count
+
+
+def _block_pack(node_id: int, start_s: float, rows: Sequence[TelemetryFrame]) -> bool:
+    start_at = datetime.fromtimestamp(start_s, UTC)
+    with transaction.atomic():
+        gone, _ = TelemetryFrame.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        if gone != len(rows):  # another has packed them, or the node is gone
+            transaction.set_rollback(True)
+            return False
+        before = TelemetryBlock.objects.select_for_update().filter(node_id=node_id, start_at=start_at).first()
+        packed = [bytes(row.packed) for row in rows]
+        batches = merged(
+            batch for each in ([bytes(before.packed)] if before else []) + packed for batch in frames_of(each)
+        )
+        values = {
+            "packed": b"".join(map(frame_pack, batches)),
+            "means": frame_pack(means_of(batches, start_s=start_s, slots=BLOCK_S // MEAN_S)),
+        }
+        TelemetryBlock.objects.update_or_create(node_id=node_id, start_at=start_at, defaults=values)
+    return True
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def merged(batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Join batches that follow each other into one, in time order; a sample's time moves by half a period at most."""
+    found: list[dict[str, Any]] = []
+    for batch in sorted(batches, key=lambda each: each["start"]):
+        last = found[-1] if found else None
+        if last is None or not _follows(last, batch):
+            found.append(_begun(batch))
+            last = found[-1]
+        _extend(last, batch)
+    return found
+
+
+def _begun(batch: Mapping[str, Any]) -> dict[str, Any]:
+    return {"start": batch["start"], "period_s": batch["period_s"], "count": 0, "gpus": {}, "host": {}, "attempts": {}}
+
+
+def _follows(last: Mapping[str, Any], batch: Mapping[str, Any]) -> bool:
+    expected = last["start"] + last["count"] * last["period_s"]
+    same = last["period_s"] == batch["period_s"]
+    return same and abs(batch["start"] - expected) <= batch["period_s"] / 2
+
+
+def _extend(whole: dict[str, Any], batch: Mapping[str, Any]) -> None:
+    count = batch["count"]
+    pairs = [(whole["host"], batch.get("host") or {})]
+    for group in GROUPS.values():
+        pairs += [(whole[group].setdefault(key, {}), series) for key, series in (batch.get(group) or {}).items()]
+    for kept, series in pairs:
+        for name, values in series.items():
+            if isinstance(values, list):
+                row = kept.setdefault(name, [])
+                row += [None] * (whole["count"] - len(row)) + values[:count] + [None] * (count - len(values))
+    whole["count"] += count
+
+
+# ---- means -----------------------------------------------------------------------------------------------------------
+
+
+def means_of(batches: Iterable[Mapping[str, Any]], *, start_s: float, slots: int) -> dict[str, Any]:
+    """Return `{"series": {"gpu0.utilisation": [first slot, [mean, ...]], "host.cpu_cores": ..., "attempt7.cpu_cores": ...}}`.
+
+    A slot is five minutes from `start_s` on; within a series None stands for one without a sample.
+    """
+    values: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for batch in batches:
+        for name, series in _named(batch):
+            for position, value in enumerate(series):
+                if isinstance(value, (int, float)) and math.isfinite(value):
+                    slot = int((batch["start"] + position * batch["period_s"] - start_s) // MEAN_S)
+                    if 0 <= slot < slots:
+                        values[name][slot].append(value)
+    left_out = _left_out(values)
+    series: dict[str, Any] = {}
+    for name, by in values.items():
+        if name.partition(".")[0] in left_out:
+            continue
+        series[name] = _row({slot: sum(own) / len(own) for slot, own in by.items()})
+        if name.startswith("gpu") and name.endswith(f".{SPREAD}"):
+            series[f"{name}.low"], series[f"{name}.high"] = (
+                _row({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
+            )
+    return {"series": series}
+
+
+def _row(by: Mapping[int, float]) -> list[Any]:
+    first = min(by)
+    return [first, [round(by[slot], DIGITS) if slot in by else None for slot in range(first, max(by) + 1)]]
+
+
+def _named(batch: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    groups = [("host", batch.get("host") or {})]
+    for word, group in GROUPS.items():
+        groups += [(f"{word}{key}", series) for key, series in (batch.get(group) or {}).items()]
+    for where, series in groups:
+        for name, values in series.items():
+            if isinstance(values, list):
+                yield f"{where}.{name}", values
+
+
+def _left_out(values: Mapping[str, Mapping[int, Sequence[float]]]) -> set[str]:
+    """Return the attempts above the bound, those with the fewest samples."""
+    samples: Counter[str] = Counter()
+    for name, by in values.items():
+        where = name.partition(".")[0]
+        if where.startswith("attempt"):
+            samples[where] = max(samples[where], sum(map(len, by.values())))
+    dropped = {where for where, _ in samples.most_common()[ATTEMPTS_KEPT:]}
+    if dropped:
+        log.warning(
+            "telemetry: %d attempts in ten minutes on one node; the means of %d are kept", len(samples), ATTEMPTS_KEPT
+        )
+    return dropped
