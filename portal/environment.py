@@ -113,6 +113,14 @@ VARIABLES = (
         "s",
         "0, 5-3600",
     ),
+    Variable(
+        "BERTH_JOB_DISK_GIB",
+        int,
+        100,
+        "What a job that names no `disk_gib` may have on each node's disk; one that has more is ended. 0: no limit.",
+        "GiB",
+        "0-1000000",
+    ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

@@ -96,7 +96,11 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     if row is None or row.expires_at < timezone.now() or (row.uses_left < 1 and not again):
         raise BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
     if row.node_name and row.node_name != name:
-        raise BerthError("bad_token", f"This join token is for node {row.node_name}, not {name}.", status=401)
+        raise BerthError(
+            "bad_token",
+            f"This join token is for node {row.node_name}, not {name}: start it with --name {row.node_name}.",
+            status=401,
+        )
     if known and known.token_revoked_at is None and not again:
         raise Conflict(
             "name_taken",
