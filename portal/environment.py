@@ -99,6 +99,14 @@ VARIABLES = (
     ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "3-3600"),
     Variable(
+        "BERTH_START_LIMIT_S",
+        int,
+        300,
+        "A start counts as lost after so long without a word of it, while its node is in contact.",
+        "s",
+        "30-86400",
+    ),
+    Variable(
         "BERTH_DISK_LOW_MIB",
         int,
         200,
@@ -113,6 +121,14 @@ VARIABLES = (
         "`./berth up` kills and restarts a process of Berth (never a job) that shows no sign of life for so long; 0: never.",
         "s",
         "0, 5-3600",
+    ),
+    Variable(
+        "BERTH_JOB_DISK_GIB",
+        int,
+        100,
+        "What a job that names no `disk_gib` may have on each node's disk; one that has more is ended. 0: no limit.",
+        "GiB",
+        "0-1000000",
     ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
 )

@@ -12,6 +12,7 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOUD = {
     "browser": "no Chromium on this machine (`apt install chromium`)",
     "postgres": "no Postgres could be started here",
+    "curl": "no curl on this machine (`apt install curl`)",
     "gcc": "no gcc: the NVML stub could not be built (`apt install gcc libc6-dev`)",
 }
 

@@ -25,6 +25,7 @@ from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
 from workers.offline import keep_jobs, stop_all
 from workers.parts import Parts
+from workers.procs import boottime
 from workers.records import Records
 from workers.reporting import Reporter
 from workers.settings import AgentSettings, SettingError, arguments_parser, settings_read
@@ -103,6 +104,8 @@ class Agent:
                     return
 
     def _note_away(self, why: str) -> None:
+        # Its database may be another when it is back, in which the same number of revisions says other things.
+        self._revision = -1
         if self._away_since is None:
             self._away_since = time.monotonic()
             log.warning("portal away", reason=why)
@@ -142,9 +145,10 @@ class Agent:
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 
     async def _sync(self) -> None:
+        asked_at = boottime()
         answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
-        self._revision = answer["revision"]
-        self._parts.apply(answer["attempts"])
+        again = self._parts.apply(answer["attempts"], asked_at=asked_at)
+        self._revision = -1 if again else answer["revision"]
 
     async def _report(self) -> None:
         await self._reporter.exchange()

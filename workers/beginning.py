@@ -62,6 +62,7 @@ class Beginning:
         if spec is None or (spec["epoch"], spec["rank"]) != (wanted["epoch"], wanted["rank"]):
             log.info("part no longer wanted", part=key)
             return False
+        await self._await_gpus(key, spec)
         if not self._still_wanted(key):  # the portal thought otherwise while we asked
             return False
         part = part or self.claim(wanted, place)
@@ -100,6 +101,14 @@ class Beginning:
                 self._ending.drop(part, grace_s=0.0)
             while part.live:  # noqa: ASYNC110 - rare, and over in milliseconds
                 await asyncio.sleep(_LOOK_S)
+
+    async def _await_gpus(self, key: str, spec: Spec) -> None:
+        """What the portal does not know of (it was restored from a backup) has its grace on the GPUs that it holds."""
+        wanted, parts = set(spec["gpus"]), self._tools.journal.parts
+        while self._still_wanted(key) and any(  # noqa: ASYNC110 - rare, and over with the grace
+            part.live and part.dropped and wanted & set(part.gpus) for part in parts.values()
+        ):
+            await asyncio.sleep(_LOOK_S)
 
     def _tenant_refusal(self, spec: Spec) -> str | None:
         """All jobs share one account, so the first tenant has the node to itself unless tenants trust each other."""

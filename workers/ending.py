@@ -25,7 +25,7 @@ class Ending:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._stop_grace: dict[str, float] = {}
-        tools.reporter.on_stop = lambda part: self.drop(part, grace_s=0.0)
+        tools.reporter.on_stop = self._stop_at_once
         tools.reporter.on_settled = self.close_if_done
         tools.shipper.on_done = self.close_if_done
 
@@ -47,6 +47,34 @@ class Ending:
             self._tools.journal.save(part)
             log.info("part dropped", **part.name, job=part.job)
         self.stop(part, grace_s=grace_s, detail="no longer wanted")
+
+    def _stop_at_once(self, part: Part) -> None:
+        if not part.dropped:  # else its grace runs already
+            self.drop(part, grace_s=0.0)
+
+    def retell(self, part: Part) -> None:
+        """Tell again what the portal once took and no longer knows, with the log and the records that go with it."""
+        log.info("told again", **part.name, job=part.job, phase=part.phase)
+        directory = self._tools.journal.directory(part)
+        if part.phase in {"ended", "closed"}:
+            end = (
+                part.end
+                or read_json(directory / "result.json")
+                or {"reason": "lost", "detail": "nothing is kept of its end"}
+            )
+            report = {name: end[name] for name in ("pid", "exit_code", "signal", "reason", "detail") if name in end}
+            at = end.get("at") or end.get("ended_at") or time.time()
+            part.closed_at, part.logs_done, part.offsets = None, False, dict.fromkeys(part.offsets, 0)
+            self._tools.shipper.again(part)
+            self._tools.records.again(part)
+            self._tools.journal.report(part, {**report, "state": "ended", "at": at}, phase="ended")
+        elif part.phase == "running":
+            job = read_json(directory / "job.json") or {"pid": None, "started_at": time.time()}
+            report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
+            self._tools.journal.report(part, report, phase="running")
+        else:
+            self._tools.journal.report(part, {"state": "prepared"}, phase="prepared")
+        self._tools.reporter.wake()
 
     def end_unstarted(self, part: Part, *, reason: str, detail: str) -> None:
         """End a part whose command never ran and, from now on, never will."""

@@ -43,6 +43,8 @@ class Part:
     dropped: bool = False
     offsets: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
     logs_done: bool = False
+    # The report of its end, kept: a portal that was restored from a backup asks for it again.
+    end: dict[str, Any] | None = None
     closed_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -108,6 +110,8 @@ class Journal:
         }
         if not part.dropped:
             part.reports.append({**base, **report})  # type: ignore[typeddict-item]
+        if phase == "ended":
+            part.end = {"at": base["at"], **report}
         self.save(part)
 
     def settle(self, part: Part, sequence: int) -> None:

@@ -11,8 +11,8 @@ from workers.beginning import Beginning
 from workers.client import Backoff, PortalAwayError, PortalRefusedError
 from workers.ending import Ending
 from workers.procs import boot_id, boottime
-from workers.reconcile import Action, decide
-from workers.wire import Wanted, part_key
+from workers.reconcile import Action, decide, forgotten
+from workers.wire import Wanted, job_key, part_key
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -54,11 +54,23 @@ class Parts:
                 self._tools.engine.start(self._tools.journal.directory(part))
                 self._spawn(self._follow(part))
 
-    def apply(self, wanted: list[Wanted]) -> None:
-        """Act on a whole new list."""
+    def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
+        """Act on a whole new list, asked for at `asked_at` (seconds since boot); True when it is wanted again at once.
+
+        What was told after it had been asked for may be missing in it; only a list asked for later proves it forgotten.
+        """
         self._beginning.wanted = {part_key(w): w for w in wanted}
-        for action in decide(wanted, self._tools.journal.parts):
+        for item in wanted:
+            part = self._tools.journal.parts.get(part_key(item))
+            if part is not None and part.dropped and part.job_name == job_key(item):
+                part.dropped = False  # for a list from before the portal was restored; its end is wanted again
+                self._tools.journal.save(part)
+        parts = self._tools.journal.parts
+        behind = forgotten(wanted, parts)
+        sure = behind & self._tools.reporter.told_before(asked_at)
+        for action in decide(wanted, parts, retell=sure):
             self._act(action)
+        return behind != sure
 
     def tidy(self, *, keep_ended_s: float) -> None:
         self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
@@ -73,6 +85,10 @@ class Parts:
             self._answer_unknown(action.wanted)
         elif action.kind == "stop" and part and action.wanted:
             self._ending.stop(part, grace_s=action.wanted["grace_s"], detail=action.wanted["stop_reason"] or "")
+        elif action.kind == "retell" and part:
+            self._ending.retell(part)
+        elif action.kind == "disown" and action.wanted:
+            self._tools.reporter.disown(action.wanted)
         elif action.kind == "drop" and part:
             self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
 

@@ -28,6 +28,11 @@ class Records:
         self._offsets: dict[str, int] = {}
         self._done: set[str] = set()
 
+    def again(self, part: Part) -> None:
+        """The portal has lost what it had of this part's records: it says from where."""
+        self._offsets.pop(part.key, None)
+        self._done.discard(part.key)
+
     async def send_all(self) -> bool:
         """What each part has for one message; True when there may be more. Raises PortalAwayError."""
         self._done &= set(self._journal.parts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from workers import log
 from workers.procs import boottime
-from workers.wire import ReportAnswer, ReportBody, part_key, part_name
+from workers.wire import Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,10 @@ class Reporter:
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()
         self.leased_until: dict[str, float] = {}
+        # When the portal's last answer to a report of a part came (seconds since boot).
+        self.told_at: dict[str, float] = {}
+        # Ends of wanted parts that are not this node's, by key: its journal has another job's under that name.
+        self.disowned: dict[str, Report] = {}
         self.disk: DiskRoom | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
@@ -49,12 +54,13 @@ class Reporter:
         async with self._one_at_a_time:
             self._changed.clear()
             parts = list(self._journal.parts.values())
-            holding = [p for p in parts if p.live and p.phase != "claimed" and not p.dropped]
+            # A dropped part is named until it is dead: what runs here is never kept from the portal.
+            holding = [p for p in parts if p.live and p.phase != "claimed"]
             begun = boottime()
             try:
                 body: ReportBody = {
                     "boot_id": self._boot_id,
-                    "reports": [report for p in parts for report in p.reports],
+                    "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
                     "holding": [p.name for p in holding],
                 }
                 if self.disk is not None:
@@ -69,6 +75,9 @@ class Reporter:
         for item in answer["refused"]:
             log.warning("report refused", **part_name(item), sequence=item["sequence"], code=item["code"])
         for item in [*answer["accepted"], *answer["refused"]]:
+            if self.disowned.pop(part_key(item), None) is not None:
+                continue
+            self.told_at[part_key(item)] = boottime()
             part = self._journal.parts.get(part_key(item))
             if part is not None:
                 self._journal.settle(part, item["sequence"])
@@ -81,6 +90,27 @@ class Reporter:
             part = self._journal.parts.get(part_key(item))
             if part is not None and part.live:
                 self.on_stop(part)
+
+    def told_before(self, moment: float) -> set[str]:
+        """Name the parts of which the portal had taken the last report by `moment` (seconds since boot)."""
+        self.told_at = {key: at for key, at in self.told_at.items() if key in self._journal.parts}
+        return {key for key in self._journal.parts if self.told_at.get(key, 0.0) < moment}
+
+    def disown(self, wanted: Wanted) -> None:
+        """Tell that a wanted part is lost: the name it has is that of another job's here."""
+        self.disowned[part_key(wanted)] = {
+            **part_name(wanted),
+            # A fence that the portal, which knows little of this part, lets pass.
+            "sequence": int(time.time() * 1000),
+            "state": "ended",
+            "pid": None,
+            "at": time.time(),
+            "exit_code": None,
+            "signal": None,
+            "reason": "lost",
+            "detail": "this node knows the attempt as another job's, from a time that the portal's database has lost",
+        }
+        self.wake()
 
     def _renew(self, part: Part, until: float) -> None:
         directory = self._journal.directory(part)

@@ -21,6 +21,7 @@ from typing import Any
 if __name__ == "__main__":  # -I and -S leave only the standard library on the path
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from workers.diskuse import disk_meter
 from workers.files import read_json, write_json
 from workers.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.procs import Identity, Tree, become_subreaper, boottime
@@ -59,6 +60,7 @@ class Shim:
         self.begun_unix = time.time()
         limit = launch["memory_mib"]
         self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
+        self.disk = disk_meter(launch, directory)
         self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
 
     def run(self) -> None:
@@ -74,6 +76,8 @@ class Shim:
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
         write_json(self.directory / "job.json", {**identity, "started_at": self.begun_unix})
+        if self.disk is not None:
+            self.disk.start()
         while self._reap() or self._sweep():
             self._look()
             self._sleep()
@@ -111,6 +115,7 @@ class Shim:
             self.next_tick = now + TICK_S
             usage = self.meter.measure()
             self._look_at_memory(usage.memory_mib)
+            self._look_at_disk()
             self._trim_logs()
         if self.ending is not None and now >= self.ending.kill_at:
             self._signal_all(signal.SIGKILL)
@@ -142,6 +147,14 @@ class Shim:
         limit_mib = self.launch["memory_mib"]
         if limit_mib is not None and memory_mib > limit_mib:
             self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of {limit_mib} MiB", 0.0)
+
+    def _look_at_disk(self) -> None:
+        """No grace: what it would write now is what there is no room for."""
+        if self.disk is None:
+            return
+        self.disk.pids = self.meter.pids
+        if (why := self.disk.over()) is not None:
+            self._end("disk_limit", why, 0.0)
 
     def _lease_ended(self) -> bool:
         """A lease is due when the launch says so; the maintenance lease of `--keep-jobs` holds beside it."""

@@ -38,6 +38,10 @@ class Shipper:
         self._turns: dict[str, asyncio.Lock] = {}
         self.on_done: Callable[[Part], None] = lambda _: None
 
+    def again(self, part: Part) -> None:
+        """The portal has lost what it had of this part's log: it says from where."""
+        self._full -= {(part.key, stream) for stream in STREAMS}
+
     async def ship_all(self) -> bool:
         """One chunk of each stream that has one; True when there may be more. Raises PortalAwayError."""
         more = False

@@ -48,6 +48,7 @@ class UsageMeter:
     limit_mib: int | None
     count_wait: bool
     peak_mib: float = 0.0
+    pids: list[int] = field(default_factory=list)
     _wait_s: float = 0.0
     _waits: dict[int, float] = field(default_factory=dict)
     _pss_mib: float = 0.0
@@ -57,6 +58,7 @@ class UsageMeter:
 
     def measure(self) -> Usage:
         processes = self.tree.scan()
+        self.pids = [p.pid for p in processes]
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = sum(p.cpu_s + p.reaped_cpu_s for p in processes) + children.ru_utime + children.ru_stime
         usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes))
@@ -82,10 +84,10 @@ class UsageMeter:
         return self._pss_mib
 
     def _write(self, usage: Usage) -> None:
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._number += 1
         figures = f"{usage.at:.3f} {usage.cpu_s:.3f} {usage.wait_s:.3f} {usage.memory_mib:.3f}"
         line = f"{self._number} {figures} {self._number}".ljust(_LINE_BYTES - 1) + "\n"
         with contextlib.suppress(OSError):  # a full disk costs a figure on a page, never the job
+            if self._file is None:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.pwrite(self._file, line.encode(), 0)

@@ -6,7 +6,15 @@ from typing import Literal, NotRequired, TypedDict
 
 State = Literal["prepared", "running", "ended"]
 Reason = Literal[
-    "exit", "time_limit", "out_of_memory", "stopped", "lease", "start_failed", "lost", "tenant_not_trusted"
+    "exit",
+    "time_limit",
+    "out_of_memory",
+    "disk_limit",
+    "stopped",
+    "lease",
+    "start_failed",
+    "lost",
+    "tenant_not_trusted",
 ]
 Stream = Literal["stdout", "stderr"]
 
@@ -63,6 +71,7 @@ class Wanted(PartName):
     job_key: NotRequired[str]  # absent: a portal from before keys, where the job's number names it
     action: Literal["run", "stop"]
     started: bool
+    state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
     go: bool
     stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit"] | None
     grace_s: float
@@ -101,6 +110,7 @@ class Spec(PartName):
     gpu_type: str | None
     cores: list[int]
     memory_mib: int | None
+    disk_mib: int | None
     time_limit_s: float | None
     world: World
     profile: bool

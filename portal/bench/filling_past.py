@@ -196,7 +196,7 @@ def _measured(running: Job | None, now: datetime) -> Node:
     node = part.node if part else Node.objects.order_by("pk").first()
     first_s = math.floor(now.timestamp()) - TELEMETRY_S
     for start_s in range(first_s, first_s + TELEMETRY_S, BATCH_SAMPLES):
-        telemetry_store(node=node, batch=telemetry_batch(node, start_s, attempt=part.attempt_id if part else None))
+        telemetry_store(node=node, batch=telemetry_batch(node, start_s, attempt=part.attempt.key if part else None))
     node.refresh_from_db()
     Node.objects.update(live=node.live)
     if part:
@@ -207,7 +207,7 @@ def _measured(running: Job | None, now: datetime) -> Node:
     return node
 
 
-def telemetry_batch(node: Node, start_s: float, *, attempt: int | None = None) -> dict[str, Any]:
+def telemetry_batch(node: Node, start_s: float, *, attempt: str | None = None) -> dict[str, Any]:
     """Return five samples at 1 Hz as an agent posts them: the node's GPUs and host, and one attempt's own use."""
     wave = [round(60 + 30 * math.sin((start_s + k) / 90), 2) for k in range(BATCH_SAMPLES)]
     gpu = {"utilisation": wave, "memory_mib": [41_000.0 + value for value in wave]}
@@ -219,7 +219,7 @@ def telemetry_batch(node: Node, start_s: float, *, attempt: int | None = None) -
         "host": {"cpu_cores": wave, "memory_mib": [100_000.0 + value for value in wave]},
     }
     own = {"cpu_cores": wave, "memory_mib": [20_000.0 + value for value in wave]}
-    return batch | ({"attempts": {str(attempt): own}} if attempt else {})
+    return batch | ({"attempts": {attempt: own}} if attempt else {})
 
 
 def plannings_fill() -> None:

@@ -14,6 +14,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 from portal.admin_site_base import Command, ConsoleAdmin
 from portal.admin_site_show import mark
 from portal.cluster import services
+from portal.cluster.joining import join_line
 from portal.errors import BerthError
 from portal.launch.layout import Layout, read_json
 
@@ -83,15 +84,7 @@ class JoinTokenAdmin(ConsoleAdmin):
             made, secret = services.join_token_create(
                 actor=request.user, name=values["name"], expires_in_s=values["hours"] * 3600, uses=values["uses"]
             )
-            context |= {"made": made, "line": join_line(request, secret)}
+            mode = read_json(Layout.at(settings.DATA_DIR).mode) or {}
+            url = mode.get("base_url") or settings.BASE_URL or request.build_absolute_uri("/").rstrip("/")
+            context |= {"made": made, "line": join_line(url=url, mode=mode, secret=secret, name=values["name"])}
         return TemplateResponse(request, "admin/join_token.html", context)
-
-
-def join_line(request: HttpRequest, secret: str) -> str:
-    """The command for the other machine; under `./berth up` its base URL and its authority's digest are known."""
-    mode = read_json(Layout.at(settings.DATA_DIR).mode) or {}
-    url = mode.get("base_url") or settings.BASE_URL or request.build_absolute_uri("/").rstrip("/")
-    line = f"./berth node --join {url} --token {secret}"
-    if mode.get("ca_sha256"):
-        return f"{line} --ca-sha256 {mode['ca_sha256']}"
-    return line if url.startswith("https://") else f"{line} --insecure"

@@ -9,6 +9,7 @@ END_REASONS = [
     "exit",
     "time_limit",
     "out_of_memory",
+    "disk_limit",
     "stopped",
     "lease",
     "start_failed",
@@ -198,6 +199,7 @@ class Spec(PartKey):
     gpu_type = serializers.CharField(allow_null=True)
     cores = serializers.ListField(child=serializers.IntegerField())
     memory_mib = serializers.IntegerField(allow_null=True)
+    disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
     time_limit_s = serializers.IntegerField(allow_null=True)
     world = SpecWorld()
     profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")

@@ -96,7 +96,11 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     if row is None or row.expires_at < timezone.now() or (row.uses_left < 1 and not again):
         raise BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
     if row.node_name and row.node_name != name:
-        raise BerthError("bad_token", f"This join token is for node {row.node_name}, not {name}.", status=401)
+        raise BerthError(
+            "bad_token",
+            f"This join token is for node {row.node_name}, not {name}: start it with --name {row.node_name}.",
+            status=401,
+        )
     if known and known.token_revoked_at is None and not again:
         raise Conflict(
             "name_taken",
@@ -169,6 +173,7 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
     Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory), last_contact_at=timezone.now())
     Node.objects.filter(pk=node.pk, greeted_at=None).update(greeted_at=timezone.now())
+    _silence_forget(node=node)
     _gpus_sync(node=node, gpus=inventory["gpus"])
     if rebooted:
         lost = _parts_lose(node=node, detail=f"{node.name} rebooted")
@@ -176,6 +181,12 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     _tell_arrival()
     node.refresh_from_db()
     return node
+
+
+def _silence_forget(*, node: Node) -> None:
+    from portal.jobs.services.parts import node_silence_forget
+
+    node_silence_forget(node=node)
 
 
 def _road_lock(*, node: Node) -> None:
@@ -204,6 +215,7 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
     Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
     if was_away:
         with transaction.atomic():
+            _silence_forget(node=node)
             NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
             _tell_arrival()
 

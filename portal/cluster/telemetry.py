@@ -24,6 +24,8 @@ from portal.events.services import live_event
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from django.db.models import QuerySet
+
     from portal.cluster.models import Node
 
 BLOCK_S = 600
@@ -112,6 +114,11 @@ def batches_between(
     yield from _rolled_up(ids, since, until)
 
 
+def rolled_up_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> bool:
+    """Say whether some day of an interval is kept as five-minute means only."""
+    return _days(list(node_ids), since, until).exists()
+
+
 def _covered(batch: Mapping[str, Any], found: list[dict[str, Any]], start_s: float) -> bool:
     """Say whether a block that was read has this batch already. Means stand for the whole block, which begins then."""
     for each in found:
@@ -121,11 +128,13 @@ def _covered(batch: Mapping[str, Any], found: list[dict[str, Any]], start_s: flo
     return False
 
 
+def _days(ids: list[int], since: datetime, until: datetime) -> QuerySet[TelemetryMean]:
+    from_day = since - timedelta(seconds=DAY_S)
+    return TelemetryMean.objects.filter(node_id__in=ids, start_at__gt=from_day, start_at__lte=until)
+
+
 def _rolled_up(ids: list[int], since: datetime, until: datetime) -> Iterator[tuple[int, dict[str, Any]]]:
-    days = TelemetryMean.objects.filter(
-        node_id__in=ids, start_at__gt=since - timedelta(seconds=DAY_S), start_at__lte=until
-    )
-    for day in days.order_by("start_at").iterator():
+    for day in _days(ids, since, until).order_by("start_at").iterator():
         for means in frames_of(bytes(day.packed)):
             first = max(0, int((since - day.start_at).total_seconds() // MEAN_S))
             stop = min(DAY_S // MEAN_S, int((until - day.start_at).total_seconds() // MEAN_S) + 1)

@@ -50,7 +50,7 @@ class NodeRow(TypedDict):
     cores_gpu_jobs: int
     cores_cpu_jobs: int
     cores_total: int
-    memory_used_gib: float | None
+    memory_used_gib: float | None  # asked for by what runs there
     memory_total_gib: float
     note: str | None
     kept: list[KeptRow]

@@ -57,7 +57,7 @@ class JobRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     array: ArraySummary | None
-    actions: list[str]  # of cancel, hold, release, requeue: what applies, for the bulk bar
+    actions: list[str]  # of cancel, hold, release, requeue, retry: what applies, for the bulk bar
     task: NotRequired[bool]  # a row inside an opened array
 
 
@@ -90,7 +90,7 @@ class JobListContext(TypedDict):
 class ActionButton(TypedDict):
     """A button of the page head. `confirm` asks first; `disabled` carries the cause."""
 
-    verb: Literal["cancel", "hold", "release", "requeue"]
+    verb: Literal["cancel", "hold", "release", "requeue", "retry"]
     label: str
     confirm: str | None
     disabled: str | None
@@ -269,7 +269,7 @@ class SubmitContext(TypedDict):
     """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
 
     Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
-    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, time_limit, priority, retries,
+    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, disk, time_limit, priority, retries,
     array, array_limit, dependencies, env, labels.
     """
 

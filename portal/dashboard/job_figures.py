@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from portal.cluster.telemetry import batches_between
+from portal.cluster.telemetry import BLOCK_S, MEAN_S, batches_between, rolled_up_between
 from portal.dashboard import figures
 from portal.dashboard.job_timeline import timeline_range
 from portal.jobs.listing import attempts_of
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt, Job
 
 POINTS = 240
+BLOCKS_IN_FULL = 200
+"""Of more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
 GIB_MIB = 1024
+ENDS = ("low", "high")
 Samples = dict[int, list[float]]
 
 
@@ -30,43 +33,73 @@ def job_figure_make(*, job: Job, name: str) -> dict[str, Any] | None:
     if name not in makers or job.array_size:
         return None
     start, end = timeline_range(job=job)
-    step_s = max(1, int((end - start).total_seconds() / POINTS))
     axis = {"start": start.isoformat(), "end": end.isoformat()}
     axis["now"] = None if job.state in FINAL else timezone.now().isoformat()
     attempts = [attempt for attempt in attempts_of(job) if attempt.started_at]
+    step_s = max(1, int((end - start).total_seconds() / POINTS))
+    if step_s < MEAN_S and any(_is_coarse(attempt) for attempt in attempts):
+        step_s = MEAN_S
     return makers[name](job, attempts, step_s, axis)
 
 
-def _batches(attempt: Attempt) -> Iterator[tuple[int, dict[str, Any]]]:
-    nodes = [part.node_id for part in attempt.allocations.all()]
-    return batches_between(node_ids=nodes, since=attempt.started_at, until=attempt.ended_at or timezone.now())
+def _span(attempt: Attempt) -> tuple[datetime, datetime]:
+    return attempt.started_at, attempt.ended_at or timezone.now()
+
+
+def _nodes(attempt: Attempt) -> list[int]:
+    return [part.node_id for part in attempt.allocations.all()]
+
+
+def _is_coarse(attempt: Attempt) -> bool:
+    """Say whether there is, or is to be read, no more than a mean every five minutes."""
+    since, until = _span(attempt)
+    blocks = len(_nodes(attempt)) * (until - since).total_seconds() / BLOCK_S
+    return blocks > BLOCKS_IN_FULL or rolled_up_between(node_ids=_nodes(attempt), since=since, until=until)
+
+
+def _batches(attempt: Attempt, step_s: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    since, until = _span(attempt)
+    return batches_between(node_ids=_nodes(attempt), since=since, until=until, step_s=step_s)
 
 
 def _samples(
-    attempt: Attempt, batch: dict[str, Any], values: list[float | None], step_s: int
+    attempt: Attempt, batch: dict[str, Any], values: list[float | None], step_s: int, *, shared: bool = False
 ) -> Iterator[tuple[int, float]]:
-    """Yield (slot, value) of a series within the attempt's time."""
-    first = attempt.started_at.timestamp()
-    last = (attempt.ended_at or timezone.now()).timestamp()
+    """Yield (slot, value) of a series within the attempt's time.
+
+    A mean counts if its five minutes touch that time. Of what others use before and after (`shared`), it counts if they
+    lie within it, unless the attempt was too short for that.
+    """
+    first, last = (at.timestamp() for at in _span(attempt))
+    period_s = batch["period_s"]
+    within = shared and period_s >= MEAN_S and last - first >= 2 * period_s
     for position, value in enumerate(values):
-        at = batch["start"] + position * batch["period_s"]
-        if value is not None and first <= at <= last:
+        at = batch["start"] + position * period_s
+        if value is None or at > last or (at < first if period_s < MEAN_S or within else at + period_s <= first):
+            continue
+        if not within or at + period_s <= last:
             yield int(at // step_s * step_s), value
 
 
 def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -> dict[str, Any]:
-    slots: Samples = defaultdict(list)
+    slots: dict[str, Samples] = {name: defaultdict(list) for name in ("mean", "low", "high")}
     for attempt in attempts:
         held = {
             part.node_id: {str(row.gpu.index) for row in part.gpu_allocations.all()}
             for part in attempt.allocations.all()
         }
-        for node_id, batch in _batches(attempt):
+        for node_id, batch in _batches(attempt, step_s):
             for index, series in (batch.get("gpus") or {}).items():
                 if index in held.get(node_id, ()):
-                    for slot, value in _samples(attempt, batch, series.get("utilisation") or [], step_s):
-                        slots[slot].append(value)
-    rows = [(_iso(slot), sum(v) / len(v), min(v), max(v)) for slot, v in sorted(slots.items())]
+                    mean = series.get("utilisation") or []
+                    for name, values in (
+                        ("mean", mean),
+                        *((end, series.get(f"utilisation.{end}", mean)) for end in ENDS),
+                    ):
+                        for slot, value in _samples(attempt, batch, values, step_s, shared=True):
+                            slots[name][slot].append(value)
+    low, high = slots["low"], slots["high"]
+    rows = [(_iso(slot), sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
     return figures.gpu_use(_gapped(rows, step_s, 4), **axis)
 
 
@@ -74,7 +107,7 @@ def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, 
     """Return (time, sum over the job's parts) of what its own processes used: the mean of each slot, node by node."""
     slots: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        for node_id, batch in _batches(attempt):
+        for node_id, batch in _batches(attempt, step_s):
             series = (batch.get("attempts") or {}).get(attempt.key, {}).get(measure) or []
             for slot, value in _samples(attempt, batch, series, step_s):
                 slots[slot][node_id].append(value)

@@ -32,6 +32,8 @@ def remedy_for(job: Job) -> str | None:
         if job.is_requeueable:
             return f"It was lost {job.requeues + 1} times, as often as max_requeues allows; edit and relaunch it."
         return "Mark it checkpointable or restartable, and Berth starts it again by itself after such a loss."
+    if job.state == JobState.FAILED and "(disk_gib)" in job.end_detail:
+        return "Let it write less or delete what it no longer needs, or submit it with more disk_gib."
     if job.state == JobState.FAILED and job.exit_code is not None:
         return EXIT_CODES.get(job.exit_code)
     return None

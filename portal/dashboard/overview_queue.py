@@ -34,6 +34,8 @@ _BECAUSE = {
     "checkpoint-elsewhere": "{n} need{s} a node that can read the checkpoint",
     "tenant-not-trusted": "{n} may not share a node's account with another tenant",
     "solver-limit": "{n} {were} not settled within the solver's time limit",
+    "reserved": "{n} would fit, but what idles is kept for other jobs",
+    "profiling": "{n} {have} the speed measured first",
 }
 
 
@@ -155,9 +157,10 @@ def idle_blocks(snapshot: Snapshot) -> list[int]:
 
 def _causes(stuck: Counter[str], at_quota: int) -> str:
     words = [
-        _BECAUSE[reason].format(n=number(n), s="s" if n == 1 else "", were="was" if n == 1 else "were")
+        _BECAUSE.get(reason, f"{{n}} wait{{s}}: {reason}").format(
+            n=number(n), s="s" if n == 1 else "", were="was" if n == 1 else "were", have="has" if n == 1 else "have"
+        )
         for reason, n in stuck.most_common()
-        if reason in _BECAUSE
     ]
     if at_quota:
         words.append(f"{number(at_quota)} more wait{'s' if at_quota == 1 else ''} for a tenant's quota")

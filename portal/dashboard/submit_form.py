@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.submit_rates import learning_rate_of, rate_fields, rate_values
+from portal.environment import env
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ FORM_OF = {
     "expected_duration_s": "expected_s",
     "cores_per_gpu": "cores",
     "memory_mib": "memory",
+    "disk_gib": "disk",
     "time_limit_s": "time_limit",
     "environment": "env",
     "depends_on": "dependencies",
@@ -46,7 +48,7 @@ CHECKS = {
 }
 _FIELD_OF = {form: field for field, form in FORM_OF.items()}
 _DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1}
+_SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1, "tib": 2**20, "t": 2**20, "tb": 2**20}
 
 
 def description_of(post: QueryDict) -> dict[str, Any]:
@@ -88,6 +90,8 @@ def _limits(post: QueryDict) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if value := post.get("memory", "").strip():
         found["memory_mib"] = round(_measured(value, _SIZE_MIB, "gib", "memory_mib", "24 GiB or 512 MiB"))
+    if value := post.get("disk", "").strip():
+        found["disk_gib"] = _measured(value, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB
     for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
         if value := post.get(form, "").strip():
             found[field] = round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
@@ -163,6 +167,8 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
         values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
     if mib := description.get("memory_mib"):
         values["memory"] = f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
+    if gib := description.get("disk_gib"):
+        values["disk"] = f"{gib:g} GiB"
     for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s")):
         if seconds := description.get(field):
             values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
@@ -179,6 +185,12 @@ def initial_of_post(post: QueryDict) -> dict[str, Any]:
     values["gpus"] = [int(v) for v in post.getlist("gpus") if v.isascii() and v.isdigit() and len(v) < 6]
     values["gpu_types"] = post.getlist("gpu_types")
     return values
+
+
+def usual_disk() -> str:
+    """What a job gets whose form leaves the limit of disk empty."""
+    gib = env("BERTH_JOB_DISK_GIB")
+    return f"{gib} GiB" if gib else "no limit"
 
 
 def fields_make(
@@ -265,6 +277,9 @@ def fields_make(
         "expected_s": text("expected_s", "Expected duration", 3, "As 40 min or 6 h; helps to rank it."),
         "cores": text("cores", "CPU cores a GPU", 3, effects.get("cores", "CPU only: in all."), kind="number"),
         "memory": text("memory", "Memory", 3, "As 24 GiB; more ends the job.", placeholder="no limit"),
+        "disk": text(
+            "disk", "Disk", 3, "As 50 GiB: its files, logs, checkpoints; more ends the job.", placeholder=usual_disk()
+        ),
         "time_limit": text("time_limit", "Time limit", 3, "As 10 h or 30 min.", placeholder="none"),
         "priority": text(
             "priority", "Priority", 3, "Orders only your tenant's own jobs.", kind="number", placeholder="0"

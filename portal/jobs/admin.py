@@ -83,7 +83,7 @@ class JobAdmin(ConsoleAdmin):
     fieldsets = (
         (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "end_detail")}),
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
-        ("What it asks for", {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "time_limit_s")}),
+        ("What it asks for", {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "disk_gib", "time_limit_s")}),
         ("What it does", {"fields": ("command", "category", "priority", "labels", "checkpointable", "restartable")}),
         (
             "Times and counts",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
 MAX_CORES = 65_536
 MAX_MEMORY_MIB = 2**40
+MAX_DISK_GIB = 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
 MAX_COUNT = 2**63 - 1
 MAX_SMALL = 2**31 - 1
@@ -35,8 +36,8 @@ READ_ONLY = frozenset({
     "id", "number", "state", "owner", "url", "submitted_at", "started_at", "ended_at", "waited_s", "waiting_since",
     "age_s", "age_source", "latency_ratio", "epoch", "attempts", "failures", "requeues", "preemptions", "reason",
     "reason_figures", "reason_at", "in_window", "exit_code", "end_detail", "held_by", "cancel_requested_at",
-    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_job", "checkpoint_domain",
-    "profiles",
+    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_retries", "array_job",
+    "checkpoint_domain", "profiles",
 })  # fmt: skip
 """What an answer shows and a request may not set."""
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
@@ -65,6 +66,7 @@ class JobDescription:
     cores_per_gpu: int | None = None
     cores: int | None = None
     memory_mib: int | None = None
+    disk_gib: float | None = None
     time_limit_s: int | None = None
     batch_per_gpu: int | None = None
     samples: int | None = None
@@ -139,6 +141,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "cores_per_gpu": _whole(1, MAX_CORES),
     "cores": _whole(1, MAX_CORES),
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
+    "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
     "time_limit_s": _whole(1, MAX_SECONDS),
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),

@@ -81,6 +81,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "cores_per_gpu": _whole(1, d.MAX_CORES, "CPU cores for each GPU."),
     "cores": _whole(1, d.MAX_CORES, "CPU jobs only: cores in all."),
     "memory_mib": _whole(1, d.MAX_MEMORY_MIB, "Host memory; a job that takes more is ended."),
+    "disk_gib": {
+        "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": d.MAX_DISK_GIB, "nullable": True,
+        "description": "What the job's directory, its logs and its checkpoints may take on each node's disk; a job that "
+        "has more is ended as FAILED. Missing: the operator's default.",
+    },
     "time_limit_s": _whole(1, d.MAX_SECONDS, "An attempt that runs longer is ended as TIMEOUT."),
     "batch_per_gpu": _whole(1, d.MAX_SMALL, "Stays the same when the number of GPUs changes."),
     "samples": _whole(1, d.MAX_COUNT, "Total samples of the training."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef
@@ -21,6 +22,7 @@ GRACE_S = 30
 PROFILE_GRACE_S = 2
 """A profile has nothing to save."""
 MIB = 1024 * 1024
+GIB_MIB = 1024
 
 
 def jobs_visible_to(user: User) -> JobQuerySet:
@@ -62,6 +64,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "rank": part.rank,
         "action": "stop" if attempt.stop_reason else "run",
         "started": part.state != Allocation.State.WANTED,
+        "state": part.state,
         "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
         "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
@@ -101,6 +104,7 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
         "cores": part.core_ids,
         "memory_mib": part.memory_mib or None,
+        "disk_mib": disk_limit_mib(job),
         "time_limit_s": _time_limit_s(attempt),
         "profile": attempt.is_profile,
         "world": {
@@ -111,6 +115,12 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
         "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
     }
+
+
+def disk_limit_mib(job: Job) -> int | None:
+    """Return what a job may have on the disk of each of its nodes: its own limit, else the operator's; None: no limit."""
+    gib = job.disk_gib if job.disk_gib is not None else env("BERTH_JOB_DISK_GIB")
+    return math.ceil(gib * GIB_MIB) if gib else None
 
 
 def _time_limit_s(attempt: Attempt) -> int | None:

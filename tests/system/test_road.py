@@ -40,12 +40,12 @@ def test_from_submission_to_completion_with_a_growing_log(tenant):
     number = tenant.submit("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.5; done; echo bye >&2")
     tenant.wait_state(number, "RUNNING")
     tenant.wait_log(number, "line 1\n")
-    before = tenant.log(number)
+    before = tenant.log(number, stream="stdout")
     assert tenant.state(number) == "RUNNING", "the log is there while it runs"
     tenant.wait_log(number, "line 4\n")
-    assert tenant.log(number).startswith(before)
+    assert tenant.log(number, stream="stdout").startswith(before)
     job = tenant.wait_state(number, "COMPLETED")
-    assert tenant.log(number) == "".join(f"line {i}\n" for i in range(1, 9))
+    assert tenant.log(number, stream="stdout") == "".join(f"line {i}\n" for i in range(1, 9))
     assert tenant.log(number, stream="stderr") == "bye\n"
     (attempt,) = job["attempts"]
     assert (job["exit_code"], attempt["state"], attempt["epoch"]) == (0, "COMPLETED", 1)

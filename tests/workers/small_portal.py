@@ -136,6 +136,19 @@ class SmallPortal:
     def stop(self, key: tuple, *, reason: str = "cancel", grace_s: float = 1) -> None:
         self.change(key, action="stop", stop_reason=reason, grace_s=grace_s)
 
+    def restore(self, key: tuple, *, state: str = "wanted", log: bytes = b"", **changes: Any) -> None:
+        """Know of a part what a backup from its beginning knew: it is wanted, and was told no more than `state`."""
+        with self.lock:
+            name, epoch, rank = key
+            if key not in self.wanted:
+                self.want(attempt=int(name), epoch=epoch, rank=rank, job=int(self.specs[key]["job"]))
+            self.wanted[key].update(state=state, started=state != "wanted", **changes)
+            self.closed.discard(key)
+            self.sequences.pop(key, None)
+            self.reports = [r for r in self.reports if (r["attempt"], r["epoch"], r["rank"]) != key]
+            self.logs = {k: v for k, v in self.logs.items() if k[:3] != key} | {(*key, "stdout"): log}
+            self._changed()
+
     def forget(self, key: tuple) -> None:
         with self.lock:
             del self.wanted[key]

@@ -346,3 +346,103 @@ def test_what_cannot_start_says_why(portal, node):
     assert "working_directory" in details[escape]["detail"]
     assert "/nowhere/at/all" in details[absent]["detail"]
     assert "'../x'" in details[outside]["detail"]
+
+
+# A portal that was restored from a backup
+
+
+def test_an_end_that_the_portal_forgot_is_told_again_with_its_log(portal, node):
+    key = portal.want(command="echo hello; exit 3")
+    node.start()
+    first = portal.wait_report(key, "ended")
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "closed")
+    portal.restore(key, log=b"he")
+    again = portal.wait_report(key, "ended")
+    told = lambda report: {k: report[k] for k in ("pid", "at", "exit_code", "signal", "reason", "detail")}  # noqa: E731
+    assert told(again) == told(first)
+    assert again["sequence"] > first["sequence"]
+    portal.wait_for(lambda: portal.logs[*key, "stdout"] == b"hello\n")
+    assert portal.spec_calls == ["1"], "it did not begin again"
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "closed")
+
+
+def test_a_cancel_of_what_ended_in_the_lost_time_is_answered_by_the_next_agent_too(portal, node):
+    key = portal.want(command="true")
+    node.start()
+    portal.wait_report(key, "ended")
+    node.end()
+    portal.restore(key, action="stop", stop_reason="cancel")
+    node.start()
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+
+
+def test_what_runs_is_told_again_to_a_portal_that_thinks_it_starts(portal, node):
+    key = portal.want(command="sleep 30")
+    node.start()
+    pid = portal.wait_report(key, "running")["pid"]
+    portal.restore(key)
+    assert portal.wait_report(key, "running")["pid"] == pid
+    portal.restore(key, state="prepared")
+    assert portal.wait_report(key, "running")["pid"] == pid
+
+
+def test_a_name_that_is_another_jobs_here_is_lost_at_once(portal, node):
+    """Ids of before there were keys, counted anew: the part is refused, and the record of the other job stays."""
+    key = portal.want(job=1, command="echo of job one")
+    node.start()
+    portal.wait_report(key, "ended")
+    portal.reports.clear()
+    portal.sequences.clear()
+    assert portal.want(job=2, command="echo of job two") == key
+    lost = portal.wait_report(key, "ended")
+    assert (lost["reason"], lost["exit_code"]) == ("lost", None)
+    assert "another job" in lost["detail"]
+    assert json.loads((node.part(key) / "part.json").read_text())["job"] == 1
+    assert portal.spec_calls == ["1"], "nothing of it began"
+
+
+def test_what_the_portal_forgot_is_named_until_it_is_dead_and_keeps_its_gpus_so_long(portal, node):
+    portal.hello["grace_s"] = 3
+    old = portal.want(command="trap '' TERM; sleep 30", gpus=[0], gpu_uuids=["x"])
+    node.start()
+    portal.wait_report(old, "running")
+    held = []
+    exchange = portal.report
+    portal.report = lambda body: held.append([p["attempt"] for p in body["holding"]]) or exchange(body)
+    portal.swallow_reports = True  # else the answer to a report says to stop at once, without the grace
+    portal.forget(old)
+    new = portal.want(attempt=2, job=2, command="true", gpus=[0], gpu_uuids=["x"])
+    wait_until(lambda: processes_of(node.part(old)) == [])
+    assert not node.part(new).exists(), "its GPU was not free"
+    portal.swallow_reports = False
+    assert portal.wait_report(new, "ended")["exit_code"] == 0
+    assert held[-1] == []
+
+
+def test_a_part_that_comes_back_into_the_list_tells_its_end(portal, node):
+    """Dropped for a list from before the restore, or from after it: whichever comes last is right."""
+    portal.hello["grace_s"] = 3
+    key = portal.want(command="trap '' TERM; sleep 30")
+    node.start()
+    portal.wait_report(key, "running")
+    portal.swallow_reports = True
+    portal.forget(key)
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["dropped"])
+    portal.restore(key, state="running")
+    portal.swallow_reports = False
+    ended = portal.wait_report(key, "ended")
+    assert (ended["reason"], ended["signal"]) == ("stopped", signal.SIGKILL)
+
+
+def test_after_an_outage_the_whole_list_is_asked_for(portal, node):
+    """The number of revisions may be the same as before and say other things."""
+    portal.want(command="sleep 30")
+    node.start()
+    portal.wait_report(("1", 1, 0), "running")
+    revision = portal.revision
+    portal.away = True
+    time.sleep(0.5)
+    key = portal.want(attempt=2, job=2, command="true")
+    portal.revision = revision
+    portal.away = False
+    assert portal.wait_report(key, "ended")["exit_code"] == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from workers.journal import Part
-from workers.reconcile import decide
+from workers.reconcile import decide, forgotten
 
 
-def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False):
+def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False, state="wanted", job=1):
     return {
-        "attempt": str(attempt), "job": 1, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
-        "stop_reason": None, "grace_s": 1, "lease_s": None,
+        "attempt": str(attempt), "job": job, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
+        "state": state, "stop_reason": None, "grace_s": 1, "lease_s": None,
     }  # fmt: skip
 
 
@@ -50,3 +50,41 @@ def here(phase, attempt=1, epoch=1):
 )
 def test_decide(list_, parts, actions):
     assert [f"{a.kind} {a.key}" for a in decide(list_, parts)] == actions
+
+
+@pytest.mark.parametrize(
+    ("list_", "parts", "actions"),
+    [
+        pytest.param([wanted()], here("running"), ["retell 1-1-0"], id="runs, and the portal never heard"),
+        pytest.param([wanted(state="prepared")], here("running"), ["retell 1-1-0"], id="the same of several nodes"),
+        pytest.param([wanted(state="running")], here("running"), [], id="both know that it runs"),
+        pytest.param([wanted(state="running")], here("closed"), ["retell 1-1-0"], id="ended, and the portal forgot"),
+        pytest.param([wanted()], here("ended"), ["retell 1-1-0"], id="ended before the portal knew that it began"),
+        pytest.param([wanted(action="stop")], here("closed"), ["retell 1-1-0"], id="a stop of what has ended"),
+        pytest.param([wanted(go=False)], here("prepared"), ["retell 1-1-0"], id="prepared, and the portal never heard"),
+        pytest.param([wanted(go=False, state="prepared")], here("prepared"), [], id="both know that it is prepared"),
+        pytest.param([wanted(go=True)], here("prepared"), ["start 1-1-0"], id="nothing to tell: it starts"),
+        pytest.param([wanted(job=2)], here("closed"), ["disown 1-1-0"], id="another job's name"),
+        pytest.param(
+            [wanted(job=2)], here("running"), ["drop 1-1-0", "disown 1-1-0"], id="another job under that name"
+        ),
+    ],
+)
+def test_a_portal_that_has_forgotten_what_it_was_told(list_, parts, actions):
+    """It was restored from a backup: each list that it was asked for after it had been told shows what it knows."""
+    assert [f"{a.kind} {a.key}" for a in decide(list_, parts, retell=forgotten(list_, parts))] == actions
+
+
+@pytest.mark.parametrize("phase", ["prepared", "running", "ended", "closed"])
+def test_what_is_still_to_be_told_is_not_forgotten(phase):
+    (part,) = here(phase).values()
+    assert forgotten([wanted(go=False)], {part.key: part}) == {part.key}
+    part.reports = [{"sequence": 1}]
+    assert forgotten([wanted(go=False)], {part.key: part}) == set()
+
+
+def test_a_portal_from_before_keys_names_the_job_by_its_number():
+    old = {name: value for name, value in wanted().items() if name != "state"}
+    (part,) = here("running").values()
+    part.job_key = "1"
+    assert forgotten([old], {part.key: part}) == set()

@@ -32,7 +32,7 @@ _STOPPED = {
 def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: str) -> AttemptState:
     """Say how an attempt ended from its parts' (reason, exit code) and why it was stopped, if it was.
 
-    A part that ended by itself outweighs one that was stopped; memory and time outweigh a plain failure.
+    A part that ended by itself outweighs one that was stopped; memory, time and disk outweigh a plain failure.
     """
     ends = list(parts)
     reasons = {reason for reason, _ in ends}
@@ -40,6 +40,8 @@ def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: s
         return A.OUT_OF_MEMORY
     if "time_limit" in reasons:
         return A.TIMEOUT
+    if "disk_limit" in reasons:
+        return A.FAILED
     if reasons & _LOST:
         return A.CANCELLED if stop_reason == StopReason.CANCEL else A.NODE_FAIL
     if all(reason == "exit" and code == 0 for reason, code in ends):

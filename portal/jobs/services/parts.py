@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
-from portal.cluster.models import Node
+from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import event_record, job_move
@@ -75,13 +75,14 @@ def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
 
 
 def _prepared(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
-    Allocation.objects.filter(pk=part.pk, state=Allocation.State.WANTED).update(state=Allocation.State.PREPARED)
+    wanted = Allocation.objects.filter(pk=part.pk, state=Allocation.State.WANTED)
+    wanted.update(state=Allocation.State.PREPARED, missed_at=None)
     if not attempt.allocations.filter(state=Allocation.State.WANTED).exists():
         nodes_wake(attempt=attempt)
 
 
 def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
-    Allocation.objects.filter(pk=part.pk).update(state=Allocation.State.RUNNING, pid=report.get("pid"))
+    Allocation.objects.filter(pk=part.pk).update(state=Allocation.State.RUNNING, pid=report.get("pid"), missed_at=None)
     if attempt.allocations.filter(state__in=[Allocation.State.WANTED, Allocation.State.PREPARED]).exists():
         return
     now = timezone.now()
@@ -180,9 +181,41 @@ def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
             part_lose(part=part, detail=f"{node.name} no longer knows it", missed_before=now)
 
 
+def silent_starts_lose(*, limit_s: int) -> int:
+    """End the parts that their nodes, in contact, were to begin and have not named for `limit_s`; return how many.
+
+    One that was asked to stop meanwhile has FORGOTTEN_S for an answer. A part that begins after all is told to stop: a
+    leased one asks before it starts, and a job without a lease is not run again, so nothing runs twice.
+    """
+    now = timezone.now()
+    silent, asked = now - timedelta(seconds=limit_s), now - timedelta(seconds=FORGOTTEN_S)
+    parts = Allocation.objects.filter(
+        Q(missed_at__lt=silent) | Q(missed_at__lt=asked, attempt__stop_at__lt=asked),
+        released_at=None,
+        state=Allocation.State.WANTED,
+        node__last_contact_at__gt=now - timedelta(seconds=UNREACHABLE_AFTER_S),
+    )
+    count = 0
+    for part in parts.select_related("node").order_by("pk"):
+        silence_s = (now - part.missed_at).total_seconds()
+        detail = f"{part.node.name} is in contact, but has not said for {silence_s:.0f} s that it begins the job"
+        count += part_lose(part=part, detail=detail, missed_before=now, only_in=Allocation.State.WANTED)
+    return count
+
+
+def node_silence_forget(*, node: Node) -> None:
+    """Count the silence about a node's parts anew: it is in contact again after a while without, or begins anew."""
+    Allocation.objects.filter(node=node, released_at=None, missed_at__isnull=False).update(missed_at=timezone.now())
+
+
 @transaction.atomic
 def part_lose(
-    *, part: Allocation, detail: str, lease_before: datetime | None = None, missed_before: datetime | None = None
+    *,
+    part: Allocation,
+    detail: str,
+    lease_before: datetime | None = None,
+    missed_before: datetime | None = None,
+    only_in: Allocation.State | None = None,
 ) -> bool:
     """End a part as lost; return whether it was. Its lease is looked at again under lock: it may just have been renewed."""
     attempt = attempt_lock(attempt_id=part.attempt_id)
@@ -191,6 +224,8 @@ def part_lose(
         live = live.filter(lease_until__lt=lease_before)
     if missed_before is not None:
         live = live.filter(missed_at__lt=missed_before)
+    if only_in is not None:
+        live = live.filter(state=only_in)
     if attempt is None or live.first() is None:
         return False
     part_end(attempt=attempt, part=part, reason="lost", detail=detail)

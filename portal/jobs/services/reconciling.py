@@ -10,7 +10,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.locks import road_lock
-from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.parts import leases_expire, silent_starts_lose
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.states import FINAL, QUEUED, JobState
 
@@ -19,6 +19,7 @@ def reconcile() -> dict[str, int]:
     """Run all repairs; return how much each found. Repeating it changes nothing."""
     return {
         "expired_leases": leases_expire(grace_s=env("BERTH_LEASE_GRACE_S")),
+        "silent_starts": silent_starts_lose(limit_s=env("BERTH_START_LIMIT_S")),
         "cancelled": _cancelled_end(),
         "late_profiles": profiles_end_late(),
         "arrays": _arrays_refresh(),

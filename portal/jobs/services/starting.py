@@ -78,6 +78,7 @@ def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int
             core_ids=list(part.core_ids),
             memory_mib=part.memory_mib,
             lease_until=now + timedelta(seconds=attempt.lease_s) if attempt.lease_s else None,
+            missed_at=now,  # until its node names it
         )
         for attempt, rank, part in parts
     )

@@ -146,6 +146,7 @@ def test_join_token_is_shown_once_with_its_line(console, operator):
     line = page.content.decode().split('id="join-line">')[1].split("<")[0]
     assert line.startswith("./berth node --join http")
     assert "--token berthjoin_" in line
+    assert " --name n9" in line
     assert "no-store" in page.headers["Cache-Control"]
     made = JoinToken.objects.get()
     assert (made.node_name, made.created_by) == ("n9", operator)

@@ -138,12 +138,15 @@ class TestLogs:
         self.at = timezone.now()
         self.end = 0
 
-        def write(data, minutes=0):
+        self.errors = 0
+
+        def write(data, minutes=0, stream="stdout"):
+            name = "end" if stream == "stdout" else "errors"
             LogChunk.objects.create(
-                attempt=attempt, rank=0, stream="stdout", offset=self.end, length=len(data), data=data,
+                attempt=attempt, rank=0, stream=stream, offset=getattr(self, name), length=len(data), data=data,
                 at=self.at + timedelta(minutes=minutes),
             )  # fmt: skip
-            self.end += len(data)
+            setattr(self, name, getattr(self, name) + len(data))
 
         self.attempt = attempt
         return write
@@ -151,22 +154,54 @@ class TestLogs:
     def test_read_on_from_where_one_stopped(self, world, log):
         text = "one\ntwo\nthr\u00e9\u00e9\n".encode()
         log(text[:-3])  # in the middle of a character
-        first = world.owner.get(self.path).json()
+        first = world.owner.get(self.path, stream="stdout").json()
         assert (first["text"], first["offset"], first["complete"]) == ("one\ntwo\nthr\u00e9", 0, False)
         log(text[-3:])
-        rest = world.owner.get(self.path, offset=first["next_offset"]).json()
+        rest = world.owner.get(self.path, stream="stdout", offset=first["next_offset"]).json()
+        assert rest == world.owner.get(self.path, stream="stdout", cursor=first["next"]).json()
         assert rest["text"] == "\u00e9\n"
         assert rest["next_offset"] == len(text)
         assert rest["available"] == [{"attempt": 1, "rank": 0, "stream": "stdout", "bytes": len(text)}]
         refusal(world.outsider.get(self.path), 404, "not_found")
 
-    def test_tail_and_since(self, world, log):
+    @pytest.mark.parametrize("which", [{}, {"stream": "stdout"}])
+    def test_tail_and_since(self, world, log, which):
         log(b"one\ntwo\n")
         log(b"three\n", minutes=5)
-        assert world.owner.get(self.path, tail=2).json()["text"] == "two\nthree\n"
-        assert world.owner.get(self.path, tail=99).json()["text"] == "one\ntwo\nthree\n"
+        assert world.owner.get(self.path, tail=2, **which).json()["text"] == "two\nthree\n"
+        assert world.owner.get(self.path, tail=99, **which).json()["text"] == "one\ntwo\nthree\n"
         since = (self.at + timedelta(minutes=1)).isoformat()
-        assert world.owner.get(self.path, since=since).json()["text"] == "three\n"
+        assert world.owner.get(self.path, since=since, **which).json()["text"] == "three\n"
+
+    def test_both_streams_come_without_a_word(self, world, log):
+        """The error of a job that only wrote to stderr was not to be seen: the answer was empty."""
+        log(b"Traceback: no such file\n", stream="stderr")
+        told = world.owner.get(self.path).json()
+        assert (told["text"], told["stream"]) == ("Traceback: no such file\n", "both")
+        assert (told["offset"], told["next_offset"], told["complete"]) == (None, None, False)
+        log(b"epoch 1\nepo")
+        log(b"warning\n", stream="stderr")
+        log(b"ch 2\n")
+        rest = world.owner.get(self.path, cursor=told["next"]).json()
+        assert rest["text"] == "epoch 1\nwarning\nepoch 2\n"
+        assert world.owner.get(self.path, cursor=rest["next"]).json()["text"] == ""
+        assert world.owner.get(self.path, stream="stderr").json()["text"] == "Traceback: no such file\nwarning\n"
+        assert world.owner.get(self.path, tail=2).json()["text"] == "warning\nepoch 2\n"
+
+    @pytest.mark.parametrize(
+        ("query", "field"),
+        [
+            ({"offset": 3}, "offset"),
+            ({"cursor": "3"}, "cursor"),
+            ({"cursor": "1.x"}, "cursor"),
+            ({"cursor": "1.2", "stream": "stdout"}, "cursor"),
+            ({"cursor": "1", "offset": 1, "stream": "stdout"}, "cursor"),
+            ({"stream": "both"}, "stream"),
+        ],
+    )
+    def test_where_to_go_on_must_fit_what_is_read(self, world, log, query, field):
+        error = refusal(world.owner.get(self.path, **query), 400)
+        assert error["field"] == field
 
     def test_follow_ends_by_itself_and_sees_what_comes(self, world, log, monkeypatch):
         from portal.jobs import api_logs
@@ -180,7 +215,7 @@ class TestLogs:
         for _ in range(3):
             log(b"x" * 200_000)
         sizes, offset = [], 0
-        while len(piece := world.owner.get(self.path, offset=offset).json()["text"]):
+        while len(piece := world.owner.get(self.path, stream="stdout", offset=offset).json()["text"]):
             sizes.append(len(piece))
             offset += len(piece)
         assert sizes == [262_144, 262_144, 75_712]
@@ -188,6 +223,7 @@ class TestLogs:
     def test_bytes_that_are_no_text(self, world, log):
         log(b"\xff\xfe\x00\n\xe2")
         assert world.owner.get(self.path).json()["text"] == "\ufffd\ufffd\x00\n"
+        assert world.owner.get(self.path, stream="stdout").json()["text"] == "\ufffd\ufffd\x00\n"
         self.attempt.ended_at, self.attempt.state = timezone.now(), "FAILED"
         self.attempt.save()
         answer = world.owner.get(self.path).json()

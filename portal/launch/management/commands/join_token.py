@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from portal.cluster import services
+from portal.cluster.joining import join_line
 from portal.errors import BerthError
 from portal.launch.layout import Layout, read_json
 from portal.launch.operator import operator_account
@@ -22,6 +23,9 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         if not 0 < options["hours"] <= 24 * 30:
             raise CommandError("--hours must be more than 0 and at most 720.")
+        mode = read_json(Layout.at(settings.DATA_DIR).mode)
+        if mode is None:
+            raise CommandError("Berth has not been started on this data directory; run ./berth up first.")
         try:
             actor = operator_account()
             _, secret = services.join_token_create(
@@ -31,17 +35,4 @@ class Command(BaseCommand):
             raise CommandError("There is no operator yet; run ./berth up once.") from error
         except BerthError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(join_line(Layout.at(settings.DATA_DIR), secret))
-
-
-def join_line(layout: Layout, secret: str) -> str:
-    """The whole command for the other machine, with the authority's SHA-256 when the certificate is ours."""
-    mode = read_json(layout.mode)
-    if mode is None:
-        raise CommandError("Berth has not been started on this data directory; run ./berth up first.")
-    line = f"./berth node --join {mode['base_url']} --token {secret}"
-    if mode.get("ca_sha256"):
-        line += f" --ca-sha256 {mode['ca_sha256']}"
-    elif mode["base_url"].startswith("http://"):
-        line += " --insecure"
-    return line
+        self.stdout.write(join_line(url=mode["base_url"], mode=mode, secret=secret, name=options["name"]))

@@ -1,0 +1,37 @@
+"""What pages say of waiting: the notice knows every reason, and a node's memory is what was asked for."""
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from portal.dashboard.overview_queue import idle_notice
+from portal.dashboard.snapshot import Snapshot
+from portal.jobs.models import Job
+from scheduler.deciding import INELIGIBLE
+from scheduler.model import Reason
+from tests.portal import given
+
+pytestmark = pytest.mark.django_db
+COUNTED = [reason for reason in Reason if reason not in INELIGIBLE and reason is not Reason.NOT_PLANNED_YET]
+
+
+@pytest.mark.parametrize("reason", COUNTED)
+def test_the_notice_names_every_reason_for_which_a_job_may_wait_beside_idle_gpus(cluster, reason):
+    for count in (1, 2):
+        job = cluster.submit(gpus=4)
+        Job.objects.filter(pk=job.pk).update(reason=reason, waiting_since=timezone.now())
+        text = idle_notice(Snapshot(cluster.owner))["text"]
+        assert re.match(rf"{count} \w", text), text
+        assert str(reason) not in text, "in words"
+    assert text.endswith(".")
+
+
+@pytest.mark.parametrize(("asked", "words"), [(None, "none of 16 GiB"), (4000, "3.9 of 16 GiB")])
+def test_a_node_shows_the_memory_that_jobs_asked_for(client, cluster, asked, words):
+    node = given.node_make("n2", memory_mib=16 * 1024)
+    cluster.start(cluster.submit(gpus=1), node, memory_mib=asked or 0)
+    client.force_login(cluster.owner, backend="django.contrib.auth.backends.ModelBackend")
+    page = client.get("/cluster/").content.decode()
+    row = re.search(r'<tr data-node="n2">.*?</tr>', page, re.DOTALL).group()
+    assert words in re.sub(r"<[^>]*>|\s+", " ", row)

@@ -1,0 +1,142 @@
+"""README's and examples' own blocks, typed as they stand into a shell that knows nothing else, against a fresh demo.
+
+The two commands of its first block are what CI itself runs. Only the port is another, so that this runs beside a Berth.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from portal.launch.layout import SOURCE
+from tests.conftest import LOUD
+
+pytestmark = pytest.mark.system
+LIMIT_S = 300
+ENDED = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"}
+
+
+def blocks(document):
+    """The indented blocks of a document, dedented, in order."""
+    found = re.findall(r"(?:^    .*\n(?:^\n(?=    ))?)+", (SOURCE / document).read_text(), re.MULTILINE)
+    return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in found]
+
+
+class Terminal:
+    """A shell in a clone beside a running Berth, with nothing but Debian's own directories on its PATH."""
+
+    def __init__(self, berth, home):
+        self.berth, self.clone = berth, home / "clone"
+        self.clone.mkdir()
+        for name in ("berth", "examples"):
+            (self.clone / name).symlink_to(SOURCE / name)
+        (self.clone / "var").symlink_to(berth.data)
+        self.environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(home),
+            "BERTH_DATA_DIR": str(berth.data),
+        }
+
+    def type(self, block):
+        """Run a block; returns what it printed. Exports hold for the next one."""
+        text = block.replace("http://127.0.0.1:8000", self.berth.url)
+        python = text.startswith("import ")
+        done = subprocess.run(
+            ["/usr/bin/env", "python3", "-I", "-"] if python else ["/bin/sh", "-eu"],
+            input=text if python else f"{text}\nenv -0 >{self.clone}/.env\n",
+            cwd=self.clone,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+        if not python:
+            pairs = (self.clone / ".env").read_text().rstrip("\0").split("\0")
+            self.environment = dict(pair.split("=", 1) for pair in pairs)
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def terminal(berth_up, tmp_path_factory):
+    if not Path("/usr/bin/curl").exists():
+        pytest.skip(f"SKIPPED LOUDLY: {LOUD['curl']}")
+    return Terminal(berth_up(demo=True), tmp_path_factory.mktemp("home"))
+
+
+def jobs(berth):
+    status, answer = berth.request("/api/v1/jobs?page_size=100", token=berth.tokens["vision-lab"])
+    assert status == 200, answer
+    return {job["name"]: job for job in answer["results"]}
+
+
+def all_ended(berth):
+    found = jobs(berth)
+    return found if found and all(job["state"] in ENDED for job in found.values()) else None
+
+
+def test_readme_s_blocks_work_as_typed(terminal):
+    commands, join, node, exports, curl, python, *simulations = blocks("README.md")
+    assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
+    terminal.type(exports)
+    assert '"id"' in terminal.type(curl)
+    told = terminal.type(python)
+    assert told.startswith("COMPLETED"), told
+    assert "step 20 loss" in told
+    found = terminal.berth.wait(lambda: all_ended(terminal.berth), limit_s=LIMIT_S, what="README's jobs to end")
+    assert {name: job["state"] for name, job in found.items()} == dict.fromkeys(found, "COMPLETED")
+    assert "hello" in found
+    for simulation in simulations:
+        for line in simulation.splitlines():
+            assert "berth" in terminal.type(line)
+    assert (terminal.clone / "last-week.html").stat().st_size > 10_000
+    assert node.startswith("./berth node --join ")
+    joins(terminal, join)
+
+
+def joins(terminal, block):
+    """The line that `./berth join-token` prints adds a node when it is typed on another machine."""
+    line = terminal.type(block).strip().splitlines()[-1]
+    assert line.startswith(f"./berth node --join {terminal.berth.url} --token berthjoin_")
+    directory = terminal.clone.parent / "node"
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", f"exec {line} --dir {directory}"],
+        cwd=terminal.clone,
+        env=terminal.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+    def known():
+        operator = terminal.berth.tokens["vision-lab"]
+        status, answer = terminal.berth.request("/api/v1/nodes?page_size=100", token=operator)
+        return status == 200 and "gpu-07" in {each["name"] for each in answer["results"]}
+
+    try:
+        terminal.berth.wait(known, limit_s=120, what="the new node")
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+def test_the_examples_blocks_work_as_typed(terminal):
+    exports = blocks("README.md")[3]
+    terminal.type(exports)
+    command, submit = blocks("examples/README.md")
+    assert command.startswith("$BERTH_PYTHON")
+    assert len(terminal.type(submit).split()) == 2
+    found = terminal.berth.wait(lambda: all_ended(terminal.berth), limit_s=LIMIT_S, what="the examples to end")
+    assert {name: job["state"] for name, job in found.items()} == dict.fromkeys(found, "COMPLETED")
+    assert {"charlm", "wordcount"} <= set(found)
+
+
+def test_a_minimal_debian_has_what_the_blocks_call():
+    """Python's standard library, sh, sed and curl; no jq, no uuidgen, no package."""
+    text = "\n".join(block for document in ("README.md", "examples/README.md") for block in blocks(document))
+    assert not re.search(r"uuidgen|httpx|jq |requests", text)
+    assert shutil.which("sed")
