@@ -13,7 +13,7 @@ from portal.tenants.api import MeView
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", jobs.JobsPlanView.as_view(), name="api-jobs-plan"),
@@ -24,6 +24,7 @@ urlpatterns = [
     path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),
     path("jobs/<str:number>/requeue", jobs.JobRequeueView.as_view(), name="api-job-requeue"),
+    path("jobs/<str:number>/retry", jobs.JobRetryView.as_view(), name="api-job-retry"),
     path("nodes", cluster.NodesView.as_view(), name="api-nodes"),
     path("nodes/<str:name>", cluster.NodeView.as_view(), name="api-node"),
     path("nodes/<str:name>/drain", cluster.NodeDrainView.as_view(), name="api-node-drain"),

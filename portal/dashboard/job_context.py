@@ -57,7 +57,7 @@ class JobRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     array: ArraySummary | None
-    actions: list[str]  # of cancel, hold, release, requeue: what applies, for the bulk bar
+    actions: list[str]  # of cancel, hold, release, requeue, retry: what applies, for the bulk bar
     task: NotRequired[bool]  # a row inside an opened array
 
 
@@ -90,7 +90,7 @@ class JobListContext(TypedDict):
 class ActionButton(TypedDict):
     """A button of the page head. `confirm` asks first; `disabled` carries the cause."""
 
-    verb: Literal["cancel", "hold", "release", "requeue"]
+    verb: Literal["cancel", "hold", "release", "requeue", "retry"]
     label: str
     confirm: str | None
     disabled: str | None

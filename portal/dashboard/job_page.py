@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.dashboard.job_history import attempt_cause
 from portal.dashboard.job_numbers import numbers_make
 from portal.dashboard.job_profiles import profiles_make
-from portal.dashboard.job_rows import actions_of, gpus_words
+from portal.dashboard.job_rows import actions_of, failed_count, gpus_words
 from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import why_make
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt, Job
 
 EVENTS_SHOWN = 30
-LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue"}
+LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
 def page_context(*, job: Job) -> JobPageContext:
@@ -119,9 +119,13 @@ def _actions(job: Job) -> list[ActionButton]:
         "requeue": f"Stop job {job.number} and let it wait again?",
     }
     return [
-        {"verb": verb, "label": LABELS[verb], "confirm": confirm.get(verb), "disabled": None}
+        {"verb": verb, "label": _label(job, verb), "confirm": confirm.get(verb), "disabled": None}
         for verb in reversed(actions_of(job))
     ]
+
+
+def _label(job: Job, verb: str) -> str:
+    return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
 
 
 def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:

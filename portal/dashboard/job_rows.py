@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.states import FINAL, LIVE, JobState
+from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
 from portal.rounds.selectors import cores_wanted_of, latency_ratio, waited_s
 
 if TYPE_CHECKING:
@@ -91,9 +91,10 @@ def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
 
 def actions_of(job: Job) -> list[str]:
     """Return what can be done to a job now."""
+    retry = ["retry"] if failed_count(job) else []
     if job.state in FINAL:
-        return []
-    verbs = ["cancel"]
+        return retry
+    verbs = ["cancel", *retry]
     if job.state == S.PENDING or (job.array_size and job.state == S.RUNNING):
         verbs.append("hold")
     if job.state == S.HELD:
@@ -103,10 +104,20 @@ def actions_of(job: Job) -> list[str]:
     return verbs
 
 
+def failed_count(job: Job) -> int:
+    """Return how many jobs a retry would let wait again: 1 for one that failed, of an array its failed tasks."""
+    if job.array_size is None:
+        return int(job.state in RETRIED and job.retry_asked_at is None)
+    if job.cancel_requested_at:
+        return 0
+    return max(0, sum(job.array_counts.get(state, 0) for state in RETRIED) - job.array_retries)
+
+
 def _array(job: Job) -> ArraySummary:
     counts: Mapping[str, int] = job.array_counts
     sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
-    sums["wait"] += job.array_size - job.array_made
+    sums["wait"] += job.array_size - job.array_made + job.array_retries
+    sums["fail"] = max(0, sums["fail"] - job.array_retries)
     order = ("done", "run", "wait", "fail", "stop")
     return {
         "range": f"[0-{job.array_size - 1}]",

@@ -39,8 +39,9 @@ VERBS = {
     "hold": services.job_hold,
     "release": services.job_release,
     "requeue": services.job_requeue,
+    "retry": services.job_retry,
 }
-DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
+DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
 CSV_ROWS = 20000
 DOWNLOAD_STEP_BYTES = 256 * 1024
@@ -92,7 +93,7 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
-    """Cancel, hold, release or requeue one job, and go back to its page."""
+    """Cancel, hold, release, requeue or retry one job, and go back to its page."""
     job = job_find(user=request.user, number=number)
     if verb not in VERBS:
         raise NotFound("action")

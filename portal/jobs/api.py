@@ -27,7 +27,7 @@ from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_pars
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
-from portal.jobs.states import JobState
+from portal.jobs.states import RETRIED, JobState
 from portal.rounds.dryrun import dry_run
 from portal.rounds.explained import explanation
 from portal.rounds.knobs import knobs_current
@@ -241,6 +241,31 @@ JobCancelView = _action("cancel", "Cancel a job that has not ended", services.jo
 JobHoldView = _action("hold", "Keep a waiting job from starting", services.job_hold)
 JobReleaseView = _action("release", "Let a held job wait again", services.job_release)
 JobRequeueView = _action("requeue", "Stop a running job and let it wait again", services.job_requeue)
+
+
+class JobRetryView(ApiView):
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+
+    @documented(
+        "Let a job that failed wait again",
+        answer=JobDetailSerializer,
+        refusals=(404, 409, 413, 415),
+        parameters=(
+            *JOB_PATH,
+            parameter("state", str, "Of an array: only its tasks in these states, with commas: OUT_OF_MEMORY,TIMEOUT."),
+        ),
+        request=None,
+        operation_id="jobs_retry",
+        description="As its next attempt. Of an array: its failed tasks, a few at a time and within its `concurrency`; "
+        "`array_retries` says how many are still to come.",
+    )
+    def post(self, request: Request, number: str) -> Response:
+        states = Query(request, known=("state",)).choices("state", sorted(RETRIED))
+        job = job_of(request, number)
+        body_of(request)
+        services.job_retry(job=job, actor=request.user, states=states or RETRIED)
+        return job_answer(job, user=request.user)
 
 
 EXPLAINED = {

@@ -36,8 +36,8 @@ READ_ONLY = frozenset({
     "id", "number", "state", "owner", "url", "submitted_at", "started_at", "ended_at", "waited_s", "waiting_since",
     "age_s", "age_source", "latency_ratio", "epoch", "attempts", "failures", "requeues", "preemptions", "reason",
     "reason_figures", "reason_at", "in_window", "exit_code", "end_detail", "held_by", "cancel_requested_at",
-    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_job", "checkpoint_domain",
-    "profiles",
+    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_retries", "array_job",
+    "checkpoint_domain", "profiles",
 })  # fmt: skip
 """What an answer shows and a request may not set."""
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}

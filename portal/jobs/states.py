@@ -22,6 +22,8 @@ FINAL = frozenset({S.COMPLETED, S.FAILED, S.TIMEOUT, S.CANCELLED, S.OUT_OF_MEMOR
 LIVE = frozenset({S.STARTING, S.RUNNING})
 QUEUED = frozenset({S.PENDING, S.HELD})
 ACTIVE = frozenset(S) - FINAL
+RETRIED = frozenset({S.FAILED, S.TIMEOUT, S.OUT_OF_MEMORY, S.NODE_FAIL})
+"""Ends after which a person may let a job wait again: the one way out of an end (`job_retry`)."""
 
 FOLLOWERS: dict[JobState, frozenset[JobState]] = {
     S.PENDING: frozenset({S.STARTING, S.HELD, S.CANCELLED}),

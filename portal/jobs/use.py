@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, Sum
+from django.db.models import Count, F, Sum
 from django.db.models.functions import Coalesce
 
 from portal.jobs.models import Attempt, Job
@@ -31,7 +31,9 @@ def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
     single = Job.objects.filter(tenant__in=tenants, state__in=QUEUED, array=None, array_size=None)
     queued = dict(single.order_by().values_list("tenant").annotate(n=Count("pk")))
     arrays = Job.objects.filter(tenant__in=tenants, array_size__isnull=False).exclude(state__in=FINAL)
-    sizes = dict(arrays.order_by().values_list("tenant").annotate(n=Coalesce(Sum("array_size"), 0)))
+    sizes = dict(
+        arrays.order_by().values_list("tenant").annotate(n=Coalesce(Sum(F("array_size") + F("array_retries")), 0))
+    )
     begun = Job.objects.filter(array__in=arrays).exclude(state__in=QUEUED)
     gone = dict(begun.order_by().values_list("tenant").annotate(n=Count("pk")))
     return {

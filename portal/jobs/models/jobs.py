@@ -66,6 +66,10 @@ class Job(models.Model):
     array_concurrency = models.PositiveIntegerField(null=True)
     array_made = models.PositiveIntegerField(default=0, help_text="Tasks that exist as rows so far.")
     array_counts = models.JSONField(default=dict, help_text="Tasks by state, for the folded row.")
+    array_retries = models.PositiveIntegerField(default=0, help_text="Failed tasks that are to wait again.")
+    retry_asked_at = models.DateTimeField(
+        null=True, help_text="A failed task that waits again when its array has room."
+    )
 
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, help_text="First start; the age is fixed then.")
@@ -104,6 +108,9 @@ class Job(models.Model):
             models.Index(fields=["owner", "-id"]),
             models.Index(fields=["-ended_at"], condition=Q(ended_at__isnull=False), name="job_ended"),
             models.Index(fields=["array", "state"], condition=Q(array__isnull=False), name="job_tasks_by_state"),
+            models.Index(
+                fields=["array", "array_index"], condition=Q(retry_asked_at__isnull=False), name="job_tasks_to_retry"
+            ),
             models.Index(
                 fields=["tenant", "state", "reason"], condition=Q(array=None), name="job_top_by_state_and_reason"
             ),

@@ -5,6 +5,7 @@ from portal.jobs.services.logs import log_append
 from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
+from portal.jobs.services.retrying import job_retry
 from portal.jobs.services.submission import idempotency_keys_expire, job_submit, submission_check
 from portal.jobs.services.tuning import core_tuning_record
 
@@ -17,6 +18,7 @@ __all__ = [
     "job_priority_set",
     "job_release",
     "job_requeue",
+    "job_retry",
     "job_submit",
     "log_append",
     "node_parts_lose",

@@ -26,14 +26,9 @@ _COPIED = (
 
 def array_top_up(*, parent: Job, counts: Mapping[str, int]) -> int:
     """Make the tasks that are due; return how many. The caller holds a transaction and counted the tasks in it."""
-    if parent.cancel_requested_at or parent.state == JobState.HELD or parent.state in FINAL:
+    if parent.state in FINAL:
         return 0
-    waiting = sum(counts.get(state, 0) for state in QUEUED)
-    unfinished = sum(counts.get(state, 0) for state in ACTIVE)
-    room = TASKS_AHEAD - waiting
-    if parent.array_concurrency:
-        room = min(room, parent.array_concurrency - unfinished)
-    count = min(room, parent.array_size - parent.array_made)
+    count = min(array_room(parent=parent, counts=counts), parent.array_size - parent.array_made)
     if count <= 0:
         return 0
     first = parent.array_made
@@ -50,6 +45,16 @@ def array_top_up(*, parent: Job, counts: Mapping[str, int]) -> int:
     return count
 
 
+def array_room(*, parent: Job, counts: Mapping[str, int]) -> int:
+    """Say how many more tasks may wait now; below 1: none."""
+    if parent.cancel_requested_at or parent.state == JobState.HELD:
+        return 0
+    room = TASKS_AHEAD - sum(counts.get(state, 0) for state in QUEUED)
+    if parent.array_concurrency:
+        room = min(room, parent.array_concurrency - sum(counts.get(state, 0) for state in ACTIVE))
+    return room
+
+
 @transaction.atomic
 def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> None:
     """Bring an array's counts up to date, top its tasks up, and move the parent when they say so.
@@ -61,6 +66,10 @@ def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> N
     counts = _counts_after(parent, moved) if moved else None
     if counts is None:
         counts = state_counts(array_id=array_id)
+    if parent.array_retries:
+        from portal.jobs.services.retrying import retries_open
+
+        retries_open(parent=parent, counts=counts)
     if made := array_top_up(parent=parent, counts=counts):
         counts[JobState.PENDING.value] = counts.get(JobState.PENDING, 0) + made
         parent.array_made += made
@@ -98,7 +107,7 @@ def _counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | Non
 def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:
     """Say what an array is as a whole: live while a task is, and at the end the worst of its tasks' ends."""
     unfinished = sum(counts.get(state, 0) for state in ACTIVE)
-    more_to_come = parent.array_made < parent.array_size and not parent.cancel_requested_at
+    more_to_come = (parent.array_made < parent.array_size or parent.array_retries) and not parent.cancel_requested_at
     if unfinished or more_to_come:
         if parent.state == JobState.HELD:  # until it is released, though tasks that had started run on
             return JobState.HELD

@@ -79,6 +79,8 @@ def job_cancel(*, job: Job, actor: User | None) -> Job:
     Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
     name = actor.username if actor else "Berth"
     if job.array_size:
+        Job.objects.filter(array=job, retry_asked_at__isnull=False).update(retry_asked_at=None)
+        Job.objects.filter(pk=job.pk).update(array_retries=0)
         for task in Job.objects.filter(array=job).exclude(state__in=FINAL):
             _cancel_one(job=task, text=f"Cancelled with its array by {name}.", actor=actor)
         from portal.jobs.services.arrays import array_refresh

@@ -184,14 +184,18 @@ def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
             f"The job needs {cores} cores at least; {tenant.name}'s quota is {tenant.core_quota}.",
             field="cores",
         )
+    queue_quota_check(tenant=tenant, asked=parsed.array_size or 1)
+
+
+def queue_quota_check(*, tenant: Tenant, asked: int, already: int = 0) -> None:
+    """Refuse `asked` more waiting jobs than the tenant may have; `already` of them are in the database as waiting."""
     if tenant.queued_jobs_quota is None:
         return
     queued = Job.objects.filter(tenant=tenant, state__in=QUEUED, array=None, array_size=None).count()
     of_arrays = Job.objects.filter(tenant=tenant, array_size__isnull=False).exclude(state__in=FINAL)
-    sizes = of_arrays.aggregate(n=Coalesce(Sum("array_size"), 0))["n"]
+    sums = of_arrays.aggregate(sizes=Coalesce(Sum("array_size"), 0), retries=Coalesce(Sum("array_retries"), 0))
     ended = Job.objects.filter(array__in=of_arrays).exclude(state__in=QUEUED).count()
-    waiting = queued + sizes - ended
-    asked = parsed.array_size or 1
+    waiting = queued + sums["sizes"] + sums["retries"] - ended - already
     if waiting + asked > tenant.queued_jobs_quota:
         raise Conflict(
             "quota_exceeded",

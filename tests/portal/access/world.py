@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
-from portal.jobs.models import Allocation
+from portal.jobs.models import Allocation, Job
 from portal.jobs.services import job_hold, job_submit, log_append, report_apply
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
@@ -169,6 +169,8 @@ def build():
     submit("owner", "zebra-name-waits", gpus=[8])
     submit("outsider", "foreign-waits", gpus=[8])
     job_hold(job=submit("owner", "zebra-name-held", gpus=[1]), actor=world.users["owner"])
+    failed = job_hold(job=submit("owner", "zebra-name-failed", gpus=0), actor=world.users["owner"])
+    Job.objects.filter(pk=failed.pk).update(state="FAILED", ended_at=timezone.now(), exit_code=1, reason="")
     planning_run()
     _, world.bearers["join"] = join_token_create(actor=None)
     planning = Planning.objects.order_by("-number").first()

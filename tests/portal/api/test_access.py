@@ -24,7 +24,7 @@ READS = {
 }  # fmt: skip
 WRITES = {
     "api-jobs": "jobs:write", "api-job-cancel": "jobs:write", "api-job-hold": "jobs:write",
-    "api-job-release": "jobs:write", "api-job-requeue": "jobs:write", "api-node-drain": "operator",
+    "api-job-release": "jobs:write", "api-job-requeue": "jobs:write", "api-job-retry": "jobs:write", "api-node-drain": "operator",
     "api-node-resume": "operator", "api-node-dead": "operator", "api-jobs-plan": "jobs:write",
     "api-simulations": "simulations:write", "api-simulation-cancel": "simulations:write",
     "api-simulation-share": "simulations:write", "api-traces": "simulations:write",

@@ -186,3 +186,20 @@ def test_reading_twice_writes_nothing(world):
     with CaptureQueriesContext(connection) as queries:
         world.owner.get("/jobs")
     assert all(query["sql"].startswith("SELECT") for query in queries)
+
+
+def test_failed_tasks_are_retried_by_state(world):
+    parent = world.owner.submit(array={"size": 3})
+    tasks = Job.objects.filter(array=parent["id"]).order_by("array_index")
+    for task, state in zip(tasks, ["OUT_OF_MEMORY", "FAILED", "COMPLETED"], strict=True):
+        Job.objects.filter(pk=task.pk).update(state=state, ended_at=timezone.now(), waiting_since=None)
+    counts = {"OUT_OF_MEMORY": 1, "FAILED": 1, "COMPLETED": 1}
+    Job.objects.filter(pk=parent["id"]).update(state="FAILED", ended_at=timezone.now(), array_counts=counts)
+    path = f"/jobs/{parent['id']}/retry"
+    refusal(world.owner("POST", f"{path}?state=COMPLETED"), 400, field="state")
+    refusal(world.outsider("POST", path), 404, "not_found")
+    refusal(world.owner("POST", f"{path}?state=TIMEOUT"), 409, "nothing_failed")
+    answer = world.teammate("POST", f"{path}?state=OUT_OF_MEMORY").json()
+    assert (answer["state"], answer["array_counts"]) == ("RUNNING", {"COMPLETED": 1, "FAILED": 1, "PENDING": 1})
+    assert world.owner("POST", f"/jobs/{parent['id']}_1/retry").json()["state"] == "PENDING"
+    refusal(world.owner("POST", path), 409, "nothing_failed")

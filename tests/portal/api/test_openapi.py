@@ -82,7 +82,7 @@ LABELS = [
     "GET /api/v1/me", "GET /api/v1/jobs", "POST /api/v1/jobs", "POST /api/v1/jobs/plan", "GET /api/v1/jobs/{number}",
     "PATCH /api/v1/jobs/{number}", "GET /api/v1/jobs/{number}/logs", "GET /api/v1/jobs/{number}/explain",
     "POST /api/v1/jobs/{number}/cancel", "POST /api/v1/jobs/{number}/hold", "POST /api/v1/jobs/{number}/release",
-    "POST /api/v1/jobs/{number}/requeue", "GET /api/v1/nodes", "GET /api/v1/nodes/{name}",
+    "POST /api/v1/jobs/{number}/requeue", "POST /api/v1/jobs/{number}/retry", "GET /api/v1/nodes", "GET /api/v1/nodes/{name}",
     "POST /api/v1/nodes/{name}/drain", "POST /api/v1/nodes/{name}/resume", "POST /api/v1/nodes/{name}/dead",
     "GET /api/v1/rounds", "GET /api/v1/rounds/{number}", "GET /api/v1/plannings/{number}", "GET /api/v1/metrics",
     "GET /api/v1/simulations", "POST /api/v1/simulations", "GET /api/v1/simulations/{number}",

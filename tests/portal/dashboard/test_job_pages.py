@@ -43,7 +43,7 @@ def test_a_foreign_job_answers_as_a_missing_one(client, world, name):
     assert foreign.status_code == missing.status_code == 404
 
 
-@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "requeue"])
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "requeue", "retry"])
 def test_an_outsider_changes_nothing(client, world, verb):
     job = world.submit()
     assert outsider_of(client).post(reverse("job-action", args=[job.number, verb])).status_code == 404

@@ -20,7 +20,7 @@ from portal.cluster.models import Node
 from portal.cluster.services import node_declare_dead, node_hello, node_resume
 from portal.errors import BerthError
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services import job_cancel, job_hold, job_release, job_requeue
+from portal.jobs.services import job_cancel, job_hold, job_release, job_requeue, job_retry
 from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.parts import leases_expire
 from portal.jobs.services.reconciling import _arrays_refresh, _cancelled_end
@@ -55,6 +55,7 @@ class Road(RuleBasedStateMachine):
         OperatorSetting.objects.create(name="policy", value="fifo")  # the same road, without a solver's start-up
         self.nodes = [self.cluster.node, given.node_make("n2", gpus=2, cores=4)]
         self.seen, self.waited, self.ends, self.boots = {}, {}, {}, Counter({0: 1, 1: 1})
+        self.retried = set()
 
     def teardown(self):
         transaction.set_rollback(True)
@@ -95,11 +96,13 @@ class Road(RuleBasedStateMachine):
         array = {"size": size} | ({"concurrency": concurrency} if concurrency else {})
         self.cluster.submit(gpus=0, array=array, restartable=True)
 
-    @rule(choice=st.integers(0, 99), verb=st.sampled_from([job_hold, job_release, job_cancel, job_requeue]))
+    @rule(choice=st.integers(0, 99), verb=st.sampled_from([job_hold, job_release, job_cancel, job_requeue, job_retry]))
     def person(self, choice, verb):
         if job := self.job(choice):
             try:
                 verb(job=job, actor=self.cluster.owner)
+                if verb is job_retry:  # the one way out of an end
+                    self.retried |= {job.pk, job.array_id, *Job.objects.filter(array=job).values_list("pk", flat=True)}
             except BerthError as error:
                 assert error.status == 409, error.code
 
@@ -164,6 +167,10 @@ class Road(RuleBasedStateMachine):
     @invariant()
     def states_follow(self):
         for job in Job.objects.all():
+            if job.pk in self.retried and not job.retry_asked_at:
+                self.retried.discard(job.pk)
+                self.ends.pop(job.pk, None)
+                self.seen.pop(job.pk, None)
             before = self.seen.get(job.pk)
             if before and before != job.state and job.array_size is None:
                 assert job.state in REACHABLE[before], f"{before} -> {job.state}"
