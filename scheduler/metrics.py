@@ -198,7 +198,8 @@ def over_round(
 ) -> dict[str, float | None]:
     """A round's figures from those of its plannings, (seconds, `Metrics` by name), ascending, to the round's end.
 
-    Of ROUND_MEANS the time-weighted mean, of the largest live LR the largest. RAQLR looks back by itself: its last.
+    Of ROUND_MEANS the time-weighted mean, of the largest live LR and of the fragments the largest (`fragments_most`). RAQLR
+    looks back by itself: its last.
     """
     figures = {
         name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s, hold_s)
@@ -206,4 +207,19 @@ def over_round(
     }
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None
-    return {**figures, "live_lr_max": max(largest, default=None), "raqlr": last}
+    most = [value for _, each in plannings if (value := _fragments_most(each)) is not None]
+    return {
+        **figures,
+        "live_lr_max": max(largest, default=None),
+        "fragments_most": max(most, default=None),
+        "raqlr": last,
+    }
+
+
+def _fragments_most(figures: Figures) -> float | None:
+    """A planning's fragments of both kinds, or the most of a round's."""
+    known: float | None = figures.get("fragments_most")
+    cores, scattered = figures.get("fragments_cores"), figures.get("fragments_scattered")
+    if known is not None or cores is None or scattered is None:
+        return known
+    return float(cores + scattered)
