@@ -151,6 +151,7 @@ LEFT_OUT = {
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
     "job-csv": "up to 20 000 rows, as a stream",
     "login": "hashes a password, slowly on purpose",
+    "livez": "a constant",
     "healthz": "asks the broker; 503 without a whole Berth",
     "api-schema": "the same for every size; made once a version",
 }  # fmt: skip

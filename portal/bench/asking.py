@@ -14,9 +14,7 @@ from urllib.parse import urlsplit
 
 from asgiref.sync import async_to_sync
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections
-
-from portal.bench.round import queries_counted
+from django.db import close_old_connections, connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`wall_s` and `cpu_s` (of this process; the database server's own is not in it), and the body as it was sent."""
+    """`wall_s`, `cpu_s` (of this process; the database server's own is not in it), `sql_s` waited for statements; the body."""
 
     status: int
     headers: dict[str, str]
     body: bytes
     wall_s: float
     cpu_s: float
+    sql_s: float
     queries: int
 
 
@@ -45,6 +44,22 @@ def connection_kept() -> Iterator[None]:
     finally:
         for signal in signals:
             signal.connect(close_old_connections)
+
+
+@contextmanager
+def statements_timed() -> Iterator[list[float]]:
+    """Give a list of how long each statement sent meanwhile took, in s (of wall time, rows that are fetched later aside)."""
+    took_s: list[float] = []
+
+    def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        began_s = time.monotonic()
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            took_s.append(time.monotonic() - began_s)
+
+    with connection.execute_wrapper(wrapper):
+        yield took_s
 
 
 def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
@@ -79,8 +94,9 @@ def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
 
     def ask(path: str, headers: Mapping[str, str]) -> Answer:
         began_s, began_cpu_s = time.monotonic(), time.process_time()
-        with queries_counted() as count:
+        with statements_timed() as took_s:
             status, answered, body = run(path, {"host": "localhost", **headers})
-        return Answer(status, answered, body, time.monotonic() - began_s, time.process_time() - began_cpu_s, count[0])
+        wall_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+        return Answer(status, answered, body, wall_s, cpu_s, sum(took_s), len(took_s))
 
     return ask

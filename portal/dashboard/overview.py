@@ -17,7 +17,6 @@ from portal.dashboard.rounds_page import solve_ms
 from portal.dashboard.templatetags.berth import number
 from portal.errors import BerthError, NotFound
 from portal.rounds.history import points_evenly, points_since, raqlr_course
-from portal.rounds.knobs import knobs_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +96,7 @@ def next_planning(snapshot: Snapshot) -> NextPlanning | None:
     last = snapshot.last_plannings[0] if snapshot.last_plannings else None
     if last is None:
         return None
-    tick_s = knobs_current()["tick_s"]
+    tick_s = snapshot.knobs["tick_s"]
     at = last.started_at + timedelta(seconds=tick_s)
     return {"number": last.number + 1, "next_at": at.isoformat(), "period_s": tick_s}
 
@@ -146,7 +145,7 @@ def plot_contexts(snapshot: Snapshot) -> list[PlotContext]:
             "note": note,
             "url": reverse("figure", args=["latency-ratio"]) + suffix,
             "legend": [
-                {"label": f"RAQLR, h = {note}", "token": "plot-1", "kind": "line"},
+                {"label": f"RAQLR, h = {snapshot.knobs['raqlr_hours']:g} h", "token": "plot-1", "kind": "line"},
                 {"label": "live, waiting", "token": "plot-2", "kind": "line"},
             ],
         },
@@ -176,7 +175,7 @@ def figure(name: str, snapshot: Snapshot) -> figures.Figure:
     end = snapshot.now.isoformat()
     rows = [(point.at.isoformat(), point.metrics) for point in points]
     if name == "latency-ratio":
-        course = raqlr_course(hours=snapshot.hours, at=[point.at for point in points])
+        course = raqlr_course(hours=snapshot.knobs["raqlr_hours"], at=[point.at for point in points])
         raqlr = [(at, value) for (at, _), (value, _) in zip(rows, course, strict=True)]
         live = [(at, metrics.get("live_lr_mean")) for at, metrics in rows]
         return figures.latency_ratio(raqlr, live, start=start, end=end)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, IntegerField, Max, Min, Value
@@ -14,7 +13,7 @@ from django.db.models.functions import Mod
 from portal.errors import NotFound
 from portal.rounds.models import Planning
 from portal.rounds.snapshot import ended_since
-from scheduler.fairness.lrf import latency_ratio
+from scheduler import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,16 +84,9 @@ def points_evenly(points: Sequence[Point], *, until: datetime, count: int) -> li
 def raqlr_course(*, hours: float, at: Sequence[datetime]) -> list[tuple[float | None, int]]:
     """Return RAQLR(h) and its m at each of the moments (Hops, eq. 7); (None, 0) where nothing had ended in h hours.
 
-    Moments ascend. One query, and one pass over the jobs that ended: running sums give each window's mean.
+    Moments ascend. One query.
     """
     if not at:
         return []
-    ended = sorted(ended_since(at[0] - timedelta(hours=hours)), key=lambda job: job.ended_s)
-    times = [job.ended_s for job in ended]
-    sums = list(accumulate((latency_ratio(job.wait_s, job.age_s) for job in ended), initial=0.0))
-    course: list[tuple[float | None, int]] = []
-    for moment in at:
-        first = bisect_right(times, moment.timestamp() - hours * 3600)
-        last = bisect_right(times, moment.timestamp())
-        course.append(((sums[last] - sums[first]) / (last - first) if last > first else None, last - first))
-    return course
+    ended = ended_since(at[0] - timedelta(hours=hours))
+    return metrics.raqlr_course(ended, [moment.timestamp() for moment in at], hours)
