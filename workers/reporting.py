@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal, Part
+    from workers.problems import Problems
     from workers.wire import DiskRoom
 
 
 class Reporter:
     """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, boot_id: str) -> None:
+    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+        self._problems = problems
         self._portal = portal
         self._journal = journal
         self._engine = engine
@@ -44,10 +47,9 @@ class Reporter:
 
     async def wait(self, period_s: float) -> None:
         """Until something changed or the period is over."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), period_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
+                await self._changed.wait()
 
     async def exchange(self) -> None:
         """One POST report. A lease counts from the moment this began, so it never outlives the portal's own."""
@@ -62,6 +64,7 @@ class Reporter:
                     "boot_id": self._boot_id,
                     "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
                     "holding": [p.name for p in holding],
+                    "problems": self._problems.current(),
                 }
                 if self.disk is not None:
                     body["disk"] = self.disk
