@@ -141,6 +141,11 @@ class Journal:
         self.save(part)
         sync_directory(self.root)
 
+    def begin_anew(self, part: Part) -> None:
+        """Have a part that has not started made ready once more, as parts are made ready now."""
+        part.mark, part.phase = secrets.token_hex(16), "claimed"
+        self.save(part)
+
     def save(self, part: Part) -> None:
         """Write the record. A directory that somebody removed is made again."""
         path = self.directory(part) / "part.json"

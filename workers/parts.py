@@ -55,6 +55,8 @@ class Parts:
             await self._ending.end_unstarted(part, reason="lost", detail=detail)
         elif life != "absent":
             self._spawn(self._follow(part))
+        elif part.phase == "prepared" and not part.mark:
+            self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
         elif part.phase == "starting":
             # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
             await self._files(part, engine.start, directory)
