@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal, Part
+    from workers.problems import Problems
     from workers.wire import DiskRoom
 
 
@@ -26,7 +28,8 @@ MOST_ENTRIES = 500
 class Reporter:
     """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, boot_id: str) -> None:
+    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+        self._problems = problems
         self._portal = portal
         self._journal = journal
         self._engine = engine
@@ -48,10 +51,9 @@ class Reporter:
 
     async def wait(self, period_s: float) -> None:
         """Until something changed or the period is over."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), period_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
+                await self._changed.wait()
 
     async def exchange(self) -> None:
         """POST report, in slices where there is much to tell.
@@ -74,7 +76,12 @@ class Reporter:
 
     async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
         begun = boottime()
-        body: ReportBody = {"boot_id": self._boot_id, "reports": reports, "holding": holding}
+        body: ReportBody = {
+            "boot_id": self._boot_id,
+            "reports": reports,
+            "holding": holding,
+            "problems": self._problems.current(),
+        }
         if self.disk is not None:
             body["disk"] = self.disk
         self._take(await self._portal.report(body), begun)

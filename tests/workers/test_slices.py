@@ -7,6 +7,7 @@ import asyncio
 from tests.workers.small_portal import NODE_TOKEN
 from workers.client import Portal
 from workers.journal import Journal, Part
+from workers.problems import Problems
 from workers.reporting import MOST_ENTRIES, Reporter
 
 
@@ -30,7 +31,7 @@ def test_many_parts_are_told_in_slices(portal, tmp_path):
 
     async def exchanged():
         client = Portal(portal.url, token=NODE_TOKEN, verify=False)
-        reporter = Reporter(portal=client, journal=journal, engine=engine, boot_id="b")
+        reporter = Reporter(portal=client, journal=journal, engine=engine, problems=Problems(), boot_id="b")
         await reporter.exchange()
         await client.close()
         return reporter
