@@ -40,6 +40,7 @@ class SmallPortal:
         self.closed: set[tuple] = set()
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
+        self.report_lengths: list[int] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -212,6 +213,9 @@ class SmallPortal:
         self.problems = body.get("problems", [])
         if self.swallow_reports:
             raise RefusalError(503, "away")
+        self.report_lengths += [len(body["reports"]), len(body["holding"])]
+        if max(self.report_lengths) > 500:
+            raise RefusalError(400, "max_length")
         answer: dict = {"accepted": [], "refused": [], "leases": [], "stop": []}
         for report in body["reports"]:
             key = (report["attempt"], report["epoch"], report["rank"])
