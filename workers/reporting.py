@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.procs import boottime
-from workers.wire import Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
+from workers.wire import PartName, Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from workers.journal import Journal, Part
     from workers.problems import Problems
     from workers.wire import DiskRoom
+
+
+MOST_ENTRIES = 500
+"""In each list of one message, docs/agent-protocol.md."""
 
 
 class Reporter:
@@ -52,27 +56,39 @@ class Reporter:
                 await self._changed.wait()
 
     async def exchange(self) -> None:
-        """One POST report. A lease counts from the moment this began, so it never outlives the portal's own."""
+        """POST report, in slices where there is much to tell.
+
+        A lease counts from the moment its message began, so it never outlives the portal's own.
+        """
         async with self._one_at_a_time:
             self._changed.clear()
             parts = list(self._journal.parts.values())
             # A dropped part is named until it is dead: what runs here is never kept from the portal.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
-            begun = boottime()
+            reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
             try:
-                body: ReportBody = {
-                    "boot_id": self._boot_id,
-                    "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
-                    "holding": [p.name for p in holding],
-                    "problems": self._problems.current(),
-                }
-                if self.disk is not None:
-                    body["disk"] = self.disk
-                answer = await self._portal.report(body)
+                for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
+                    piece = slice(first, first + MOST_ENTRIES)
+                    await self._exchange(reports[piece], [p.name for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # what was to be sent still is
                 raise
-            self._take(answer, begun)
+
+    async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
+        begun = boottime()
+        body: ReportBody = {
+            "boot_id": self._boot_id,
+            "reports": reports,
+            "holding": holding,
+            "problems": self._problems.current(),
+        }
+        if self.disk is not None:
+            body["disk"] = self.disk
+        self._take(await self._portal.report(body), begun)
+
+    def _reports(self, part: Part) -> list[Report]:
+        """What is on disk: told before, it could be told otherwise, under the same number, by an agent that was killed."""
+        return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for item in answer["refused"]:

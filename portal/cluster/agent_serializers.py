@@ -23,6 +23,9 @@ BIG, SMALL = 2**62, 2**31 - 1
 RECORD_CODES = ["offset_mismatch", "unknown_part"]
 LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
+MOST_ENTRIES = 500
+"""In each list of one report; an agent with more sends several."""
+TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
 
@@ -108,8 +111,8 @@ class DiskRoom(serializers.Serializer):
 class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     disk = DiskRoom(required=False)
-    reports = Report(many=True, max_length=10000)
-    holding = PartKey(many=True, max_length=10000)
+    reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
     problems = Problem(many=True, max_length=20, required=False)
 
 

@@ -40,6 +40,7 @@ class SmallPortal:
         self.closed: set[tuple] = set()
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
+        self.report_lengths: list[int] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -50,6 +51,7 @@ class SmallPortal:
         self.records_dropped = 0
         self.inventories: list[dict] = []
         self.problems: list[dict] = []
+        self.disk: dict | None = None
         self.calls: list[tuple[float, str]] = []
         self.revoked = False
         self.away = False
@@ -210,8 +212,12 @@ class SmallPortal:
 
     def report(self, body: dict) -> dict:
         self.problems = body.get("problems", [])
+        self.disk = body.get("disk")
         if self.swallow_reports:
             raise RefusalError(503, "away")
+        self.report_lengths += [len(body["reports"]), len(body["holding"])]
+        if max(self.report_lengths) > 500:
+            raise RefusalError(400, "max_length")
         answer: dict = {"accepted": [], "refused": [], "leases": [], "stop": []}
         for report in body["reports"]:
             key = (report["attempt"], report["epoch"], report["rank"])
