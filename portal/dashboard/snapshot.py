@@ -101,3 +101,25 @@ class Snapshot:
         live = node.live or {}
         fresh = self.now.timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
         return live.get("gpus", {}) if fresh else {}
+
+
+class NodeSnapshot(Snapshot):
+    """A look at one node alone, by its name: what the others hold is not read. `nodes` is empty if there is none."""
+
+    def __init__(self, user: User, name: str) -> None:
+        super().__init__(user)
+        self.name = name
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        return list(nodes_with_gpus(self.user).filter(name=self.name))
+
+    @cached_property
+    def parts(self) -> list[Allocation]:
+        return [part for node in self.nodes for part in parts_live(node_id=node.pk)]
+
+    @cached_property
+    def intervals(self) -> dict[int, list[Interval]]:
+        return {
+            gpu: held for node in self.nodes for gpu, held in gpu_intervals(since=self.since, node_id=node.pk).items()
+        }

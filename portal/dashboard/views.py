@@ -16,7 +16,7 @@ from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
 from portal.dashboard import account, cluster_page, cluster_page_node, metrics_page, overview, rounds_page, search
 from portal.dashboard.shell import page_follow
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.snapshot import NodeSnapshot, Snapshot
 from portal.errors import BerthError, Forbidden, NotFound
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 def node_detail(request: HttpRequest, name: str) -> HttpResponse:
     page_follow(request, "cluster")
-    return render(request, "cluster/node.html", cluster_page_node.node_context(Snapshot(request.user), name))
+    return render(request, "cluster/node.html", cluster_page_node.node_context(NodeSnapshot(request.user, name)))
 
 
 @login_required
@@ -76,14 +76,14 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponse:
 def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
     if fragment not in {"gpus", "jobs"}:
         raise NotFound("fragment")
-    context = cluster_page_node.node_context(Snapshot(request.user), name)
+    context = cluster_page_node.node_context(NodeSnapshot(request.user, name))
     return render(request, f"cluster/_node_{fragment}.html", context)
 
 
 @login_required
 @require_GET
 def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
-    return JsonResponse(cluster_page_node.node_figure(Snapshot(request.user), name, figure))
+    return JsonResponse(cluster_page_node.node_figure(NodeSnapshot(request.user, name), figure))
 
 
 @login_required
