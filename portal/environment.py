@@ -53,6 +53,15 @@ VARIABLES = (
     Variable("BERTH_DEBUG", bool, False, "Django's debug pages; never in production.", range="0, 1"),
     Variable("BERTH_BASE_URL", str, "", "Public URL of the portal; https makes cookies secure.", range="http(s)://"),
     Variable(
+        "BERTH_HSTS_S",
+        int,
+        30 * 86400,
+        "With an https base URL browsers are told to use this host with TLS alone for so long "
+        "(Strict-Transport-Security); 0: they are not.",
+        "s",
+        "0-63072000",
+    ),
+    Variable(
         "BERTH_ALLOWED_HOSTS",
         str,
         "127.0.0.1,localhost,[::1],testserver",

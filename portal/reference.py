@@ -19,8 +19,9 @@ INTERNAL = {
     "BERTH_PYTHON_TRIED": "`./berth` tells the Python it hands over to, so that it does not hand over for ever.",
     "BERTH_SUPERVISED": "The supervisor marks its children with it, to know them again after it was killed.",
     "BERTH_READY_DESCRIPTOR": "`up --detach` gives it to the supervisor, which says there when all is well.",
+    "BERTH_PART": "Marks the processes of jobs that an agent of version 0.1 began; they are found by it during an upgrade.",
+    "BERTH_MARK": "The shim marks a job's processes with a random word, to find those that left their process group.",
     "BERTH_ALIVE_DESCRIPTOR": "The pipe into which what `./berth up` or `./berth node` starts signs that it lives.",
-    "BERTH_PART": "The shim marks a job's processes with it, to find those that left their process group.",
 }
 """Variables that Berth sets for its own processes; nobody else needs to."""
 
@@ -73,6 +74,8 @@ def agent_entries(settings: Iterable[Any]) -> list[Entry]:
 def _agent_range(setting: Any) -> str:
     if setting.kind is bool:
         return "given or not"
+    if setting.choices:
+        return ", ".join(setting.choices)
     if setting.minimum is None:
         return "a path" if setting.kind.__name__ == "Path" else "text"
     return range_shown(setting.minimum, setting.maximum)

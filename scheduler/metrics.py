@@ -1,7 +1,8 @@
 """What a planning leaves behind, in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
 
 - active rate = allocated / total; utilisation = the mean over the active ones;
-- RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0;
+- RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0; ours: the tasks of an array are one
+  job, with the mean of their LRs, or one array of 200 short tasks would be all that it tells;
 - fragments = idle GPUs while an eligible job waits, each counted once, in the first kind that fits. Kind 1: some
   waiting job's configuration fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its
   type, but they are not where (or, outside the window, when) it could use them. The rest has no demand and is no
@@ -69,11 +70,47 @@ def mean_over_active(utilisation: Iterable[float | None]) -> float | None:
 
 
 def raqlr(ended: Iterable[Ended], now_s: float, hours: float) -> tuple[float | None, int]:
-    """RAQLR(h) and its m (Hops eq. 7)."""
-    recent = [each for each in ended if now_s - hours * 3600 < each.ended_s <= now_s]
-    if not recent:
-        return None, 0
-    return sum(latency_ratio(each.wait_s, each.age_s) for each in recent) / len(recent), len(recent)
+    """RAQLR(h) and its m (Hops eq. 7); the tasks of an array are one job, with their mean."""
+    return raqlr_course(ended, [now_s], hours)[0]
+
+
+def raqlr_course(ended: Iterable[Ended], moments: Sequence[float], hours: float) -> list[tuple[float | None, int]]:
+    """RAQLR(h) and its m at each of the moments, which ascend. One pass, whatever their number."""
+    jobs = sorted(ended, key=lambda each: each.ended_s)
+    window, first, last = _Means(), 0, 0
+    course: list[tuple[float | None, int]] = []
+    for moment in moments:
+        while last < len(jobs) and jobs[last].ended_s <= moment:
+            window.count(jobs[last], 1)
+            last += 1
+        while first < last and jobs[first].ended_s <= moment - hours * 3600:
+            window.count(jobs[first], -1)
+            first += 1
+        course.append(window.mean())
+    return course
+
+
+class _Means:
+    """The mean over jobs that come and go, the tasks of an array as one: sum and number of LRs by array."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[int, tuple[float, int]] = {}
+        self._total, self._jobs = 0.0, 0
+
+    def count(self, each: Ended, sign: int) -> None:
+        ratio = latency_ratio(each.wait_s, each.age_s) * sign
+        if each.array is None:
+            self._total, self._jobs = self._total + ratio, self._jobs + sign
+            return
+        whole, tasks = self._arrays.pop(each.array, (0.0, 0))
+        if tasks + sign:
+            self._arrays[each.array] = (whole + ratio, tasks + sign)
+
+    def mean(self) -> tuple[float | None, int]:
+        jobs = self._jobs + len(self._arrays)
+        if not jobs:
+            return None, 0
+        return (self._total + math.fsum(whole / tasks for whole, tasks in self._arrays.values())) / jobs, jobs
 
 
 def live_latency_ratio(ratios: Sequence[float]) -> tuple[float | None, float | None]:
@@ -161,7 +198,8 @@ def over_round(
 ) -> dict[str, float | None]:
     """A round's figures from those of its plannings, (seconds, `Metrics` by name), ascending, to the round's end.
 
-    Of ROUND_MEANS the time-weighted mean, of the largest live LR the largest. RAQLR looks back by itself: its last.
+    Of ROUND_MEANS the time-weighted mean, of the largest live LR and of the fragments the largest (`fragments_most`). RAQLR
+    looks back by itself: its last.
     """
     figures = {
         name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s, hold_s)
@@ -169,4 +207,19 @@ def over_round(
     }
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None
-    return {**figures, "live_lr_max": max(largest, default=None), "raqlr": last}
+    most = [value for _, each in plannings if (value := _fragments_most(each)) is not None]
+    return {
+        **figures,
+        "live_lr_max": max(largest, default=None),
+        "fragments_most": max(most, default=None),
+        "raqlr": last,
+    }
+
+
+def _fragments_most(figures: Figures) -> float | None:
+    """A planning's fragments of both kinds, or the most of a round's."""
+    known: float | None = figures.get("fragments_most")
+    cores, scattered = figures.get("fragments_cores"), figures.get("fragments_scattered")
+    if known is not None or cores is None or scattered is None:
+        return known
+    return float(cores + scattered)

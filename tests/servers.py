@@ -99,6 +99,7 @@ class RunningBerth:
     port: int
     flags: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)
+    first_operator: dict | None = None
 
     @property
     def url(self):
@@ -120,8 +121,8 @@ class RunningBerth:
 
     @property
     def operator(self):
-        """{username, password}."""
-        return read_json(self.layout.operator)
+        """{username, password}, as they were before the first sign-in deleted the file."""
+        return self.first_operator
 
     def command(self, *arguments, check=True, limit_s=UP_LIMIT_S):
         """Run a verb of the launcher on this data directory; returns the finished process."""
@@ -141,7 +142,9 @@ class RunningBerth:
         return done
 
     def up(self):
-        return self.command("up", "--detach", "--port", str(self.port), *self.flags)
+        done = self.command("up", "--detach", "--port", str(self.port), *self.flags)
+        self.first_operator = read_json(self.layout.operator) or self.first_operator
+        return done
 
     def down(self, *flags):
         return self.command("down", *flags)

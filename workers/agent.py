@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workers import alive, log
 from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
 from workers.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
+from workers.filework import FileWork
 from workers.hold import HeldError, hold_agent
 from workers.inventory import virtual_pace
+from workers.isolation import isolation_find
 from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
 from workers.offline import keep_jobs, stop_all
 from workers.parts import Parts
-from workers.procs import boottime
+from workers.problems import Problems
+from workers.procs import boottime, hide
 from workers.records import Records
 from workers.reporting import Reporter
 from workers.settings import AgentSettings, SettingError, arguments_parser, settings_read
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
+    from workers.landlock import Walls
     from workers.wire import Hello, Inventory
 
 _TIDY_S = 60.0
@@ -48,20 +53,42 @@ _DISK_S = 2.0
 class Agent:
     """A few loops over one portal; each goes on by itself when the portal is away."""
 
-    def __init__(self, *, settings: AgentSettings, portal: Portal, inventory: Inventory, measuring: Measuring) -> None:
+    def __init__(
+        self,
+        *,
+        settings: AgentSettings,
+        portal: Portal,
+        inventory: Inventory,
+        measuring: Measuring,
+        files: FileWork,
+        walls: Walls | None,
+    ) -> None:
         self._settings = settings
         self._portal = portal
         portal.on_success = self._note_back
         self._inventory = inventory
+        self._walls = walls
         self._measuring = measuring
-        self._journal = Journal(settings.dir / "parts")
+        self._problems, self._files = Problems(), files
+        files.on_slow = lambda about: self._problems.note(f"slow {about}", f"The files of {about} do not answer.")
+        self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
-        self._reporter = Reporter(
-            portal=portal, journal=self._journal, engine=self._engine, boot_id=inventory["boot_id"]
+        self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")
+        both: dict[str, Any] = {"portal": portal, "journal": self._journal}
+        boot = inventory["boot_id"]
+        self._reporter = Reporter(**both, engine=self._engine, problems=self._problems, boot_id=boot)
+        self._shipper = Shipper(**both, engine=self._engine, files=files, problems=self._problems)
+        self._records = Records(**both, files=files, boot_id=boot)
+        tools = Tools(
+            portal=portal,
+            journal=self._journal,
+            engine=self._engine,
+            reporter=self._reporter,
+            shipper=self._shipper,
+            records=self._records,
+            files=files,
+            problems=self._problems,
         )
-        self._shipper = Shipper(portal=portal, journal=self._journal)
-        self._records = Records(portal=portal, journal=self._journal, boot_id=inventory["boot_id"])
-        tools = Tools(portal, self._journal, self._engine, self._reporter, self._shipper, self._records)
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
@@ -72,8 +99,10 @@ class Agent:
 
     async def run(self) -> None:
         """Until cancelled, or until something here fails unexpectedly."""
-        self._journal.sweep()
-        self._parts.adopt()
+        await self._parts.set_aside_broken()
+        for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
+            self._problems.note(f"remains {failure.filename}", f"What a job left cannot be removed: {failure}")
+        await self._parts.adopt()
         await self._lasting(self._say_hello, once=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
@@ -136,6 +165,8 @@ class Agent:
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
+            walls=self._walls,
+            landlock=self._inventory["isolation"]["landlock"],
             virtual_pace=virtual_pace(self._settings),
             nice=self._settings.nice,
             boot_id=self._inventory["boot_id"],
@@ -179,7 +210,7 @@ class Agent:
         await asyncio.sleep(_DISK_S)
 
     async def _tidy(self) -> None:
-        self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
+        await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await asyncio.sleep(_TIDY_S)
 
 
@@ -199,10 +230,15 @@ async def _serve(settings: AgentSettings) -> None:
 
 async def _serve_alive(settings: AgentSettings) -> None:
     sampler, host, inventory = sampler_for(settings)
+    isolation, walls = isolation_find(settings)
+    inventory["isolation"] = isolation
+    if isolation["why"]:
+        log.warning("isolation of jobs", **isolation)
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s)
-    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring)
+    files = FileWork()
+    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s, files=files)
+    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
     task = asyncio.current_task()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]
@@ -229,11 +265,15 @@ def _offline(given: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
+    hide()
     given = arguments_parser().parse_args(argv)
     if given.keep_jobs is not None or given.stop_all:
         return _offline(given)
     try:
         settings = settings_read(given)
+        if given.check_isolation:
+            sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
+            return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from workers import log
-from workers.files import read_json, write_json
+from workers.files import BrokenFileError, read_record, set_aside, write_json
 from workers.journal import Part
 from workers.procs import boottime
 from workers.wire import Spec, Wanted, job_key, part_key
@@ -69,14 +69,15 @@ class Beginning:
         return await self._make_ready(part, spec, wanted, place)
 
     async def _make_ready(self, part: Part, spec: Spec, wanted: Wanted, place: Workplace) -> bool:
-        refusal = self._tenant_refusal(spec)
+        refusal = await self._tools.files.run("tenant", self._tenant_refusal, spec)
         if refusal:
-            self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
+            await self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
             return False
         try:
-            await asyncio.to_thread(part_prepare, self._tools.journal.directory(part), spec, wanted, place)
+            rooms = self._tools.journal.rooms(part)
+            await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
         except (SpecError, OSError) as error:
-            self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
+            await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
         if not part.live:  # stopped while it was made ready
             return False
@@ -114,7 +115,12 @@ class Beginning:
         """All jobs share one account, so the first tenant has the node to itself unless tenants trust each other."""
         if self._trust_tenants:
             return None
-        owner = read_json(self._tenant_file)
+        try:
+            owner = read_record(self._tenant_file, tenant_id=(int, str), tenant=str)
+        except BrokenFileError as error:
+            kept = set_aside(self._tenant_file)
+            self._tools.problems.note("tenant", f"Whose node this is cannot be read ({error}); kept as {kept.name}.")
+            owner = None
         if owner is None:
             write_json(self._tenant_file, {"tenant_id": spec["tenant_id"], "tenant": spec["tenant"]})
             return None
@@ -138,7 +144,12 @@ class Beginning:
             return False
         part.phase = "starting"
         self._tools.journal.save(part)
-        self._tools.engine.start(self._tools.journal.directory(part))
+        directory = self._tools.journal.directory(part)
+        try:
+            await self._tools.files.run(part.key, self._tools.engine.start, directory, limit_s=None)
+        except OSError as error:
+            await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
+            return False
         return True
 
     def _leased(self, part: Part) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
-from workers.files import read_json, write_json
+from workers.files import BrokenFileError, read_record, write_json
 from workers.trust import trust_for
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ async def _register(settings: AgentSettings, inventory: Inventory, verify: ssl.S
 async def enrol(settings: AgentSettings, inventory: Inventory) -> Enrolled:
     """The node's token, registering when there is none yet. Waits while the portal is away. Raises EnrolError."""
     path = settings.dir / "node.json"
-    known = read_json(path)
+    try:
+        known = read_record(path, token=str)
+    except BrokenFileError as error:
+        raise EnrolError(
+            f"{error}. Put it back from a copy, or remove it and start with a new join token (the node's old name may be "
+            "used again once its token is revoked on the portal)"
+        ) from error
     if known is None and not settings.token:
         raise EnrolError("this node has no token yet: give a join token with --token")
     verify = await _trust(settings, Backoff(0.2, settings.retry_max_s))

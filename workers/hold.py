@@ -7,9 +7,9 @@ import fcntl
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workers.files import read_json, write_json
+from workers.files import BrokenFileError, read_record, write_json
 from workers.procs import Identity
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ class HeldError(Exception):
 @contextlib.contextmanager
 def hold_agent(directory: Path) -> Iterator[None]:
     """Be the only agent of this directory. Raises HeldError."""
-    descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        holder = read_json(directory / "agent.json") or {}
+        holder = _holder(directory) or {}
         raise HeldError(f"an agent (pid {holder.get('pid')}) already serves {directory}") from None
     try:
         me = Identity.of(os.getpid())
@@ -40,9 +40,17 @@ def hold_agent(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _holder(directory: Path) -> dict[str, Any] | None:
+    """Who noted itself last; None when nobody did, or it cannot be read any more."""
+    try:
+        return read_record(directory / "agent.json", pid=int, start_ticks=int, boot_id=str)
+    except BrokenFileError:
+        return None
+
+
 def agent_end(directory: Path, *, patience_s: float = 10.0) -> None:
     """End the directory's agent, if one runs; its jobs stay."""
-    value = read_json(directory / "agent.json")
+    value = _holder(directory)
     agent = Identity.from_json(value) if value else None
     if agent is None or not agent.signal(signal.SIGTERM):
         return

@@ -60,7 +60,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_RECORDS_DIR": launch["records_dir"],
         "BERTH_PROFILE": 1 if launch["profile"] else None,
         "BERTH_VIRTUAL_PACE": launch.get("virtual_pace"),
-        MARKER: launch["part_dir"],
+        MARKER: launch["mark"],
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

@@ -4,17 +4,21 @@
 ended -> closed; it may go from any of them to ended. Only `starting` is written ahead of a deed (the shim's start) that
 may or may not have happened when the agent was killed; the shim's lock makes trying again harmless. Sequences never
 repeat, as a report is on disk before it is sent, and it stays there until the portal accepted or refused it.
+
+A job's own directories lie apart, in `DIR/jobs/`. A record that is not one is kept in `DIR/aside` and told of.
 """
 
 from __future__ import annotations
 
-import shutil
+import secrets
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from workers.files import read_json, sync_directory, write_json
+from workers.files import BrokenFileError, read_record, set_aside, sync_directory, write_json
+from workers.trees import tree_remove
 from workers.wire import PartName, Report, part_key
+from workers.workspace import Rooms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +50,9 @@ class Part:
     # The report of its end, kept: a portal that was restored from a backup asks for it again.
     end: dict[str, Any] | None = None
     closed_at: float | None = None
+    # A word that nobody can guess, in the environment of all its processes; empty for parts of version 0.1, whose job's
+    # directories lie in the control directory.
+    mark: str = ""
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys
@@ -68,30 +75,86 @@ class Part:
         return self.phase in LIVE
 
 
+_KINDS: dict[str, Any] = {
+    "attempt": (int, str), "epoch": int, "rank": int, "job": (int, str), "boot_id": str, "phase": str,
+    "sequence": int, "reports": list, "offsets": dict, "gpus": list,
+}  # fmt: skip
+
+
+def part_read(path: Path) -> Part | None:
+    """A part from its record, None when there is none; fields of a later version are left out. Raises BrokenFileError."""
+    value = read_record(path, **_KINDS)
+    if value is None:
+        return None
+    known = {f.name for f in fields(Part)}
+    part = Part(**{name: each for name, each in value.items() if name in known})
+    if part.key != path.parent.name:
+        raise BrokenFileError(path, f"is the record of {part.key}")
+    if set(part.offsets) != {"stdout", "stderr"} or not all(isinstance(n, int) for n in part.offsets.values()):
+        raise BrokenFileError(path, "has no proper 'offsets'")
+    return part
+
+
 class Journal:
-    """All records of this node; in memory exactly as on disk."""
+    """All records of this node; in memory exactly as on disk. `root` is the agent's directory.
+
+    `broken`: (name, why) of each part whose record could not be read.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self._jobs, self._aside = root / "parts", root / "jobs", root / "aside"
         self.parts: dict[str, Part] = {}
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for record in sorted(root.glob("*/part.json")):
-            part = Part(**read_json(record))
-            self.parts[part.key] = part
+        self.broken: dict[str, str] = {}
+        for directory in (self.root, self._jobs):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for directory in sorted(self.root.iterdir()):
+            try:
+                part = part_read(directory / "part.json")
+            except BrokenFileError as error:
+                self.broken[directory.name] = str(error)
+                continue
+            if part is not None:
+                self.parts[part.key] = part
 
     def directory(self, part: Part) -> Path:
+        """Where agent and shim keep what they know of it; no job writes there."""
         return self.root / part.key
+
+    def job_directory(self, part: Part) -> Path:
+        """Where the job's own directories lie."""
+        return self._jobs / part.key if part.mark else self.directory(part)
+
+    def rooms(self, part: Part) -> Rooms:
+        return Rooms(self.directory(part), self.job_directory(part), part.mark)
+
+    def set_aside(self, name: str) -> Path:
+        """Keep a part's control directory, whose record is broken, out of the way; return where."""
+        self._aside.mkdir(mode=0o700, exist_ok=True)
+        return set_aside(self.root / name, within=self._aside)
 
     def create(self, part: Part) -> None:
         """Claim it. A directory without a record is what a kill left of an earlier claim or removal."""
+        part.mark = part.mark or secrets.token_hex(16)
         directory = self.directory(part)
         directory.mkdir(mode=0o700, exist_ok=True)
         self.parts[part.key] = part
         self.save(part)
         sync_directory(self.root)
 
+    def begin_anew(self, part: Part) -> None:
+        """Have a part that has not started made ready once more, as parts are made ready now."""
+        part.mark, part.phase = secrets.token_hex(16), "claimed"
+        self.save(part)
+
     def save(self, part: Part) -> None:
-        write_json(self.directory(part) / "part.json", asdict(part))
+        """Write the record. A directory that somebody removed is made again."""
+        path = self.directory(part) / "part.json"
+        try:
+            write_json(path, asdict(part))
+        except (FileNotFoundError, NotADirectoryError):
+            path.parent.unlink(missing_ok=True)
+            path.parent.mkdir(mode=0o700)
+            write_json(path, asdict(part))
 
     def report(self, part: Part, report: dict[str, Any], *, phase: Phase) -> None:
         """Move to `phase` and queue a report of it, both in one write."""
@@ -128,14 +191,21 @@ class Journal:
         self.save(part)
 
     def remove(self, part: Part) -> None:
-        """Forget it. The record goes first, so a kill in between leaves no half a part behind."""
-        directory = self.directory(part)
-        (directory / "part.json").unlink(missing_ok=True)
-        self.parts.pop(part.key, None)
-        shutil.rmtree(directory)
+        """Remove all of a part that is no longer in `parts`. The record goes first, so a kill in between leaves no half.
 
-    def sweep(self) -> None:
-        """Remove directories that a kill left without a record."""
-        for directory in self.root.iterdir():
-            if directory.is_dir() and directory.name not in self.parts:
-                shutil.rmtree(directory)
+        Raises OSError.
+        """
+        (self.directory(part) / "part.json").unlink(missing_ok=True)
+        tree_remove(self._jobs / part.key)
+        tree_remove(self.directory(part))
+
+    def sweep(self) -> list[OSError]:
+        """Remove what a kill left without a record; return why something could not be removed."""
+        failures = []
+        for directory in [*self.root.iterdir(), *self._jobs.iterdir()]:
+            if directory.name not in self.parts and directory.name not in self.broken:
+                try:
+                    tree_remove(directory)
+                except OSError as error:
+                    failures.append(error)
+        return failures

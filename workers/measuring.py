@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from workers.filework import SlowFilesError
 from workers.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.telemetry.host import HostSampler
 from workers.telemetry.sampler import GpuFound, GpuSampler
@@ -16,6 +17,7 @@ from workers.telemetry.window import Window, telemetry_body
 if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
+    from workers.filework import FileWork
     from workers.journal import Journal
     from workers.settings import AgentSettings
     from workers.wire import Inventory
@@ -39,7 +41,8 @@ def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None
 class Measuring:
     """Reads and sends. `period_s` is the portal's."""
 
-    def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int) -> None:
+    def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int, files: FileWork) -> None:
+        self._files = files
         self._sampling = Sampling(gpus=sampler, host=host)
         self._window = Window(backlog_s)
         self._gpus: dict[str, tuple[int, ...]] = {}
@@ -49,13 +52,18 @@ class Measuring:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            self._window.add(self._sampling.second(time.time(), self._running(journal, engine)))
+            self._window.add(self._sampling.second(time.time(), await self._running(journal, engine)))
             due = max(due + self.period_s, loop.time())  # a late reading is late; none are made up for
             await asyncio.sleep(due - loop.time())
 
-    def _running(self, journal: Journal, engine: Engine) -> list[Running]:
+    async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase == "running"]
-        return [Running(p.attempt, tuple(p.gpus), engine.usage(journal.directory(p))) for p in parts]
+        directories = [journal.directory(p) for p in parts]
+        try:
+            usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
+        except SlowFilesError:
+            usages = [None] * len(parts)
+        return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""

@@ -29,7 +29,7 @@ def keep_jobs(directory: Path, hours: float) -> int:
     """End the agent; every running job may run this long without hearing from the portal."""
     agent_end(directory)
     with hold_agent(directory):
-        journal, engine = Journal(directory / "parts"), ProcessEngine()
+        journal, engine = Journal(directory), ProcessEngine()
         alive = [p for p in journal.parts.values() if p.live and engine.life(journal.directory(p)) == "alive"]
         for part in alive:
             path = journal.directory(part) / "maintenance.json"
@@ -41,7 +41,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
     """End the agent and all its jobs; come back when nothing of them lives. The next agent reports it."""
     agent_end(directory)
     with hold_agent(directory):
-        journal, engine = Journal(directory / "parts"), ProcessEngine()
+        journal, engine = Journal(directory), ProcessEngine()
         live = [p for p in journal.parts.values() if p.live]
         stopped = sum(_stop(journal, engine, part, grace_s) for part in live)
         end = time.monotonic() + grace_s + _PATIENCE_S
@@ -52,7 +52,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
             time.sleep(0.05)
         for part in live:
             if engine.life(journal.directory(part)) == "lost":
-                engine.purge(journal.directory(part))
+                engine.purge(journal.directory(part), mark=part.mark)
     return _answer(stopped=stopped)
 
 

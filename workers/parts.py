@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workers import log
 from workers.beginning import Beginning
@@ -15,13 +15,14 @@ from workers.reconcile import Action, decide, forgotten
 from workers.wire import Wanted, job_key, part_key
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from workers.journal import Part
     from workers.tools import Tools
     from workers.workspace import Workplace
 
+_Value = TypeVar("_Value")
 # A shim that has not come up by then never will (its interpreter is broken, or the disk is full).
 SHIM_UP_S = 15.0
 _LOOK_S = 0.01
@@ -32,7 +33,7 @@ class Parts:
 
     def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
         self._tools = tools
-        self._ending = Ending(tools)
+        self._ending = Ending(tools, self._spawn)
         self._beginning = Beginning(tools, self._ending, tenant_file=tenant_file, trust_tenants=trust_tenants)
         self._begins: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -40,19 +41,50 @@ class Parts:
         self.place: Workplace | None = None  # known once the portal has said hello
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def adopt(self) -> None:
+    async def adopt(self) -> None:
         """Take up every part that an earlier agent left, by what its directory says."""
         for part in [p for p in self._tools.journal.parts.values() if p.live]:
-            life = self._tools.engine.life(self._tools.journal.directory(part))
-            log.info("part adopted", **part.name, phase=part.phase, life=life)
-            if life == "absent" and part.boot_id != boot_id():
-                self._ending.end_unstarted(part, reason="lost", detail="the machine was restarted before it began")
-            elif life != "absent":
-                self._spawn(self._follow(part))
-            elif part.phase == "starting":
-                # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
-                self._tools.engine.start(self._tools.journal.directory(part))
-                self._spawn(self._follow(part))
+            await self._adopt(part)
+
+    async def _adopt(self, part: Part) -> None:
+        engine, directory = self._tools.engine, self._tools.journal.directory(part)
+        life = await self._files(part, engine.life, directory)
+        log.info("part adopted", **part.name, phase=part.phase, life=life)
+        if life == "absent" and part.boot_id != boot_id():
+            detail = "the machine was restarted before it began"
+            await self._ending.end_unstarted(part, reason="lost", detail=detail)
+        elif life != "absent":
+            self._spawn(self._follow(part))
+        elif part.phase == "prepared" and not part.mark:
+            self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
+        elif part.phase == "starting":
+            # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
+            await self._files(part, engine.start, directory)
+            self._spawn(self._follow(part))
+
+    async def set_aside_broken(self) -> None:
+        """Deal with the parts whose records cannot be read, or are gone while they run."""
+        journal = self._tools.journal
+        broken = journal.broken | await self._tools.files.run("parts", self._unrecorded, limit_s=None)
+        for name, why in broken.items():
+            await self._set_aside(name, why)
+
+    def _unrecorded(self) -> dict[str, str]:
+        journal, life = self._tools.journal, self._tools.engine.life
+        known = journal.parts.keys() | journal.broken.keys()
+        return {d.name: "it is gone" for d in journal.root.iterdir() if d.name not in known and life(d) == "alive"}
+
+    async def _set_aside(self, name: str, why: str) -> None:
+        """A part whose record is broken cannot be answered for: end what runs of it and keep what is there."""
+        journal, engine = self._tools.journal, self._tools.engine
+        killed = await self._tools.files.run(name, engine.abandon, journal.root / name, limit_s=None)
+        kept = await self._tools.files.run(name, journal.set_aside, name)
+        said = f"The record of part {name} cannot be read, so the part is lost ({why}). It is kept in {kept}."
+        self._tools.problems.note(f"record {name}", said)
+        log.warning("part set aside", part=name, killed=killed)
+
+    async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
+        return await self._tools.files.run(part.key, work, *args, limit_s=None)
 
     def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
         """Act on a whole new list, asked for at `asked_at` (seconds since boot); True when it is wanted again at once.
@@ -72,8 +104,8 @@ class Parts:
             self._act(action)
         return behind != sure
 
-    def tidy(self, *, keep_ended_s: float) -> None:
-        self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
+    async def tidy(self, *, keep_ended_s: float) -> None:
+        await self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
 
     def _act(self, action: Action) -> None:
         part = self._tools.journal.parts.get(action.key)
@@ -96,7 +128,7 @@ class Parts:
         """A stop for a part that never came here: it can be told ended at once, and must never start."""
         if self.place and part_key(wanted) not in self._begins:
             part = self._beginning.claim(wanted, self.place)
-            self._ending.end_unstarted(part, reason="stopped", detail="it never started")
+            self._spawn(self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
 
     def _begun(self, key: str) -> None:
         """What was wanted of this part meanwhile is done now, but for preparing, which waits for the next list."""
@@ -146,24 +178,25 @@ class Parts:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
         give_up_at = boottime() + SHIM_UP_S
         while part.live:
-            life = engine.life(directory)
+            life = await self._files(part, engine.life, directory)
             if life in {"ended", "lost"}:
                 await self._ending.end_started(part)
             elif life == "void":
-                self._ending.end_unstarted(part, reason="stopped", detail="it never started")
-            elif life == "alive" and engine.pid(directory) is not None:
-                self._ending.report_running(part)
-                self._watch(part)
+                await self._ending.end_unstarted(part, reason="stopped", detail="it never started")
+            elif life == "alive" and await self._files(part, engine.job, directory) is not None:
+                await self._ending.report_running(part)
+                await self._watch(part)
                 return
-            elif life == "absent" and boottime() > give_up_at and engine.void(directory):
-                text = (directory / "shim.log").read_text(errors="replace")[-500:]
-                self._ending.end_unstarted(part, reason="start_failed", detail=f"the shim did not come up: {text}")
+            elif life == "absent" and boottime() > give_up_at and await self._files(part, engine.void, directory):
+                text = await self._files(part, engine.last_words, directory)
+                detail = f"the shim did not come up: {text}"
+                await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
             else:
                 await asyncio.sleep(_LOOK_S)
 
-    def _watch(self, part: Part) -> None:
+    async def _watch(self, part: Part) -> None:
         """Hear of the shim's end at once, whoever's child it is."""
-        shim = self._tools.engine.shim(self._tools.journal.directory(part))
+        shim = await self._files(part, self._tools.engine.shim, self._tools.journal.directory(part))
         descriptor = shim.open_pidfd() if shim else None
         if descriptor is None:
             self._spawn(self._ending.end_started(part))

@@ -6,6 +6,7 @@ pidfd that was checked against the start time. Standard library only: the shim r
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -14,13 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workers.files import write_json
+
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAD = frozenset("ZXx")
 # A scan reads only processes it has not seen; every so many scans it reads all, in case a pid was used again.
 _FULL_SCAN_EVERY = 10
+FAMILY_MOST = 4096
+"""Processes of one job that are noted."""
 
 
 def boot_id() -> str:
@@ -46,6 +52,19 @@ def become_subreaper() -> None:
 def die_with_parent(sig: int = signal.SIGKILL) -> None:
     """Ask the kernel to send `sig` to this process when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, sig)
+
+
+def hide() -> None:
+    """Let no other process of the account look into this one: no ptrace, no /proc/PID/environ or mem, no core file.
+
+    Its files under /proc then belong to root. exec undoes it, so each program of ours does it for itself.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def show() -> None:
+    """Undo `hide`."""
+    _prctl(_PR_SET_DUMPABLE, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +192,36 @@ class Tree:
         return False
 
 
+@dataclass(slots=True)
+class Family:
+    """A job's processes, noted in a file, so that they are found again when their shim was killed.
+
+    A process may clear its environment, leave its session, close its descriptors and hide; its number stays.
+    """
+
+    path: Path
+    _noted: frozenset[tuple[int, int]] = frozenset()
+
+    def note(self, processes: list[Stat]) -> None:
+        """Write the file anew when other processes live than last time."""
+        now = frozenset((p.pid, p.start_ticks) for p in processes[:FAMILY_MOST])
+        if now != self._noted:
+            with contextlib.suppress(OSError):  # a full disk costs a trace, never the job
+                write_json(self.path, sorted(now), durable=False)
+                self._noted = now
+
+
 def pss_mib(pid: int) -> float | None:
-    """Proportional set size: shared pages are divided among those who share them. None when it is gone or hidden."""
+    """Proportional set size: shared pages are divided among those who share them. None when it is gone.
+
+    Raises PermissionError when the process hides (it is not dumpable).
+    """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123 - as above
             for line in file:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) / 1024
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    except (FileNotFoundError, ProcessLookupError):
         return None
     return None
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from workers.files import BrokenFileError, open_regular
 from workers.instrument.berth_instrument import PARTS, ROWS, SEGMENT_BYTES
 
 if TYPE_CHECKING:
@@ -44,8 +44,16 @@ class Found:
 def records_read(directory: Path, offset: int) -> Found:
     """The records from `offset` on, of one segment at a time. Never raises for what a job may have put there."""
     segment, at = divmod(offset, SEGMENT_BYTES)
-    later = sorted(number for number in _segments(directory) if number > segment)
-    data = _read(directory / str(segment), at)
+    try:
+        # Through one descriptor, so that no part of the way is a link that the job has put there.
+        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Found(offset)
+    try:
+        later = sorted(number for number in _segments(folder) if number > segment)
+        data = _read(str(segment), at, folder)
+    finally:
+        os.close(folder)
     found = _take(data, offset)
     if found.next_offset == offset and later:
         # What is left of a finished segment, if anything, is half a line.
@@ -54,23 +62,23 @@ def records_read(directory: Path, offset: int) -> Found:
     return found
 
 
-def _segments(directory: Path) -> list[int]:
+def _segments(folder: int) -> list[int]:
     try:
-        with os.scandir(directory) as entries:
+        with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, ENTRIES)]
     except OSError:
         return []
     return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= 9]
 
 
-def _read(path: Path, at: int) -> bytes:
-    """Up to READ_BYTES; nothing from what is no regular file. A link is not followed and a pipe not waited for."""
+def _read(name: str, at: int, folder: int) -> bytes:
+    """Up to READ_BYTES; nothing from what is no plain file of one name. A link is not followed, a pipe not waited for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        descriptor = open_regular(name, within=folder)
+    except (OSError, BrokenFileError):
         return b""
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if os.fstat(descriptor).st_nlink > 1:  # the job may not have another's file sent as its records
             return b""
         return os.pread(descriptor, max(0, min(READ_BYTES, SEGMENT_BYTES - at)), at)
     except OSError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from workers import log
 from workers.client import PortalRefusedError
+from workers.filework import SlowFilesError
 from workers.recordlines import Found, records_read
 from workers.wire import PartRecords, RecordsTaken, part_key, part_name
 
 if TYPE_CHECKING:
     from workers.client import Portal
+    from workers.filework import FileWork
     from workers.journal import Journal, Part
 
 PARTS_AT_ONCE = 8
@@ -21,9 +22,10 @@ PARTS_AT_ONCE = 8
 class Records:
     """Keeps where each part's records stand; after a restart the first answer puts it right."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, boot_id: str) -> None:
+    def __init__(self, *, portal: Portal, journal: Journal, files: FileWork, boot_id: str) -> None:
         self._portal = portal
         self._journal = journal
+        self._files = files
         self._boot_id = boot_id
         self._offsets: dict[str, int] = {}
         self._done: set[str] = set()
@@ -52,7 +54,7 @@ class Records:
 
     async def _send(self, parts: list[Part]) -> bool:
         over = {part.key for part in parts if not part.live}  # asked before reading: they write no more
-        found = {part.key: await asyncio.to_thread(self._read, part) for part in parts}
+        found = {part.key: await self._read(part) for part in parts}
         news: list[PartRecords] = [
             {
                 **part_name(part.name),
@@ -69,8 +71,12 @@ class Records:
             await self._exchange(news)
         return any(each.more for each in found.values())
 
-    def _read(self, part: Part) -> Found:
-        return records_read(self._journal.directory(part) / "records", self._offsets.get(part.key, 0))
+    async def _read(self, part: Part) -> Found:
+        directory, offset = self._journal.job_directory(part) / "records", self._offsets.get(part.key, 0)
+        try:
+            return await self._files.run(f"records {part.key}", records_read, directory, offset)
+        except SlowFilesError:
+            return Found(offset)
 
     async def _exchange(self, news: list[PartRecords]) -> None:
         try:

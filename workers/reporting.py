@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from workers import log
 from workers.procs import boottime
-from workers.wire import Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
+from workers.wire import PartName, Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
     from workers.journal import Journal, Part
+    from workers.problems import Problems
     from workers.wire import DiskRoom
+
+
+MOST_ENTRIES = 500
+"""In each list of one message, docs/agent-protocol.md."""
 
 
 class Reporter:
     """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, boot_id: str) -> None:
+    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+        self._problems = problems
         self._portal = portal
         self._journal = journal
         self._engine = engine
@@ -44,32 +51,40 @@ class Reporter:
 
     async def wait(self, period_s: float) -> None:
         """Until something changed or the period is over."""
-        try:
-            await asyncio.wait_for(self._changed.wait(), period_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
+                await self._changed.wait()
 
     async def exchange(self) -> None:
-        """One POST report. A lease counts from the moment this began, so it never outlives the portal's own."""
+        """POST report, in slices where there is much to tell.
+
+        A lease counts from the moment its message began, so it never outlives the portal's own.
+        """
         async with self._one_at_a_time:
             self._changed.clear()
             parts = list(self._journal.parts.values())
             # A dropped part is named until it is dead: what runs here is never kept from the portal.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
-            begun = boottime()
+            reports = [*self.disowned.values(), *(report for p in parts for report in p.reports)]
             try:
-                body: ReportBody = {
-                    "boot_id": self._boot_id,
-                    "reports": [*self.disowned.values(), *(report for p in parts for report in p.reports)],
-                    "holding": [p.name for p in holding],
-                }
-                if self.disk is not None:
-                    body["disk"] = self.disk
-                answer = await self._portal.report(body)
+                for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
+                    piece = slice(first, first + MOST_ENTRIES)
+                    await self._exchange(reports[piece], [p.name for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # what was to be sent still is
                 raise
-            self._take(answer, begun)
+
+    async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
+        begun = boottime()
+        body: ReportBody = {
+            "boot_id": self._boot_id,
+            "reports": reports,
+            "holding": holding,
+            "problems": self._problems.current(),
+        }
+        if self.disk is not None:
+            body["disk"] = self.disk
+        self._take(await self._portal.report(body), begun)
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for item in answer["refused"]:

@@ -28,6 +28,7 @@ class Setting:
     meaning: str
     minimum: float | None = None
     maximum: float | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -56,6 +57,22 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("storage_domain", str, None, "", "Nodes that name the same domain see the same storage directory."),
     Setting("storage_dir", Path, None, "", "Where checkpoints are kept; DIR/storage when not given."),
     Setting("trust_tenants", bool, False, "", "Run several tenants' jobs under this one account."),
+    Setting(
+        "isolation",
+        str,
+        "auto",
+        "",
+        "`auto`: the kernel keeps jobs out of the agent's files, its processes and those of other jobs, where it can "
+        "(Landlock). `off`: it does not; for jobs that need set-user-id programs or mount file systems.",
+        choices=("auto", "off"),
+    ),
+    Setting(
+        "closed",
+        Path,
+        None,
+        "",
+        "A further directory that jobs are kept out of: the portal's data directory, where both share a machine.",
+    ),
     Setting("ca_sha256", str, None, "", "SHA-256 (hex) of the certificate authority that the portal must show."),
     Setting("insecure", bool, False, "", "Talk to a portal elsewhere without proof that it is the portal."),
     Setting("nice", int, None, "", "Niceness of jobs; 19 on a virtual node, else 0, when not given.", 0, 19),
@@ -91,6 +108,8 @@ class AgentSettings:
     storage_domain: str | None
     storage_dir: Path
     trust_tenants: bool
+    isolation: str
+    closed: Path | None
     ca_sha256: str | None
     insecure: bool
     nice: int
@@ -111,6 +130,9 @@ def arguments_parser() -> argparse.ArgumentParser:
             parser.add_argument(setting.flag, action="store_true", default=None, help=text)
         else:
             parser.add_argument(setting.flag, default=None, help=f"{text} Environment: {setting.env}.")
+    parser.add_argument(
+        "--check-isolation", action="store_true", help="Say as JSON what jobs would be kept out of, and start nothing."
+    )
     parser.add_argument(
         "--keep-jobs", type=float, metavar="HOURS", help="End the agent of DIR and let its jobs run on this long."
     )
@@ -134,6 +156,8 @@ def _value(setting: Setting, given: Any, environ: Mapping[str, str]) -> Any:
         value = setting.kind(raw)
     except ValueError as error:
         raise SettingError(f"{setting.flag}: {raw!r} is not a {setting.kind.__name__}") from error
+    if setting.choices and value not in setting.choices:
+        raise SettingError(f"{setting.flag}: {raw!r} is not one of {', '.join(setting.choices)}")
     low, high = setting.minimum, setting.maximum
     if low is not None and high is not None and not low <= value <= high:
         raise SettingError(f"{setting.flag}: {value} is not within {low:g} to {high:g} {setting.unit}".rstrip())
@@ -149,6 +173,7 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
     values["url"] = values["url"].rstrip("/")
     values["dir"] = values["dir"].resolve()
     values["name"] = values["name"] or socket.gethostname()
+    values["closed"] = values["closed"] and values["closed"].resolve()
     values["storage_dir"] = (values["storage_dir"] or values["dir"] / "storage").resolve()
     if values["nice"] is None:
         # A virtual node shares the machine with the portal, whose answers must not wait for jobs: beside twenty of them at

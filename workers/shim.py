@@ -22,9 +22,10 @@ if __name__ == "__main__":  # -I and -S leave only the standard library on the p
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workers.diskuse import disk_meter
-from workers.files import read_json, write_json
+from workers.files import BrokenFileError, read_record, write_json
+from workers.joblog import JobLog
 from workers.parthold import EXIT_LOCKED, EXIT_USED, hold_part
-from workers.procs import Identity, Tree, become_subreaper, boottime
+from workers.procs import Family, Identity, Stat, Tree, become_subreaper, boottime, hide
 from workers.spawn import StartFailedError, command_spawn
 from workers.usage import UsageMeter
 
@@ -34,6 +35,9 @@ TICK_S = 1.0
 LEFTOVER_GRACE_S = 2.0
 # Silence may free a job elsewhere at lease + grace; so ours must be dead well before the grace is over.
 LEASE_GRACE_SHARE = 1 / 3
+# So many running processes are stopped before they are killed, and so often at most: some may not be stopped.
+FREEZE_FROM = 50
+FREEZE_ROUNDS = 20
 
 
 @dataclass(slots=True)
@@ -60,6 +64,8 @@ class Shim:
         self.begun_unix = time.time()
         limit = launch["memory_mib"]
         self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
+        self.log = JobLog.under(directory, launch["log_limit_bytes"])
+        self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
         self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
 
@@ -69,21 +75,27 @@ class Shim:
             self._write_result("lease", "its lease ended before it started")
             return
         try:
-            self.pid = command_spawn(self.launch, self.directory)
+            self.pid = command_spawn(self.launch, self.log)
         except StartFailedError as failure:
             self._write_result("start_failed", str(failure))
             return
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        write_json(self.directory / "job.json", {**identity, "started_at": self.begun_unix})
+        write_json(self.directory / "job.json", {**identity, "started_at": self.begun_unix, **self._log_facts()})
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
             self._look()
             self._sleep()
+        self.log.finish()
         self.meter.measure()
         reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
         self._write_result(reason, detail)
+
+    def _log_facts(self) -> dict[str, Any]:
+        """What tells the log's files and pipes from any others."""
+        streams = self.log.streams
+        return {"logs": {s.path.name: s.identity for s in streams}, "pipes": [s.mark for s in streams]}
 
     def _reap(self) -> bool:
         """Collect what ended; True while the command itself still runs."""
@@ -115,13 +127,20 @@ class Shim:
             self.next_tick = now + TICK_S
             usage = self.meter.measure()
             self._look_at_memory(usage.memory_mib)
+            self.family.note(self.meter.seen)
             self._look_at_disk()
-            self._trim_logs()
         if self.ending is not None and now >= self.ending.kill_at:
             self._signal_all(signal.SIGKILL)
 
     def _look_for_orders(self, now: float) -> None:
-        stop = read_json(self.directory / "stop.json")
+        try:
+            self._follow_orders(now)
+        except BrokenFileError as error:
+            # Nobody but a job could have put that there, and without its control files it is not under control.
+            self._end("stopped", f"its control files were tampered with: {error}", 0.0)
+
+    def _follow_orders(self, now: float) -> None:
+        stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         limit_s = self.launch["time_limit_s"]
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]))
@@ -152,7 +171,7 @@ class Shim:
         """No grace: what it would write now is what there is no room for."""
         if self.disk is None:
             return
-        self.disk.pids = self.meter.pids
+        self.disk.pids = [p.pid for p in self.meter.seen]
         if (why := self.disk.over()) is not None:
             self._end("disk_limit", why, 0.0)
 
@@ -162,27 +181,33 @@ class Shim:
             return False
         now = boottime()
         for name in ("lease.json", "maintenance.json"):
-            lease = read_json(self.directory / name)
+            lease = read_record(self.directory / name, boot_id=str, until=(int, float))
             if lease is not None and lease["boot_id"] == self.launch["boot_id"] and now < lease["until"]:
                 return False
         return True
 
-    def _trim_logs(self) -> None:
-        """Nothing past the limit is kept by the portal; so it is not kept here either, and the disk stays free."""
-        limit_bytes = self.launch["log_limit_bytes"]
-        for name in ("stdout", "stderr"):
-            path = self.directory / name
-            if path.stat().st_size > limit_bytes:
-                os.truncate(path, limit_bytes)
-
     def _signal_all(self, sig: int) -> None:
-        for process in self.meter.tree.scan(full=True):
+        if sig == signal.SIGKILL:
+            self._freeze()
+        self._send(sig, self.meter.tree.scan(full=True))
+
+    def _freeze(self) -> None:
+        """Stop all before any is killed: what forks faster than we kill would never end."""
+        for _ in range(FREEZE_ROUNDS):
+            moving = [p for p in self.meter.tree.scan(full=True) if p.state not in "tT"]
+            if len(moving) < FREEZE_FROM:
+                return
+            self._send(signal.SIGSTOP, moving)
+
+    def _send(self, sig: int, processes: list[Stat]) -> None:
+        for process in processes:
             try:
                 os.kill(process.pid, sig)  # ours to reap, so the pid cannot be another's before we did
             except ProcessLookupError:
                 continue
 
     def _sleep(self) -> None:
+        """Until the next look is due or a signal comes; the job's output is moved meanwhile."""
         until = self.next_tick
         if self.ending is not None:
             # Once killing has begun, look often until all are gone.
@@ -190,9 +215,16 @@ class Shim:
         limit_s = self.launch["time_limit_s"]
         if self.ending is None and limit_s is not None:
             until = min(until, self.begun + limit_s)
-        ready, _, _ = select.select([self.wake], [], [], max(0.0, until - boottime()))
-        if ready:
-            os.read(self.wake, 4096)
+        while True:
+            ready, _, _ = select.select([self.wake, *self.log.readers()], [], [], max(0.0, until - boottime()))
+            if self.wake in ready:
+                os.read(self.wake, 4096)
+                return
+            if not ready:
+                return
+            self.log.pump()
+            if boottime() >= until:
+                return
 
     def _write_result(self, reason: str, detail: str) -> None:
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
@@ -227,6 +259,7 @@ def _wake_on_signals(shim_terminated: Any) -> int:
 
 
 def main(directory: Path) -> int:
+    hide()
     if not hold_part(directory):
         return EXIT_LOCKED
     if (directory / "shim.json").exists():
@@ -238,7 +271,10 @@ def main(directory: Path) -> int:
     become_subreaper()
     terminated: list[bool] = []
     wake = _wake_on_signals(lambda *_: terminated.append(True))
-    shim = Shim(directory, read_json(directory / "launch.json") or {}, wake)
+    launch = read_record(directory / "launch.json")
+    if launch is None:
+        raise BrokenFileError(directory / "launch.json", "is missing")
+    shim = Shim(directory, launch, wake)
     shim.told = terminated
     shim.run()
     return 0

@@ -7,33 +7,32 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.client import PortalAwayError, PortalRefusedError
+from workers.files import BrokenFileError
+from workers.filework import SlowFilesError
+from workers.joblog import STREAMS, log_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from workers.client import Portal
+    from workers.engines import Engine
+    from workers.filework import FileWork
     from workers.journal import Journal, Part
-
-CHUNK_BYTES = 256 * 1024
-STREAMS = ("stdout", "stderr")
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(CHUNK_BYTES)
-    except FileNotFoundError:
-        return b""
+    from workers.problems import Problems
 
 
 class Shipper:
     """Keeps where each log stands; after a restart the first chunk's answer puts it right."""
 
-    def __init__(self, *, portal: Portal, journal: Journal) -> None:
+    def __init__(
+        self, *, portal: Portal, journal: Journal, engine: Engine, files: FileWork, problems: Problems
+    ) -> None:
         self._portal = portal
         self._journal = journal
+        self._engine = engine
+        self._files = files
+        self._problems = problems
+        self._known: dict[str, dict[str, list[int]]] = {}
         self._full: set[tuple[str, str]] = set()
         self._turns: dict[str, asyncio.Lock] = {}
         self.on_done: Callable[[Part], None] = lambda _: None
@@ -63,6 +62,7 @@ class Shipper:
             more |= await self._ship_stream(part, stream)
         if ended and not more and not part.logs_done:
             part.logs_done = True
+            self._known.pop(part.key, None)
             self._journal.save(part)
             self._turns.pop(part.key, None)
             self.on_done(part)
@@ -70,8 +70,10 @@ class Shipper:
 
     async def _ship_stream(self, part: Part, stream: str) -> bool:
         offset = part.offsets[stream]
-        path = self._journal.directory(part) / stream
-        if (part.key, stream) in self._full or not (data := _read(path, offset)):
+        if (part.key, stream) in self._full:
+            return False
+        data, more = await self._read(part, stream, offset)
+        if not data:
             return False
         try:
             answer, taken = await self._portal.logs(part.name, stream=stream, offset=offset, data=data)
@@ -89,5 +91,21 @@ class Shipper:
         if answer.get("full"):
             self._full.add((part.key, stream))
             return False
-        # A portal that holds more than the file has (it was trimmed) needs nothing until the file has grown past it.
-        return path.stat().st_size > part.offsets[stream]
+        return more or part.offsets[stream] < offset + len(data)
+
+    async def _read(self, part: Part, stream: str, offset: int) -> tuple[bytes, bool]:
+        """A chunk, and whether there is more; nothing of a log that another file stands in for."""
+        try:
+            return await self._files.run(part.key, self._read_file, part, stream, offset)
+        except (BrokenFileError, SlowFilesError, OSError) as error:
+            self._problems.note(f"log {part.key} {stream}", f"Its {stream} is sent no further: {error}")
+            self._full.add((part.key, stream))
+            return b"", False
+
+    def _read_file(self, part: Part, stream: str, offset: int) -> tuple[bytes, bool]:
+        directory = self._journal.directory(part)
+        known = self._known.get(part.key)
+        if known is None:
+            job = self._engine.job(directory)
+            known = self._known[part.key] = (job or {}).get("logs") or {}
+        return log_read(directory / stream, offset, known.get(stream))

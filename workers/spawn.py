@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workers.jobenv import job_environment
-from workers.procs import die_with_parent
+from workers.landlock import Walls
+from workers.procs import die_with_parent, show
+from workers.seclude import seclude
+
+if TYPE_CHECKING:
+    from workers.joblog import JobLog
 
 AUTOGROUP, AUTOGROUP_TRIES = Path("/proc/self/autogroup"), 10
+PROCESSES_SHARE = 0.75
+"""Of the account's processes: a job that forks without end leaves the rest to agent, shims and portal."""
 
 
 class StartFailedError(Exception):
@@ -23,15 +31,20 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
     return {real[core % len(real)] for core in cores} or set(real)
 
 
-def command_spawn(launch: dict[str, Any], directory: Path) -> int:
-    """Start `/bin/sh -c COMMAND` as its own session; return its pid. Raises StartFailedError."""
+def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
+    """Start `/bin/sh -c COMMAND` as its own session, writing into `log`; return its pid. Raises StartFailedError."""
     environment = job_environment(launch)
+    try:
+        outputs = [stream.open() for stream in log.streams]
+    except OSError as error:
+        raise StartFailedError(f"log files: {error}") from error
     reader, writer = os.pipe()  # both close on exec: an empty read means that exec worked
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(launch, directory, environment, writer, parent)
-    os.close(writer)
+        _child(launch, outputs, environment, writer, parent)
+    for descriptor in (writer, *outputs):
+        os.close(descriptor)
     with os.fdopen(reader, "rb") as file:
         failure = file.read().decode(errors="replace")
     if failure:
@@ -40,7 +53,9 @@ def command_spawn(launch: dict[str, Any], directory: Path) -> int:
     return pid
 
 
-def _child(launch: dict[str, Any], directory: Path, environment: dict[str, str], writer: int, parent: int) -> NoReturn:
+def _child(
+    launch: dict[str, Any], outputs: list[int], environment: dict[str, str], writer: int, parent: int
+) -> NoReturn:
     """Between fork and exec; never returns."""
     step = "its processes' death signal"
     try:
@@ -55,12 +70,18 @@ def _child(launch: dict[str, Any], directory: Path, environment: dict[str, str],
         os.setsid()
         step = "cores"
         os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
+        show()  # /proc/self belongs to root while the shim's memory, which this still is, is hidden
         step = "niceness"
         _give_way(launch["nice"])
-        step = "log files"
-        _redirect(directory)
+        step = "number of processes"
+        _limit_processes()
+        step = "log"
+        _redirect(outputs)
         step = f"working directory {launch['cwd']}"
         os.chdir(launch["cwd"])
+        step = "isolation"
+        if launch.get("walls"):
+            seclude(Walls.from_json(launch["walls"]), launch["landlock"])
         step = "/bin/sh"
         os.umask(0o022)
         os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
@@ -86,9 +107,16 @@ def _give_way(nice: int) -> None:
             return
 
 
-def _redirect(directory: Path) -> None:
+def _limit_processes() -> None:
+    """The kernel counts all processes of the account against each one's own limit, so a lower one keeps room for us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if hard != resource.RLIM_INFINITY:
+        most = int(hard * PROCESSES_SHARE)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
+
+
+def _redirect(outputs: list[int]) -> None:
     source = os.open("/dev/null", os.O_RDONLY)
     os.dup2(source, 0)
-    for descriptor, name in ((1, "stdout"), (2, "stderr")):
-        log = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(log, descriptor)
+    for descriptor, output in zip((1, 2), outputs, strict=True):
+        os.dup2(output, descriptor)

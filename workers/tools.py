@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from workers.client import Portal
     from workers.engines import Engine
+    from workers.filework import FileWork
     from workers.journal import Journal
+    from workers.problems import Problems
     from workers.records import Records
     from workers.reporting import Reporter
     from workers.shipping import Shipper
@@ -22,3 +24,5 @@ class Tools:
     reporter: Reporter
     shipper: Shipper
     records: Records
+    files: FileWork
+    problems: Problems

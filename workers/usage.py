@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from workers.files import BrokenFileError, read_bytes
 from workers.procs import Stat, Tree, boottime, pss_mib, runqueue_wait_s
 
 if TYPE_CHECKING:
@@ -29,14 +31,28 @@ class Usage:
 
 
 def usage_read(path: Path) -> Usage | None:
-    """The last measure; None when there is none yet or it is being written this very moment."""
+    """The last measure; None when there is none yet or it is being written this very moment. Raises BrokenFileError."""
     try:
-        parts = path.read_text().split()
+        parts = read_bytes(path, limit=_LINE_BYTES).split()
     except FileNotFoundError:
         return None
     if len(parts) != 6 or parts[0] != parts[5]:  # the line's number stands at both ends
         return None
-    return Usage(*(float(p) for p in parts[1:5]))
+    try:
+        values = [float(p) for p in parts[1:5]]
+    except ValueError as error:
+        raise BrokenFileError(path, "holds no figures") from error
+    if not all(math.isfinite(v) and v >= 0 for v in values):
+        raise BrokenFileError(path, "holds no figures")
+    return Usage(*values)
+
+
+def _fair_mib(process: Stat) -> float:
+    """Its share of the memory; all that is resident, when it does not let itself be looked at."""
+    try:
+        return pss_mib(process.pid) or 0.0
+    except PermissionError:
+        return process.rss_mib
 
 
 @dataclass(slots=True)
@@ -48,7 +64,7 @@ class UsageMeter:
     limit_mib: int | None
     count_wait: bool
     peak_mib: float = 0.0
-    pids: list[int] = field(default_factory=list)
+    seen: list[Stat] = field(default_factory=list)
     _wait_s: float = 0.0
     _waits: dict[int, float] = field(default_factory=dict)
     _pss_mib: float = 0.0
@@ -57,8 +73,7 @@ class UsageMeter:
     _file: int | None = None
 
     def measure(self) -> Usage:
-        processes = self.tree.scan()
-        self.pids = [p.pid for p in processes]
+        self.seen = processes = self.tree.scan()
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = sum(p.cpu_s + p.reaped_cpu_s for p in processes) + children.ru_utime + children.ru_stime
         usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes))
@@ -78,8 +93,7 @@ class UsageMeter:
         rss_mib = sum(p.rss_mib for p in processes)
         begun = boottime()
         if begun >= self._pss_again_at or (self.limit_mib is not None and rss_mib > self.limit_mib):
-            values = [pss_mib(p.pid) for p in processes]
-            self._pss_mib = sum(v for v in values if v is not None)
+            self._pss_mib = sum(_fair_mib(p) for p in processes)
             self._pss_again_at = begun + (boottime() - begun) / _PSS_SHARE
         return self._pss_mib
 
@@ -89,5 +103,5 @@ class UsageMeter:
         line = f"{self._number} {figures} {self._number}".ljust(_LINE_BYTES - 1) + "\n"
         with contextlib.suppress(OSError):  # a full disk costs a figure on a page, never the job
             if self._file is None:
-                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             os.pwrite(self._file, line.encode(), 0)

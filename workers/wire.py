@@ -25,6 +25,15 @@ class Gpu(TypedDict):
     memory_mib: int
 
 
+class Isolation(TypedDict):
+    """How jobs are kept out of the agent's own files: `files`, `signals`: kept from them; `why`: what is missing."""
+
+    files: bool
+    signals: bool
+    landlock: int
+    why: str
+
+
 class Inventory(TypedDict):
     """Body of register and of hello."""
 
@@ -35,6 +44,7 @@ class Inventory(TypedDict):
     virtual: bool
     single_account: bool
     trusts_tenants: bool
+    isolation: NotRequired[Isolation]
     gpu_type: str | None
     gpus: list[Gpu]
     cores: int
@@ -129,6 +139,14 @@ class Report(PartName):
     detail: str
 
 
+class Problem(TypedDict):
+    """A sentence for the operator, on one `subject`."""
+
+    at: float
+    subject: str
+    detail: str
+
+
 class DiskRoom(TypedDict):
     """Where jobs write. `low`: the node takes no new jobs until there is room."""
 
@@ -142,6 +160,7 @@ class ReportBody(TypedDict):
     disk: NotRequired[DiskRoom]
     reports: list[Report]
     holding: list[PartName]
+    problems: NotRequired[list[Problem]]
 
 
 class Accepted(PartName):

@@ -9,10 +9,14 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workers.files import write_json
+from workers.trees import tree_remove
 from workers.wire import Spec, Wanted, job_key, part_name
+
+if TYPE_CHECKING:
+    from workers.landlock import Walls
 
 SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
 """The most that is copied of a working directory for a profile: its GPU idles meanwhile."""
@@ -25,10 +29,21 @@ class SpecError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Rooms:
+    """A part's two directories: `control` is the agent's and its shim's, `job` the job's own; `mark` its secret name."""
+
+    control: Path
+    job: Path
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workplace:
     """What this node adds to every launch."""
 
     storage: Path
+    walls: Walls | None
+    landlock: int
     virtual: bool
     virtual_pace: float | None
     nice: int
@@ -90,32 +105,39 @@ def scratch_copy(source: Path, copy: Path) -> Path:
     return copy
 
 
-def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) -> None:
+def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> dict[str, list[str]] | None:
+    return place.walls.with_own(rooms.job.resolve(), checkpoint_dir.resolve()).to_json() if place.walls else None
+
+
+def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
     """Make everything that the command needs; doing it again begins afresh. Raises SpecError.
 
     A profile works in its part's directory alone: neither the job's checkpoints nor the tenant's own directory are its.
     """
-    job_dir, tmp_dir, records_dir = directory / "work", directory / "tmp", directory / "records"
+    job_dir, tmp_dir, records_dir = rooms.job / "work", rooms.job / "tmp", rooms.job / "records"
     scratch = spec["profile"]
-    checkpoint_dir = directory / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
+    checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
+    rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path in (job_dir, tmp_dir, records_dir, *([checkpoint_dir] if scratch else ())):
-        shutil.rmtree(path, ignore_errors=True)
+        tree_remove(path)
         path.mkdir(mode=0o700)
     checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_files(job_dir, spec["files"])
     cwd = working_directory(job_dir, spec["working_directory"])
     if scratch and not cwd.is_relative_to(job_dir):
-        shutil.rmtree(directory / "copy", ignore_errors=True)
-        cwd = scratch_copy(cwd, directory / "copy")
+        tree_remove(rooms.job / "copy")
+        cwd = scratch_copy(cwd, rooms.job / "copy")
     launch: dict[str, Any] = {
         **{key: value for key, value in spec.items() if key != "files"},
         **part_name(spec),
-        "part_dir": str(directory),
+        "mark": rooms.mark,
         "job_dir": str(job_dir),
         "tmp_dir": str(tmp_dir),
         "checkpoint_dir": str(checkpoint_dir),
         "records_dir": str(records_dir),
         "cwd": str(cwd),
+        "walls": _walls(place, rooms, checkpoint_dir),
+        "landlock": place.landlock,
         "python": sys.executable,
         "virtual": place.virtual,
         "virtual_pace": place.virtual_pace,
@@ -125,4 +147,4 @@ def part_prepare(directory: Path, spec: Spec, wanted: Wanted, place: Workplace) 
         "lease_grace_s": place.lease_grace_s,
         "leased": wanted["lease_s"] is not None,
     }
-    write_json(directory / "launch.json", launch)
+    write_json(rooms.control / "launch.json", launch)

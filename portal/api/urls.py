@@ -13,7 +13,7 @@ from portal.tenants.api import MeView
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema"), name="api-docs"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", jobs.JobsPlanView.as_view(), name="api-jobs-plan"),

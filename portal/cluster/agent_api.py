@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from portal.cluster import agent_serializers as shapes
 from portal.cluster.agent_authentication import NodeToken, bearer_secret
-from portal.cluster.services import node_disk_note, node_hello, node_register, node_seen
+from portal.cluster.services import node_disk_note, node_hello, node_problems, node_register, node_seen
 from portal.cluster.telemetry import telemetry_store
 from portal.disk import disk_require
 from portal.environment import env
@@ -98,6 +98,8 @@ class ReportView(AgentView):
         node_seen(node=self.node)
         if "disk" in body:
             node_disk_note(node=self.node, disk=body["disk"])
+        if "problems" in body:
+            node_problems(node=self.node, problems=body["problems"])
         return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))
 
 

@@ -23,6 +23,9 @@ BIG, SMALL = 2**62, 2**31 - 1
 RECORD_CODES = ["offset_mismatch", "unknown_part"]
 LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
+MOST_ENTRIES = 500
+"""In each list of one report; an agent with more sends several."""
+TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
 
@@ -33,6 +36,15 @@ class GpuInventory(serializers.Serializer):
     memory_mib = serializers.IntegerField(min_value=1, max_value=SMALL)
 
 
+class Isolation(serializers.Serializer):
+    """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
+
+    files = serializers.BooleanField()
+    signals = serializers.BooleanField()
+    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
+    why = serializers.CharField(max_length=300, allow_blank=True)
+
+
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -41,6 +53,7 @@ class Inventory(serializers.Serializer):
     virtual = serializers.BooleanField()
     single_account = serializers.BooleanField()
     trusts_tenants = serializers.BooleanField()
+    isolation = Isolation(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=1024)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
@@ -81,6 +94,14 @@ class Report(PartKey):
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
 
 
+class Problem(serializers.Serializer):
+    """A sentence for the operator."""
+
+    at = serializers.FloatField(min_value=0, max_value=1e11)
+    subject = serializers.CharField(max_length=200)
+    detail = serializers.CharField(max_length=300, allow_blank=True)
+
+
 class DiskRoom(serializers.Serializer):
     free_mib = serializers.IntegerField(min_value=0, max_value=BIG)
     total_mib = serializers.IntegerField(min_value=0, max_value=BIG)
@@ -90,8 +111,9 @@ class DiskRoom(serializers.Serializer):
 class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     disk = DiskRoom(required=False)
-    reports = Report(many=True, max_length=10000)
-    holding = PartKey(many=True, max_length=10000)
+    reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    problems = Problem(many=True, max_length=20, required=False)
 
 
 class Accepted(PartKey):

@@ -72,6 +72,8 @@ class Node(models.Model):
     disk_free_mib = models.PositiveBigIntegerField(null=True, blank=True, help_text="Where its jobs write.")
     disk_total_mib = models.PositiveBigIntegerField(null=True, blank=True)
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
+    isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
+    problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
 
     objects = NodeQuerySet.as_manager()

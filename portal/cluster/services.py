@@ -140,6 +140,7 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
         "is_virtual": inventory["virtual"],
         "single_account": inventory["single_account"],
         "trusts_tenants": inventory["trusts_tenants"],
+        "isolation": inventory.get("isolation") or {},
         "gpu_type": gpu_type,
         "cores": inventory["cores"],
         "memory_mib": inventory["memory_mib"],
@@ -218,6 +219,19 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
             _silence_forget(node=node)
             NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
             _tell_arrival()
+
+
+def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what is wrong with a node; what is new becomes an event of its history. The same again writes nothing."""
+    known = {each["subject"]: each["detail"] for each in node.problems}
+    told = {each["subject"]: each["detail"] for each in problems}
+    if told == known:
+        return
+    with transaction.atomic():
+        Node.objects.filter(pk=node.pk).update(problems=list(problems))
+        new = [detail for subject, detail in told.items() if subject not in known]
+        NodeEvent.objects.bulk_create(NodeEvent(node=node, kind="problem", detail=detail) for detail in new)
+        page_event(stream="cluster", topic="node")
 
 
 def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:

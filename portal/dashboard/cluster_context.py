@@ -92,6 +92,14 @@ class NodeJob(TypedDict):
     since: str
 
 
+class NodeProblem(TypedDict):
+    """What a node's agent tells the operator; `at` in Unix seconds."""
+
+    at: float
+    subject: str
+    detail: str
+
+
 class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
@@ -99,4 +107,5 @@ class NodePageContext(TypedDict):
     jobs: list[NodeJob]
     events: list[ClusterEvent]
     plots: list[PlotContext]
+    problems: list[NodeProblem]
     can_operate: bool

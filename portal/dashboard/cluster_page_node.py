@@ -50,6 +50,7 @@ def node_context(snapshot: NodeSnapshot) -> NodePageContext:
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
         "plots": plot_contexts(node),
+        "problems": node.problems if snapshot.user.is_operator else [],
         "can_operate": snapshot.user.is_operator,
     }
 
@@ -76,6 +77,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
+    if node.isolation:
+        facts.append({"label": "Isolation of jobs", **isolation_words(node.isolation)})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -85,6 +88,14 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
             {"label": "Stale messages refused", "value": number(node.refused_messages)},
         ]
     return facts
+
+
+def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:
+    """What the node says its jobs are kept out of, as a fact's value and note."""
+    why = isolation["why"]
+    if not isolation["files"]:
+        return {"value": "none", "note": f"a job may read whatever the agent may: {why}"}
+    return {"value": "on", "note": why or "jobs are kept out of Berth's files and processes and of each other's"}
 
 
 def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:

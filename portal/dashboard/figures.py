@@ -105,11 +105,15 @@ def _apart(labels: list[Figure]) -> list[Figure]:
 def fragments(
     rows: Sequence[tuple[str, float | None, float | None]],
     *,
+    most: Sequence[float | None] = (),
     start: str | None = None,
     end: str | None = None,
     digits: int = 0,
 ) -> Figure:
-    """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered), stacked bars."""
+    """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered), stacked bars of means.
+
+    `most`: a dash over each bar, for the most of both kinds at one time.
+    """
     at = [row[0] for row in rows]
     kinds = [("no cores", "plot-2", 1), ("scattered", "plot-4", 2)]
     totals = [
@@ -119,7 +123,8 @@ def fragments(
         "data": [
             {"type": "bar", "name": name, "x": at, "y": [row[place] for row in rows], "marker": {"color": token}}
             for name, token, place in kinds
-        ],
+        ]
+        + ([_dashes(at, most)] if most else []),
         "layout": {
             "barmode": "stack",
             "bargap": 0.25,
@@ -129,6 +134,11 @@ def fragments(
             "meta": {"right_px": 44},
         },
     }
+
+
+def _dashes(at: Sequence[str], values: Sequence[float | None]) -> Figure:
+    marker = {"symbol": "line-ew", "size": 7, "line": {"width": 2, "color": "text-2"}}
+    return {"type": "scatter", "mode": "markers", "name": "most at a time", "x": at, "y": [*values], "marker": marker}
 
 
 def gpu_use(

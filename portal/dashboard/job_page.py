@@ -75,7 +75,7 @@ def body_make(job: Job) -> JobBodyContext:
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],
         "profiles": profiles_make(profiles),
-        "events": _events(job),
+        "events": events_make(job),
     }
 
 
@@ -213,7 +213,7 @@ def _attempt(attempt: Attempt) -> AttemptRow:
     }
 
 
-def _events(job: Job) -> list[EventRow]:
+def events_make(job: Job) -> list[EventRow]:
     return [{"at": event.at.isoformat(), "text": event.text} for event in job.events.order_by("-id")[:EVENTS_SHOWN]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
+from portal.dashboard.array_page import TaskQuery, array_context, folded_tasks
 from portal.dashboard.job_figures import job_figure_make
 from portal.dashboard.job_list import ListQuery, list_context
 from portal.dashboard.job_log import log_page, log_parts
@@ -24,6 +25,7 @@ from portal.errors import BerthError, NotFound
 from portal.jobs import services
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
+from portal.jobs.states import RETRIED
 from portal.rounds.explained import explanation
 from portal.rounds.whatif import remedies
 
@@ -43,6 +45,7 @@ VERBS = {
 }
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
+ARRAY_FRAGMENTS = {"header", "array", "tasks"}
 CSV_ROWS = 20000
 DOWNLOAD_STEP_BYTES = 256 * 1024
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -62,13 +65,11 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
-    """Answer with the rows of an opened array's tasks."""
+    """Answer with the rows of an opened array: failed first, then what runs and waits; its page has them all."""
     parent = job_find(user=request.user, number=number)
-    rows = rows_of(list(parent.tasks.select_related("tenant", "owner").order_by("array_index")[:200]), task=True)
-    html = "".join(
-        render(request, "jobs/_row.html", {"row": row, "show_progress": True}).content.decode() for row in rows
-    )
-    return HttpResponse(html)
+    rows = rows_of(folded_tasks(parent), task=True)
+    more = parent.array_size - len(rows) if parent.array_size else 0
+    return render(request, "jobs/_folded.html", {"rows": rows, "show_progress": True, "parent": parent, "more": more})
 
 
 @login_required
@@ -77,16 +78,22 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
     """Show one job. The page is live from before it is read: an event in between is a gap, not a loss."""
     job = job_find(user=request.user, number=number)
     page_follow(request, "cluster", f"job:{job.pk}")
-    return render(request, "jobs/detail.html", {"job": page_context(job=job_find(user=request.user, number=number))})
+    job = job_find(user=request.user, number=number)
+    if job.array_size:
+        return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
+    return render(request, "jobs/detail.html", {"job": page_context(job=job)})
 
 
 @login_required
 @require_GET
 def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     """Answer with a part of one job's page as it is now."""
-    if name not in FRAGMENTS:
-        raise NotFound("part of the page")
     job = job_find(user=request.user, number=number)
+    if job.array_size and name in ARRAY_FRAGMENTS:
+        context = array_context(job=job, query=TaskQuery.of(request.GET), only=name)
+        return render(request, f"jobs/_{name}.html", context)
+    if job.array_size or name not in FRAGMENTS:
+        raise NotFound("part of the page")
     return render(request, f"jobs/_{name}.html", {"job": FRAGMENTS[name](job)})
 
 
@@ -98,12 +105,20 @@ def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
     if verb not in VERBS:
         raise NotFound("action")
     try:
-        VERBS[verb](job=job, actor=request.user)
+        VERBS[verb](job=job, actor=request.user, **_narrowed(request, verb))
     except BerthError as error:
         messages.error(request, error.detail)
     else:
         messages.success(request, f"{DONE[verb]}: job {job.number}.")
     return redirect("job-detail", number=job.number)
+
+
+def _narrowed(request: HttpRequest, verb: str) -> dict[str, Any]:
+    """Return which of an array's failed tasks a retry is for; nothing: all of them."""
+    states = request.POST.getlist("state") if verb == "retry" else []
+    if any(state not in RETRIED for state in states):
+        raise BerthError("invalid", f"state is one of {', '.join(sorted(RETRIED))}.", field="state")
+    return {"states": states} if states else {}
 
 
 @login_required
@@ -124,9 +139,12 @@ def job_bulk(request: HttpRequest) -> HttpResponse:
         messages.success(request, f"{DONE[verb]}: {done} job{'s' if done != 1 else ''}.")
     for detail in refused[:3]:
         messages.error(request, detail)
-    target = reverse("job-list") + request.POST.get("next", "")
-    safe = url_has_allowed_host_and_scheme(target, allowed_hosts=None)
-    return redirect(target if safe else reverse("job-list"))
+    array = request.POST.get("array")  # the page that the form stood on: an array's, or the list
+    page = (
+        reverse("job-detail", args=[job_find(user=request.user, number=array).number]) if array else reverse("job-list")
+    )
+    target = page + request.POST.get("next", "")
+    return redirect(target if url_has_allowed_host_and_scheme(target, allowed_hosts=None) else page)
 
 
 @login_required

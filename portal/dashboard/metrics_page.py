@@ -124,9 +124,9 @@ PLOTS = {
     "latency-ratio": ("Latency ratio", "waiting time over run time", "line", [each[:2] for each in RATIOS]),
     "fragments": (
         "Fragments per round",
-        "idle GPUs that waiting jobs could not use, mean over the round",
+        "idle GPUs that waiting jobs could not use, mean over the round by time",
         "block",
-        [("no cores", "plot-2"), ("scattered", "plot-4")],
+        [("no cores", "plot-2"), ("scattered", "plot-4"), ("most at a time", "text-2")],
     ),
 }
 
@@ -135,7 +135,8 @@ def metrics_figure(name: str, span: Span) -> figures.Figure:
     """Return a figure as JSON for plots.js. Raises NotFound for an unknown name."""
     start, end = span.since.isoformat(), span.now.isoformat()
     if name == "fragments":
-        return figures.fragments([_bar(each) for each in span.bars], start=start, end=end, digits=1)
+        most = [each.figures.get("fragments_most") for each in span.bars]
+        return figures.fragments([_bar(each) for each in span.bars], most=most, start=start, end=end, digits=1)
     if name not in LINES:
         raise NotFound("figure")
     lines = [(label, token, _rows(span.course, key, times)) for label, token, key, times in LINES[name]]

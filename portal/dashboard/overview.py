@@ -16,8 +16,9 @@ from portal.dashboard.overview_tiles import fragments_of, tile_contexts
 from portal.dashboard.rounds_page import solve_ms
 from portal.dashboard.templatetags.berth import number
 from portal.errors import BerthError, NotFound
-from portal.rounds.history import points_evenly, points_since, raqlr_course
-from portal.rounds.knobs import knobs_current
+from portal.rounds.bars import fragment_bars
+from portal.rounds.history import points_since, raqlr_course
+from portal.rounds.metrics import hold_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def next_planning(snapshot: Snapshot) -> NextPlanning | None:
     last = snapshot.last_plannings[0] if snapshot.last_plannings else None
     if last is None:
         return None
-    tick_s = knobs_current()["tick_s"]
+    tick_s = snapshot.knobs["tick_s"]
     at = last.started_at + timedelta(seconds=tick_s)
     return {"number": last.number + 1, "next_at": at.isoformat(), "period_s": tick_s}
 
@@ -146,7 +147,7 @@ def plot_contexts(snapshot: Snapshot) -> list[PlotContext]:
             "note": note,
             "url": reverse("figure", args=["latency-ratio"]) + suffix,
             "legend": [
-                {"label": f"RAQLR, h = {note}", "token": "plot-1", "kind": "line"},
+                {"label": f"RAQLR, h = {snapshot.knobs['raqlr_hours']:g} h", "token": "plot-1", "kind": "line"},
                 {"label": "live, waiting", "token": "plot-2", "kind": "line"},
             ],
         },
@@ -158,11 +159,12 @@ def fragments_plot(hours: int) -> PlotContext:
     return {
         "name": "fragments",
         "title": "Fragments",
-        "note": f"idle GPUs that waiting jobs could not use, {hours} h",
+        "note": f"idle GPUs that waiting jobs could not use, means by time, {hours} h",
         "url": reverse("figure", args=["fragments"]) + query(hours),
         "legend": [
             {"label": "no cores", "token": "plot-2", "kind": "block"},
             {"label": "scattered", "token": "plot-4", "kind": "block"},
+            {"label": "most at a time", "token": "text-2", "kind": "line"},
         ],
     }
 
@@ -171,23 +173,23 @@ def figure(name: str, snapshot: Snapshot) -> figures.Figure:
     """Return a figure of the last h hours as JSON for plots.js. Raises NotFound for an unknown name."""
     if name not in {"latency-ratio", "fragments"}:
         raise NotFound("figure")
+    if name == "fragments":
+        return _fragments_figure(snapshot)
     points = points_since(since=snapshot.since, most=PLOT_POINTS)
-    start = (points[0].at if points else snapshot.since).isoformat()
-    end = snapshot.now.isoformat()
+    start, end = (points[0].at if points else snapshot.since).isoformat(), snapshot.now.isoformat()
     rows = [(point.at.isoformat(), point.metrics) for point in points]
-    if name == "latency-ratio":
-        course = raqlr_course(hours=snapshot.hours, at=[point.at for point in points])
-        raqlr = [(at, value) for (at, _), (value, _) in zip(rows, course, strict=True)]
-        live = [(at, metrics.get("live_lr_mean")) for at, metrics in rows]
-        return figures.latency_ratio(raqlr, live, start=start, end=end)
-    bars = points_evenly(points, until=snapshot.now, count=BARS)
-    # A bar stands in the middle of its stretch of time.
-    half = (snapshot.now - points[0].at) / BARS / 2 if points else timedelta()
-    counts = [
-        ((bar.at - half).isoformat(), bar.metrics.get("fragments_cores"), bar.metrics.get("fragments_scattered"))
-        for bar in bars
-    ]
-    return figures.fragments(counts, start=start, end=end)
+    course = raqlr_course(hours=snapshot.knobs["raqlr_hours"], at=[point.at for point in points])
+    raqlr = [(at, value) for (at, _), (value, _) in zip(rows, course, strict=True)]
+    live = [(at, metrics.get("live_lr_mean")) for at, metrics in rows]
+    return figures.latency_ratio(raqlr, live, start=start, end=end)
+
+
+def _fragments_figure(snapshot: Snapshot) -> figures.Figure:
+    hold = hold_s(tick_s=snapshot.knobs["tick_s"])
+    bars = fragment_bars(hours=snapshot.hours, now=snapshot.now, count=BARS, hold_s=hold)
+    rows = [(bar.at.isoformat(), bar.cores, bar.scattered) for bar in bars]
+    start, end = snapshot.since.isoformat(), snapshot.now.isoformat()
+    return figures.fragments(rows, most=[bar.most for bar in bars], start=start, end=end, digits=1)
 
 
 FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {

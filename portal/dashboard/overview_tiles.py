@@ -23,14 +23,15 @@ NO_DATA = "no data"
 def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
     read = points_since(since=snapshot.since, most=POINTS_READ)
     points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
-    raqlr = raqlr_course(hours=snapshot.hours, at=[point.at for point in points] or [snapshot.now])
+    hours = snapshot.knobs["raqlr_hours"]
+    raqlr = raqlr_course(hours=hours, at=[point.at for point in points] or [snapshot.now])
     highest = ratio_scale(points, snapshot.queue.ratio_mean, *(value for value, _ in raqlr))
     return [
         _gpu_active(snapshot, points),
         _cpu_active(snapshot, points),
         _utilisation(snapshot, points),
         _queue(snapshot, points),
-        _raqlr(snapshot, raqlr, highest),
+        _raqlr(hours, raqlr, highest),
         _live_ratio(snapshot, points, highest),
         _fragments(snapshot, points),
     ]
@@ -131,13 +132,13 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )  # fmt: skip
 
 
-def _raqlr(snapshot: Snapshot, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
+def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
     value, ended = course[-1]
     return _tile(
         "raqlr", "RAQLR", None if value is None else number(value, 2), None,
-        f"h = {snapshot.hours:g} h, m = {ended}",
+        f"h = {hours:g} h, m = {ended}",
         explained="Recent average queueing latency ratio: waiting time over run time, the mean over the m jobs that "
-        "ended in the last h hours.",
+        "ended in the last h hours. An array is one job, with its tasks' mean.",
         spark=_spark_of([each for each, _ in course], high=highest),
     )  # fmt: skip
 

@@ -81,10 +81,14 @@ def initials(name: str) -> str:
 
 
 def _banner() -> str | None:
-    """Say that the disk is full; else warn where jobs of several tenants run as one account and read each other's files."""
+    """Say that the disk is full; else warn where all jobs run as one account, and say what keeps them apart there."""
     if (disk := disk_state()).low:
         return f"{disk.sentence}."
-    if Node.objects.alive().filter(single_account=True).exists():
-        trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"
-        return f"Single-account mode. {trust} jobs run as the agent's own account and can read each other's files."
-    return None
+    found = set(Node.objects.alive().filter(single_account=True).values_list("isolation__files", flat=True).distinct())
+    if not found:
+        return None
+    trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"
+    begin = f"Single-account mode. {trust} jobs run as the agent's own account"
+    if found == {True}:
+        return f"{begin}. They are kept out of Berth's files and each other's directories, not out of the account's other files."
+    return f"{begin} and can read each other's files; where a node does not keep them out, Berth's own as well."

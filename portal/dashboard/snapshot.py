@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
@@ -15,6 +15,7 @@ from portal.jobs.occupancy import gpu_intervals, parts_live
 from portal.jobs.queue_counts import queue_counts
 from portal.rounds.history import plannings_listed
 from portal.rounds.kept import kept_now
+from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Snapshot:
     @cached_property
     def queue(self) -> QueueCounts:
         return queue_counts(now=self.now)
+
+    @cached_property
+    def knobs(self) -> dict[str, Any]:
+        """The operator's settings in force."""
+        return knobs_current()
 
     @cached_property
     def planning(self) -> Planning | None:

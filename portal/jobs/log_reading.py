@@ -100,3 +100,14 @@ def utf8_whole(data: bytes) -> bytes:
         needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return data[:-back] if needed > back else data
     return data
+
+
+def last_line(*, job: Job, chars: int = 200) -> str | None:
+    """Return the last line that a job's last attempt printed, on stderr if it printed any there; None without any."""
+    chunks = LogChunk.objects.filter(attempt__job=job, attempt__kind="run", attempt__epoch=job.epoch)
+    for stream in reversed(STREAMS):
+        last = chunks.filter(stream=stream).order_by("-offset").values_list("data", flat=True)[:2]
+        text = b"".join(bytes(each) for each in reversed(last)).decode("utf-8", "replace")
+        if lines := [line.strip() for line in text.splitlines() if line.strip()]:
+            return lines[-1][:chars]
+    return None

@@ -30,6 +30,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--tls-cert", type=Path, metavar="F", help="PEM certificate, in place of one made here")
     up.add_argument("--tls-key", type=Path, metavar="F", help="its PEM key")
     up.add_argument("--insecure", action="store_true", help="plain HTTP although off loopback")
+    up.add_argument("--with-node", action="store_true", help="make this machine a node even where the kernel cannot keep "
+                    "jobs out of the data directory")  # fmt: skip
     down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
     down.add_argument("--keep-jobs", action="store_true", help="leave running jobs running")
     status = verbs.add_parser("status", help="say how it is", allow_abbrev=False)
@@ -41,12 +43,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(arguments: argparse.Namespace) -> int:
     from portal.launch.detach import up_detached
+    from portal.launch.guarded import hide
     from portal.launch.up import Launch
 
+    hide()
     options = Options(
         data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
         detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
-        demo_minutes=arguments.demo_minutes,
+        demo_minutes=arguments.demo_minutes, with_node=arguments.with_node,
     )  # fmt: skip
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key

@@ -7,9 +7,11 @@ from typing import Any
 
 import psutil
 
+from portal.launch.guarded import directory_of
 from portal.launch.layout import Layout
 
-# Each process but the agents carries this variable with its data directory; agents do not: a job's shim is their child.
+# Each process but the agents has its data directory on its command line (`guarded`), or in this variable: the broker, and
+# what a Berth of version 0.1 left. Agents do not: a job's shim is their child.
 # An embedded broker is known by its working directory too: it writes its title over the environment it started with.
 MARK = "BERTH_SUPERVISED"
 BROKER_NAMES = ("valkey-server", "redis-server")
@@ -73,9 +75,10 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
     try:
         if process.uids().real != os.getuid() or process.status() == psutil.STATUS_ZOMBIE:
             return False
-        if process.environ().get(MARK) == str(layout.root):
+        argv = process.cmdline()
+        if directory_of(argv) == str(layout.root) or _is_agent(argv, layout):
             return True
-        return _is_agent(process.cmdline(), layout) or _is_broker(process, layout)
+        return process.environ().get(MARK) == str(layout.root) or _is_broker(process, layout)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 

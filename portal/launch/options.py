@@ -21,4 +21,5 @@ class Options:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+    with_node: bool = False
     demo_minutes: float | None = None

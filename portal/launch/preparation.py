@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from portal.launch.errors import LaunchError
+from portal.launch.guarded import guarded_argv
 from portal.launch.identity import MARK
 from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.notices import Notices
-from portal.launch.programs import node_names
+from portal.launch.programs import REGISTERED_FILE, node_names
 
-REGISTERED_FILE = "node.json"  # the agent keeps its node token there once it has registered
 LIMIT_S = 300.0
 
 
@@ -43,7 +43,7 @@ def fingerprint(*, demo: bool) -> str:
 
 
 def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
-    return [name for name in node_names(demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
+    return [name for name in node_names(layout, demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
 
 
 def is_due(layout: Layout, *, demo: bool) -> bool:
@@ -69,9 +69,9 @@ def prepare(
         notices.step("data directory is up to date")
         return Prepared()
     static_due = (read_json(layout.prepared) or {}).get("fingerprint") != fingerprint(demo=demo)
-    tasks = [Task("prepare", ["-m", "portal.launch.prepare"], layout, environment)]
+    tasks = [Task("prepare", guarded_argv(str(layout.root), "portal.launch.prepare")[1:], layout, environment)]
     if static_due or not (layout.root / "static").exists():
-        tasks.append(Task("collectstatic", ["manage.py", "collectstatic", "--noinput", "-v", "0"], layout, environment))
+        tasks.append(_collectstatic(layout, environment))
     try:
         meanwhile()
         await_tasks(tasks, notices, between)
@@ -80,6 +80,11 @@ def prepare(
             task.end()
     write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
     return tasks[0].prepared
+
+
+def _collectstatic(layout: Layout, environment: dict[str, str]) -> "Task":
+    argv = guarded_argv(str(layout.root), "manage", "collectstatic", "--noinput", "-v", "0")
+    return Task("collectstatic", argv[1:], layout, environment)
 
 
 class Task:

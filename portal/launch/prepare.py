@@ -45,7 +45,7 @@ def _join_tokens(layout: Layout, *, demo: bool) -> None:
             actor=operator_account(), name=name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
         )
         _emit(join=name, token=secret)
-    step(f"nodes known: {', '.join(node_names(demo=demo))}")
+    step(f"nodes known: {', '.join(node_names(layout, demo=demo)) or 'none yet'}")
 
 
 def main() -> int:

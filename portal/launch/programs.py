@@ -11,8 +11,9 @@ from portal.launch import health
 from portal.launch.broker import Server, ping
 from portal.launch.children import Program
 from portal.launch.errors import LaunchError
+from portal.launch.guarded import guarded_argv
 from portal.launch.identity import MARK
-from portal.launch.layout import Layout
+from portal.launch.layout import Layout, read_json
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
 from portal.launch.tls import Tls, names_of_this_machine
@@ -136,7 +137,7 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     The laboratory has a worker of its own, which gives way to everything else; one that grew is replaced after its task.
     """
     marked = environment | {MARK: str(layout.root)}
-    python = [sys.executable, "-m"]
+    python = guarded_argv(str(layout.root))
     portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
               str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
               "--log-level", "warning", *proxy_flags()]  # fmt: skip
@@ -158,8 +159,15 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     ]
 
 
-def node_names(*, demo: bool) -> list[str]:
-    return [node.name for node in DEMO_NODES] if demo else [socket.gethostname()]
+REGISTERED_FILE = "node.json"
+"""The agent keeps its node token there once it has registered."""
+
+
+def node_names(layout: Layout, *, demo: bool) -> list[str]:
+    """Names of the nodes that `up` runs: the demo's, or this machine, unless it was decided that it is none."""
+    if demo:
+        return [node.name for node in DEMO_NODES]
+    return [socket.gethostname()] if (read_json(layout.mode) or {}).get("node", True) else []
 
 
 def agent_environment(join_token: str | None = None) -> dict[str, str]:
@@ -178,8 +186,8 @@ def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str
         common += ["--insecure"]
     virtual = {node.name: node.specification for node in DEMO_NODES} if demo else {}
     programs = []
-    for name in node_names(demo=demo):
-        argv = [*common, "--dir", str(layout.nodes / name), "--name", name]
+    for name in node_names(layout, demo=demo):
+        argv = [*common, "--dir", str(layout.nodes / name), "--name", name, "--closed", str(layout.root)]
         if name in virtual:
             argv += ["--virtual", virtual[name], "--trust-tenants"]
             argv += ["--storage-domain", "demo", "--storage-dir", str(layout.storage)]

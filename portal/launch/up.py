@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 
 from portal.environment import env
-from portal.launch import broker, health, identity, nodes, preflight, preparation, programs
+from portal.launch import broker, health, identity, nodes, own_node, preflight, preparation, programs
 from portal.launch.errors import LaunchError
+from portal.launch.guarded import guarded_argv
 from portal.launch.layout import Layout, read_json, write_json, write_private
 from portal.launch.liveness import Liveness
 from portal.launch.lock import lock_or_refuse
@@ -89,7 +90,8 @@ class Launch:
         about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
         ca = {"ca_sha256": tls.authority_sha256 if tls else None}
         self.supervisor.about = {"url": site.base_url, **about, **ca}
-        write_json(self.layout.mode, {"base_url": site.base_url, "redis_url": redis_url, **about, **ca})
+        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
+        write_json(self.layout.mode, mode)
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
         if self.options.demo_minutes is not None:
             environment["BERTH_DEMO_UNTIL"] = str(round(time.time() + 60 * self.options.demo_minutes))
@@ -110,6 +112,16 @@ class Launch:
         self._until_healthy(tls)
         self._workload_finish(workload)
         self._farewell(site.base_url, prepared.farewell)
+
+    def _own_node(self) -> dict[str, bool]:
+        """Whether this machine is a node, kept in launch.json; said where that is not as people expect."""
+        if self.demo:
+            return {}
+        decided = own_node.own_node(self.layout, with_node=self.options.with_node)
+        if decided.words:
+            self.notices.step(decided.words)
+        asked = self.options.with_node or bool((read_json(self.layout.mode) or {}).get("with_node"))
+        return {"node": decided.wanted, "with_node": asked}
 
     def _end_leftovers(self) -> None:
         """A supervisor that was killed leaves its children: end them; running jobs go on and are adopted."""
@@ -147,7 +159,9 @@ class Launch:
         """Submit the demo's jobs beside the nodes' start, once in a data directory's life."""
         if not self.demo or not env("BERTH_DEMO_WORKLOAD") or self.layout.workload.exists():
             return None
-        return preparation.Task("workload", ["-m", "portal.launch.workload"], self.layout, environment)
+        return preparation.Task(
+            "workload", guarded_argv(str(self.layout.root), "portal.launch.workload")[1:], self.layout, environment
+        )
 
     def _workload_finish(self, task: preparation.Task | None) -> None:
         if task is None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import F, IntegerField, Max, Min, Value
+from django.db.models import F, IntegerField, Max, Min, Q, Value
 from django.db.models.functions import Mod
 
 from portal.errors import NotFound
 from portal.rounds.models import Planning
 from portal.rounds.snapshot import ended_since
-from scheduler.fairness.lrf import latency_ratio
+from scheduler import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +53,8 @@ def planning_neighbours(number: int) -> tuple[int | None, int | None]:
 def points_since(*, since: datetime, most: int) -> list[Point]:
     """Return at most about `most` applied plannings since then, oldest first, the last one always among them.
 
-    Thinned by number in SQL, so that a day of plannings costs as much as an hour. Two queries.
+    Thinned by number in SQL, so that a day of plannings costs as much as an hour, and the same ones are taken whenever one
+    looks. Two queries.
     """
     rows = Planning.objects.filter(started_at__gte=since, status=Planning.Status.APPLIED)
     ends = rows.aggregate(first=Min("number"), last=Max("number"))
@@ -63,7 +63,7 @@ def points_since(*, since: datetime, most: int) -> list[Point]:
     step = -(-(ends["last"] - ends["first"] + 1) // most)
     if step > 1:
         place = Mod(F("number"), Value(step), output_field=IntegerField())
-        rows = rows.annotate(place=place).filter(place=ends["last"] % step)
+        rows = rows.annotate(place=place).filter(Q(place=0) | Q(number=ends["last"]))
     return [
         Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics", "queue_length")
     ]
@@ -85,16 +85,9 @@ def points_evenly(points: Sequence[Point], *, until: datetime, count: int) -> li
 def raqlr_course(*, hours: float, at: Sequence[datetime]) -> list[tuple[float | None, int]]:
     """Return RAQLR(h) and its m at each of the moments (Hops, eq. 7); (None, 0) where nothing had ended in h hours.
 
-    Moments ascend. One query, and one pass over the jobs that ended: running sums give each window's mean.
+    Moments ascend. One query.
     """
     if not at:
         return []
-    ended = sorted(ended_since(at[0] - timedelta(hours=hours)), key=lambda job: job.ended_s)
-    times = [job.ended_s for job in ended]
-    sums = list(accumulate((latency_ratio(job.wait_s, job.age_s) for job in ended), initial=0.0))
-    course: list[tuple[float | None, int]] = []
-    for moment in at:
-        first = bisect_right(times, moment.timestamp() - hours * 3600)
-        last = bisect_right(times, moment.timestamp())
-        course.append(((sums[last] - sums[first]) / (last - first) if last > first else None, last - first))
-    return course
+    ended = ended_since(at[0] - timedelta(hours=hours))
+    return metrics.raqlr_course(ended, [moment.timestamp() for moment in at], hours)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Avg, Count, F, Q
+from django.db.models.functions import Coalesce
 
 from portal.jobs.models import Job
 from portal.jobs.states import FINAL
@@ -34,13 +35,19 @@ def hold_s(*, tick_s: float) -> float:
 
 
 def raqlr_by_hours(*, now: datetime) -> dict[str, Any]:
-    """Return RAQLR and its m over the last 1, 6 and 24 hours: `raqlr_1h`, `raqlr_jobs_1h` and so on. One query."""
+    """Return RAQLR and its m over the last 1, 6 and 24 hours: `raqlr_1h`, `raqlr_jobs_1h` and so on. One query.
+
+    The tasks of an array are one job, with the mean of their ratios (`scheduler.metrics`).
+    """
     recent = {hours: Q(ended_at__gt=now - timedelta(hours=hours)) for hours in RAQLR_HOURS}
     ratio = F("waited_s") / F("age_s")
-    wanted = {f"raqlr_{hours}h": Avg(ratio, filter=within) for hours, within in recent.items()}
-    wanted |= {f"raqlr_jobs_{hours}h": Count("pk", filter=within) for hours, within in recent.items()}
+    means = {f"mean_{hours}h": Avg(ratio, filter=within) for hours, within in recent.items()}
+    wanted: dict[str, Any] = {}
+    for hours in RAQLR_HOURS:
+        wanted |= {f"raqlr_{hours}h": Avg(f"mean_{hours}h"), f"raqlr_jobs_{hours}h": Count(f"mean_{hours}h")}
     ended = Job.objects.runnable().filter(recent[RAQLR_HOURS[-1]], ended_at__lte=now, age_s__gt=0, state__in=FINAL)
-    return ended.aggregate(**wanted)
+    jobs = ended.order_by().annotate(job=Coalesce("array_id", "pk")).values("job").annotate(**means)
+    return jobs.aggregate(**wanted)
 
 
 def planning_metrics(*, made: Plan, now: datetime) -> dict[str, Any]:

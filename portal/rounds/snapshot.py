@@ -284,8 +284,8 @@ def ended_since(moment: datetime) -> list[model.Ended]:
     """Return waiting time and age of the jobs that ended after `moment`, for RAQLR."""
     rows = Job.objects.runnable().filter(ended_at__gt=moment, age_s__gt=0, state__in=FINAL)
     return [
-        model.Ended(ended_s=ended_at.timestamp(), wait_s=waited_s, age_s=age_s)
-        for ended_at, waited_s, age_s in rows.values_list("ended_at", "waited_s", "age_s")
+        model.Ended(ended_s=ended_at.timestamp(), wait_s=waited_s, age_s=age_s, array=array)
+        for ended_at, waited_s, age_s, array in rows.values_list("ended_at", "waited_s", "age_s", "array_id")
     ]
 
 

@@ -57,11 +57,12 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job that ended, for RAQLR: its waiting time and its age."""
+    """A job that ended, for RAQLR: its waiting time and its age. `array`: the array whose task it was."""
 
     ended_s: float
     wait_s: float
     age_s: float
+    array: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ AGAIN = [
     "tests/portal/jobs/test_ending.py",
     "tests/portal/jobs/test_arrays.py",
     "tests/portal/jobs/test_races.py",
+    "tests/portal/jobs/test_retry.py",
     "tests/portal/jobs/test_queue_counts.py",
     "tests/portal/jobs/test_state_machine.py",
     "tests/portal/cluster/test_telemetry.py",

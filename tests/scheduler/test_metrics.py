@@ -17,6 +17,30 @@ def test_raqlr_is_the_mean_over_the_jobs_that_ended_in_h_hours():
     assert metrics.raqlr(ended, 7200.0, 1.5) == (pytest.approx(0.55), 2)
 
 
+def test_an_arrays_tasks_weigh_in_raqlr_as_one_job():
+    """One array of 200 short tasks that queued behind one another would else be all that the figure tells."""
+    tasks = [Ended(100.0 + n, 10.0 * n, 10.0, array=7) for n in range(200)]
+    jobs = [Ended(100.0, 0.0, 100.0), Ended(200.0, 50.0, 100.0)]
+    found, count = metrics.raqlr([*tasks, *jobs], 3600.0, 1)
+    assert (found, count) == (pytest.approx((99.5 + 0.0 + 0.5) / 3), 3)
+
+
+@given(
+    st.lists(
+        st.builds(Ended, st.integers(0, 50), st.integers(0, 9), st.integers(1, 9), st.sampled_from([None, None, 1, 2])),
+        max_size=25,
+    ),
+    st.lists(st.integers(0, 60), max_size=8).map(sorted),
+)
+def test_the_course_of_raqlr_is_raqlr_at_each_moment(ended, moments):
+    hours = 10 / 3600
+    course = metrics.raqlr_course(ended, moments, hours)
+    for moment, (value, count) in zip(moments, course, strict=True):
+        expected, jobs = metrics.raqlr(ended, moment, hours)
+        assert count == jobs
+        assert value == (None if expected is None else pytest.approx(expected))
+
+
 def test_raqlr_without_jobs_has_no_value():
     assert metrics.raqlr([], 7200.0, 1) == (None, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -39,6 +40,7 @@ class SmallPortal:
         self.closed: set[tuple] = set()
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
+        self.report_lengths: list[int] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -48,6 +50,8 @@ class SmallPortal:
         self.record_offsets: dict[tuple, int] = {}
         self.records_dropped = 0
         self.inventories: list[dict] = []
+        self.problems: list[dict] = []
+        self.calls: list[tuple[float, str]] = []
         self.revoked = False
         self.away = False
         self.swallow_reports = False
@@ -155,7 +159,7 @@ class SmallPortal:
             self.closed.add(key)
             self._changed()
 
-    def wait_for(self, condition: Any, *, within_s: float = 15.0) -> Any:
+    def wait_for(self, condition: Any, *, within_s: float = 60.0) -> Any:
         """The condition's first truthy value."""
         end = time.monotonic() + within_s
         with self.lock:
@@ -170,8 +174,13 @@ class SmallPortal:
             (r for r in self.reports if (r["attempt"], r["epoch"], r["rank"], r["state"]) == (*key, state)), None
         )
 
-    def wait_report(self, key: tuple, state: str, *, within_s: float = 15.0) -> dict:
+    def wait_report(self, key: tuple, state: str, *, within_s: float = 60.0) -> dict:
         return self.wait_for(lambda: self.report_of(key, state), within_s=within_s)
+
+    def longest_silence(self, path: str, *, since: float) -> float:
+        """The longest time (s) between two calls of this kind from `since` (monotonic) until now."""
+        times = [since, *(at for at, called in self.calls if called == path and at > since), time.monotonic()]
+        return max(after - before for before, after in itertools.pairwise(times))
 
     # What the agent asks
 
@@ -201,8 +210,12 @@ class SmallPortal:
         return self.specs[max(live)]
 
     def report(self, body: dict) -> dict:
+        self.problems = body.get("problems", [])
         if self.swallow_reports:
             raise RefusalError(503, "away")
+        self.report_lengths += [len(body["reports"]), len(body["holding"])]
+        if max(self.report_lengths) > 500:
+            raise RefusalError(400, "max_length")
         answer: dict = {"accepted": [], "refused": [], "leases": [], "stop": []}
         for report in body["reports"]:
             key = (report["attempt"], report["epoch"], report["rank"])
@@ -258,6 +271,7 @@ class SmallPortal:
         if self.revoked or token != (JOIN_TOKEN if path == "register" else NODE_TOKEN):
             raise RefusalError(401, "bad_token")
         value = json.loads(body) if body and path != "logs" else None
+        self.calls.append((time.monotonic(), path))
         with self.lock:
             self.lock.notify_all()
             if (method, path) == ("GET", "sync"):

@@ -53,11 +53,13 @@ def test_a_dropped_part_reports_nothing(tmp_path):
 def test_a_directory_without_a_record_is_swept(tmp_path):
     journal = Journal(tmp_path)
     journal.create(part())
-    (tmp_path / "2-1-0").mkdir()
-    (tmp_path / "2-1-0/half").write_text("x")
+    for room in ("parts", "jobs"):
+        (tmp_path / room / "2-1-0").mkdir()
+        (tmp_path / room / "2-1-0/half").write_text("x")
     journal = Journal(tmp_path)
-    journal.sweep()
-    assert [p.name for p in tmp_path.iterdir()] == ["1-1-0"]
+    assert journal.sweep() == []
+    assert [p.name for p in (tmp_path / "parts").iterdir()] == ["1-1-0"]
+    assert list((tmp_path / "jobs").iterdir()) == []
 
 
 steps = st.lists(st.sampled_from(["report", "settle", "reopen"]), max_size=12)
@@ -120,8 +122,63 @@ def test_a_failed_write_leaves_the_old_content_and_no_litter(tmp_path, monkeypat
 
 
 def test_records_are_private(tmp_path):
-    journal = Journal(tmp_path / "parts")
+    journal = Journal(tmp_path)
     journal.create(one := part())
     assert (journal.directory(one) / "part.json").stat().st_mode & 0o077 == 0
     assert journal.directory(one).stat().st_mode & 0o077 == 0
     assert json.loads((journal.directory(one) / "part.json").read_text())["phase"] == "claimed"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"attempt": "1"}', b'{"attempt": [], "epoch": {}}',
+        pytest.param(None, id="another part's"),
+    ],
+)  # fmt: skip
+def test_a_broken_record_is_kept_apart_and_the_others_are_read(tmp_path, broken):
+    journal = Journal(tmp_path)
+    journal.create(part())
+    journal.create(part(attempt="2"))
+    record = tmp_path / "parts/2-1-0/part.json"
+    record.write_bytes(broken if broken is not None else (tmp_path / "parts/1-1-0/part.json").read_bytes())
+    journal = Journal(tmp_path)
+    assert list(journal.parts) == ["1-1-0"]
+    assert list(journal.broken) == ["2-1-0"]
+    assert journal.sweep() == []
+    kept = journal.set_aside("2-1-0")
+    assert (kept / "part.json").exists()
+    assert Journal(tmp_path).broken == {}
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir, lambda p: p.symlink_to("/dev/zero")], ids=["fifo", "dir", "link"])
+def test_what_is_no_file_is_no_record(tmp_path, put):
+    journal = Journal(tmp_path)
+    journal.create(one := part())
+    record = journal.directory(one) / "part.json"
+    record.unlink()
+    put(record)
+    assert list(Journal(tmp_path).broken) == ["1-1-0"]
+
+
+def test_a_record_of_version_01_is_read_and_its_job_lies_where_it_lay(tmp_path):
+    old = {
+        "attempt": 5, "epoch": 2, "rank": 0, "job": 9, "boot_id": "b", "phase": "running", "lease_s": 10.0, "gpus": [1],
+        "sequence": 3, "reports": [], "dropped": False, "offsets": {"stdout": 7, "stderr": 0}, "logs_done": False,
+        "closed_at": None,
+    }  # fmt: skip
+    (tmp_path / "parts/5-2-0").mkdir(parents=True)
+    (tmp_path / "parts/5-2-0/part.json").write_text(json.dumps(old))
+    journal = Journal(tmp_path)
+    one = journal.parts["5-2-0"]
+    assert (one.sequence, one.offsets["stdout"], one.mark) == (3, 7, "")
+    assert journal.job_directory(one) == journal.directory(one) == tmp_path / "parts/5-2-0"
+
+
+def test_a_record_whose_directory_was_removed_is_written_again(tmp_path):
+    journal = Journal(tmp_path)
+    journal.create(one := part())
+    (journal.directory(one) / "part.json").unlink()
+    journal.directory(one).rmdir()
+    journal.report(one, {"state": "running"}, phase="running")
+    assert Journal(tmp_path).parts == journal.parts

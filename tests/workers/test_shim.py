@@ -14,10 +14,11 @@ import pytest
 
 from tests.workers.conftest import ROOT, processes_of, wait_until
 from workers.engines.process import ProcessEngine
+from workers.landlock import landlock_version
 from workers.parthold import EXIT_LOCKED, EXIT_USED
 from workers.procs import boot_id, boottime
 from workers.spawn import AUTOGROUP, cores_map
-from workers.workspace import SpecError, Workplace, part_prepare
+from workers.workspace import Rooms, SpecError, Workplace, part_prepare
 
 SPEC = {
     "attempt": 5, "job": 9, "epoch": 2, "rank": 0, "name": "train", "tenant": "acme", "tenant_id": 7, "user": "ada", "command": "true",
@@ -31,12 +32,14 @@ class ShimRun:
     """A prepared part in its own directory."""
 
     def __init__(self, root) -> None:
-        self.root, self.directory = root, root / "5-2-0"
-        self.directory.mkdir()
+        self.root, self.directory, self.job = root, root / "parts/5-2-0", root / "jobs/5-2-0"
+        self.directory.mkdir(parents=True)
         self.engine = ProcessEngine()
 
-    def prepare(self, *, virtual=True, grace_s=1.0, lease_s=None, nice=0, **spec) -> ShimRun:
+    def prepare(self, *, walls=None, version=None, virtual=True, grace_s=1.0, lease_s=None, nice=0, **spec) -> ShimRun:
         kept = {
+            "walls": walls,
+            "landlock": version or landlock_version(),
             "virtual": virtual,
             "virtual_pace": None,
             "nice": nice,
@@ -45,7 +48,8 @@ class ShimRun:
             "lease_grace_s": 3.0,
         }
         place = Workplace(self.root / "storage", **kept)
-        part_prepare(self.directory, {**SPEC, **spec}, {"lease_s": lease_s}, place)
+        rooms = Rooms(self.directory, self.job, mark="a1b2c3")
+        part_prepare(rooms, {**SPEC, **spec}, {"lease_s": lease_s}, place)
         return self
 
     def start(self) -> ShimRun:
@@ -88,13 +92,13 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         command=COMMAND, gpus=[3, 5], gpu_type="A100", cores=[0, 1, 2], memory_mib=512, world=world,
         environment={"MINE": "a=b c", "LANG": "de_DE.UTF-8", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "MASTER_PORT": "1"},
     )  # fmt: skip
-    part, work = str(shim.directory), str(shim.directory / "work")
+    work = str(shim.job / "work")
     assert environment_of(shim) == {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": work,
         "USER": pwd.getpwuid(os.getuid()).pw_name,
         "LANG": "de_DE.UTF-8",
-        "TMPDIR": str(shim.directory / "tmp"),
+        "TMPDIR": str(shim.job / "tmp"),
         "PWD": work,  # the shell's own
         "MINE": "a=b c",
         "CUDA_VISIBLE_DEVICES": "3,5",
@@ -107,13 +111,13 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "BERTH_GPUS_TOTAL": "4",
         "BERTH_GPU_TYPE": "A100",
         "BERTH_INSTRUMENT_PATH": str(ROOT / "workers/instrument"),
-        "BERTH_RECORDS_DIR": str(shim.directory / "records"),
+        "BERTH_RECORDS_DIR": str(shim.job / "records"),
         "BERTH_JOB_DIR": work,
         "BERTH_JOB_ID": "9",
         "BERTH_JOB_NAME": "train",
         "BERTH_MEMORY_MIB": "512",
         "BERTH_NODES": "2",
-        "BERTH_PART": part,
+        "BERTH_MARK": "a1b2c3",
         "BERTH_PYTHON": sys.executable,
         "BERTH_RANK": "0",
         "BERTH_TENANT": "acme",
@@ -151,7 +155,7 @@ def test_files_lie_in_the_working_directory_and_checkpoints_stay(shim):
     command = '"$BERTH_PYTHON" ../main.py >"$BERTH_CHECKPOINT_DIR/out" && pwd'
     shim.prepare(command=command, files={"main.py": text, "sub/data/in.txt": data}, working_directory="sub")
     assert shim.start().result()["exit_code"] == 0
-    assert shim.stdout() == f"{shim.directory}/work/sub\n"
+    assert shim.stdout() == f"{shim.job}/work/sub\n"
     assert (shim.root / "storage/checkpoints/9/out").read_text() == "\u00e4\n\n"
 
 
@@ -239,7 +243,7 @@ def test_shared_memory_counts_once(shim):
 def test_lease_of_another_boot_or_none_does_not_start(shim):
     shim.prepare(command="touch started", lease_s=10)
     assert shim.start().result()["reason"] == "lease"
-    assert not (shim.directory / "work/started").exists()
+    assert not (shim.job / "work/started").exists()
 
 
 def test_lease_ends_the_job(shim):
@@ -271,7 +275,7 @@ def test_a_void_directory_never_starts(shim):
     shim.start()
     wait_until(lambda: shim.engine.reap() or not shim.engine._children)
     assert shim.engine.life(shim.directory) == "void"
-    assert not (shim.directory / "work/started").exists()
+    assert not (shim.job / "work/started").exists()
 
 
 def test_what_cannot_start_names_the_step(shim):

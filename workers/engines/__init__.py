@@ -14,7 +14,10 @@ Life = Literal["absent", "void", "alive", "ended", "lost"]
 
 
 class Engine(Protocol):
-    """Runs a part whose directory is prepared. Every answer is read from the directory, so any agent may ask."""
+    """Runs a part whose control directory is prepared. Every answer is read from it, so any agent may ask.
+
+    What is there and is not what was written is kept aside and reported; it counts as missing.
+    """
 
     def start(self, directory: Path) -> None:
         """Start the part; harmless when it has been started before."""
@@ -31,6 +34,9 @@ class Engine(Protocol):
     def pid(self, directory: Path) -> int | None:
         """The command's first process; None before it runs."""
 
+    def job(self, directory: Path) -> dict[str, Any] | None:
+        """What the shim noted of the command: `pid, started_at`, and by which files its log is known (`logs`)."""
+
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
         """SIGTERM now, SIGKILL after `grace_s`; 0 kills at once."""
 
@@ -46,8 +52,14 @@ class Engine(Protocol):
     def void(self, directory: Path) -> bool:
         """Close a directory in which nothing has started yet; False when something has."""
 
-    def purge(self, directory: Path) -> int:
-        """Kill what a lost part left behind; return how many processes that were."""
+    def purge(self, directory: Path, *, mark: str) -> int:
+        """Kill what a lost part left behind, known by its mark among others; return how many processes that were."""
+
+    def abandon(self, directory: Path) -> int:
+        """End all of a part that nothing is known of but its directory; return how many processes were killed."""
+
+    def last_words(self, directory: Path) -> str:
+        """What a shim that did not come up said."""
 
     def reap(self) -> None:
         """Collect ended children."""

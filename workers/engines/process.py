@@ -1,39 +1,53 @@
-"""The process engine: a shim per part on this very machine, spoken to through the part's directory."""
+"""The process engine: a shim per part on this very machine, spoken to through the part's control directory."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from workers.files import read_json, write_json
-from workers.leftovers import leftovers_kill
+from workers import log
+from workers.files import BrokenFileError, read_bytes, read_json, read_record, set_aside, write_json
+from workers.leftovers import Traces, leftovers_kill
 from workers.parthold import void_part
 from workers.procs import Identity, boot_id
 from workers.usage import Usage, usage_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.engines import Life
 
+LAST_WORDS_LIMIT = 2**20
+_Value = TypeVar("_Value")
 _SHIM = Path(__file__).resolve().parent.parent / "shim.py"
+_IDENTITY: dict[str, Any] = {"pid": int, "start_ticks": int, "boot_id": str}
+_NUMBER, _WHOLE = (int, float), (int, type(None))
+_RESULT: dict[str, Any] = {
+    "reason": str, "detail": str, "exit_code": _WHOLE, "signal": _WHOLE, "pid": _WHOLE, "ended_at": _NUMBER,
+}  # fmt: skip
 
 
 class ProcessEngine:
-    """See `workers.engines.Engine`."""
+    """See `workers.engines.Engine`. `on_broken` hears of each file that was not as its writer left it."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
         self._boot_id = boot_id()
+        self.on_broken: Callable[[BrokenFileError], None] = lambda error: log.error("broken file", reason=str(error))
 
     def start(self, directory: Path) -> None:
-        with (directory / "shim.log").open("ab") as log:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(directory / "shim.log", flags, 0o600), "ab") as output:
             child = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
                 [sys.executable, "-I", "-S", str(_SHIM), str(directory)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 env={},
                 cwd=directory,
                 start_new_session=True,
@@ -42,7 +56,11 @@ class ProcessEngine:
 
     def life(self, directory: Path) -> Life:
         # The result is looked for last: a shim writes it before it goes.
-        shim = self.shim(directory)
+        try:
+            shim = _identity(directory / "shim.json")
+        except BrokenFileError as error:
+            self._broken(error)
+            return "lost"
         if shim is None:
             return "absent"
         if shim.pid == 0:
@@ -52,11 +70,14 @@ class ProcessEngine:
         return "ended" if self.result(directory) is not None else "lost"
 
     def shim(self, directory: Path) -> Identity | None:
-        return _identity(directory / "shim.json")
+        return self._read(_identity, directory / "shim.json")
 
     def pid(self, directory: Path) -> int | None:
-        job = _identity(directory / "job.json")
+        job = self._read(_identity, directory / "job.json")
         return job.pid if job else None
+
+    def job(self, directory: Path) -> dict[str, Any] | None:
+        return self._read(lambda path: read_record(path, pid=int, started_at=_NUMBER), directory / "job.json")
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
         write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
@@ -69,21 +90,59 @@ class ProcessEngine:
         write_json(directory / "lease.json", {"until": until, "boot_id": self._boot_id}, durable=False)
 
     def result(self, directory: Path) -> dict[str, Any] | None:
-        return read_json(directory / "result.json")
+        return self._read(lambda path: read_record(path, **_RESULT), directory / "result.json")
 
     def usage(self, directory: Path) -> Usage | None:
-        return usage_read(directory / "usage")
+        return self._read(usage_read, directory / "usage")
 
     def void(self, directory: Path) -> bool:
         return void_part(directory)
 
-    def purge(self, directory: Path) -> int:
-        return leftovers_kill(directory, leader=_identity(directory / "job.json"))
+    def purge(self, directory: Path, *, mark: str) -> int:
+        return leftovers_kill(self._traces(directory, mark))
+
+    def abandon(self, directory: Path) -> int:
+        shim = self.shim(directory)
+        if shim is not None and shim.pid:
+            shim.signal(signal.SIGKILL)
+        launch = self._read(lambda path: read_record(path, mark=str), directory / "launch.json") or {}
+        return self.purge(directory, mark=launch.get("mark", ""))
+
+    def last_words(self, directory: Path) -> str:
+        try:
+            data = self._read(lambda path: read_bytes(path, limit=LAST_WORDS_LIMIT), directory / "shim.log")
+        except OSError as error:
+            return str(error)
+        return (data or b"").decode(errors="replace")[-500:]
 
     def reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
 
+    def _traces(self, directory: Path, mark: str) -> Traces:
+        """What is known of a part's processes; what a file does not say any more is done without."""
+        job = self._read(lambda path: read_record(path, **_IDENTITY), directory / "job.json") or {}
+        noted = self._read(read_json, directory / "processes") or []
+        family = {tuple(n) for n in noted if isinstance(n, list) and len(n) == 2} if isinstance(noted, list) else set()
+        pipes = [str(p) for p in job.get("pipes") or []] or [str(directory / name) for name in ("stdout", "stderr")]
+        leader = Identity.from_json(job) if job else None
+        if leader is not None and leader.boot_id != self._boot_id:
+            family = set()
+        return Traces(directory, mark, leader, frozenset(pipes), frozenset(family))
+
+    def _read(self, read: Callable[[Path], _Value], path: Path) -> _Value | None:
+        try:
+            return read(path)
+        except BrokenFileError as error:
+            self._broken(error)
+            return None
+
+    def _broken(self, error: BrokenFileError) -> None:
+        """Keep it for whoever looks into it, out of the way of the next reader."""
+        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to rename
+            set_aside(Path(error.path))
+        self.on_broken(error)
+
 
 def _identity(path: Path) -> Identity | None:
-    value = read_json(path)
+    value = read_record(path, **_IDENTITY)
     return Identity.from_json(value) if value is not None else None

@@ -32,9 +32,10 @@ def report_apply(
 ) -> dict[str, list[dict[str, Any]]]:
     """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists."""
     answer: dict[str, list[dict[str, Any]]] = {"accepted": [], "refused": [], "leases": [], "stop": []}
-    told = set()
+    reports, holding, told = list(reports), list(holding), set()
+    mine = _parts_of(node=node, keys={each["attempt"] for each in (*reports, *holding)})
     for report in reports:
-        code = _report_one(node=node, report=report)
+        code = _refusal(mine, report) or _report_one(node=node, report=report)
         key = {name: report[name] for name in ("attempt", "epoch", "rank")}
         told.add((report["attempt"], report["epoch"], report["rank"]))
         entry = {**key, "sequence": report["sequence"]}
@@ -48,9 +49,34 @@ def report_apply(
     for item in holding:
         key = {name: item[name] for name in ("attempt", "epoch", "rank")}
         held.add((item["attempt"], item["epoch"], item["rank"]))
-        _hold_one(node=node, key=key, answer=answer)
+        known = mine.get((item["attempt"], item["rank"]))
+        if known is None or known.released_at is not None:
+            answer["stop"].append(key)
+        else:
+            _hold_one(node=node, key=key, answer=answer)
     _forgotten_end(node=node, known=held | told)
     return answer
+
+
+def _parts_of(*, node: Node, keys: Iterable[Any]) -> dict[tuple[Any, Any], Allocation]:
+    """The node's parts of these attempts by (attempt key, rank), found at once: most of what a lost node names is no part."""
+    parts = Allocation.objects.filter(node=node, attempt__key__in=list(keys)).select_related("attempt")
+    return {(part.attempt.key, part.rank): part for part in parts}
+
+
+def _refusal(mine: Mapping[tuple[Any, Any], Allocation], report: Mapping[str, Any]) -> str | None:
+    """Why a report is refused for certain by what was true before this message; None: to be looked at under lock.
+
+    What is told of a part here never becomes untrue: an end is for ever, and a sequence only grows.
+    """
+    part = mine.get((report["attempt"], report["rank"]))
+    if part is None:
+        return "unknown_part"
+    if part.attempt.epoch != report["epoch"]:
+        return None
+    if part.state == Allocation.State.ENDED or part.attempt.ended_at is not None:
+        return "ended"
+    return "stale_sequence" if report["sequence"] <= part.sequence else None
 
 
 @transaction.atomic

@@ -1,5 +1,6 @@
 """Nodes join, say hello, drain, resume and lose their token."""
 
+import html
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from portal.cluster.services import (
     join_token_create,
     node_drain,
     node_hello,
+    node_problems,
     node_register,
     node_resume,
     node_seen,
@@ -136,3 +138,52 @@ def test_an_agent_that_died_before_it_kept_its_token_may_register_again(db):
         node_register(join_secret=secret, inventory=shape)
     assert refused.value.code == "bad_token"
     assert Node.objects.filter(name="new").count() == 1
+
+
+def test_what_an_agent_tells_is_kept_and_each_new_thing_is_an_event_once(cluster):
+    first = {"at": 5.0, "subject": "record a", "detail": "The record of part a cannot be read."}
+    second = {"at": 6.0, "subject": "log b", "detail": "Its log is sent no further."}
+    node_problems(node=cluster.node, problems=[first])
+    cluster.node.refresh_from_db()
+    node_problems(node=cluster.node, problems=[{**first, "at": 9.0}])
+    node_problems(node=cluster.node, problems=[second, first])
+    cluster.node.refresh_from_db()
+    assert [each["subject"] for each in cluster.node.problems] == ["log b", "record a"]
+    told = NodeEvent.objects.filter(node=cluster.node, kind="problem").order_by("id")
+    assert [event.detail for event in told] == [first["detail"], second["detail"]]
+    cluster.node.refresh_from_db()
+    node_problems(node=cluster.node, problems=[])
+    cluster.node.refresh_from_db()
+    assert cluster.node.problems == []
+
+
+@pytest.mark.parametrize(
+    ("isolation", "words"),
+    [
+        ({"files": True, "signals": True, "landlock": 7, "why": ""}, "kept out of Berth's files"),
+        (
+            {"files": False, "signals": False, "landlock": 0, "why": "this kernel has no Landlock"},
+            "Berth's own as well",
+        ),
+        (None, "Berth's own as well"),
+    ],
+)
+def test_what_a_node_says_of_isolation_is_on_its_page_and_in_the_banner(cluster, client, isolation, words):
+    told = given.inventory(cluster.node) | ({"isolation": isolation} if isolation else {})
+    node_hello(node=cluster.node, inventory=told)
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
+    assert words in page
+    assert ("Isolation of jobs" in page) == bool(isolation)
+    if isolation:
+        assert isolation["why"] in page
+
+
+def test_a_nodes_problems_are_the_operators_to_see(cluster, client):
+    node_problems(node=cluster.node, problems=[{"at": 1.0, "subject": "a", "detail": "The record of a is broken."}])
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    assert "The record of a is broken." in client.get(f"/cluster/{cluster.node.name}/").content.decode()
+    client.force_login(given.member("tim", cluster.tenant), backend="django.contrib.auth.backends.ModelBackend")
+    page = client.get(f"/cluster/{cluster.node.name}/")
+    assert page.status_code == 200
+    assert 'aria-label="Problems"' not in page.content.decode()

@@ -45,6 +45,11 @@ def test_the_line_ends_in_its_value_and_there_is_no_legend():
     assert [note["text"] for note in layout["annotations"]] == ["3.00"]
 
 
+def test_the_most_at_a_time_is_a_dash_over_its_bar():
+    dashes = figures.fragments([(START, 1, 4), (END, None, None)], most=[7, None])["data"][-1]
+    assert (dashes["mode"], dashes["y"], dashes["name"]) == ("markers", [7, None], "most at a time")
+
+
 def test_fragments_are_stacked_and_end_in_their_sum():
     figure = figures.fragments([(START, 1, 4), (END, None, None)])
     assert figure["layout"]["barmode"] == "stack"

@@ -150,15 +150,17 @@ def test_tiles_show_what_is_held_and_what_waits(world):
     assert tile(page, "gpu-active") == ("75.0", "6 of 8 allocated")
     assert tile(page, "queue")[0] == "2"
     assert tile(page, "queue")[1].startswith("12 GPUs; oldest")
-    assert tile(page, "raqlr") == ("no data", "h = 1 h, m = 0")
+    assert tile(page, "raqlr") == ("no data", "h = 6 h, m = 0")
     assert tile(page, "gpu-use") == ("no data", "6 active, none measured")
 
 
 def test_raqlr_counts_what_ended(world):
     world.end(world.job(SECRET))
     page = world.get("owner", "/fragments/overview/tiles").content.decode()
-    assert tile(page, "raqlr")[1] == "h = 1 h, m = 1"
+    assert tile(page, "raqlr")[1] == "h = 6 h, m = 1"
     assert tile(page, "raqlr")[0] != "no data"
+    day = world.get("owner", "/fragments/overview/tiles?h=24").content.decode()
+    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, whatever the plots show"
 
 
 def test_live_ratio_and_queue_leave_out_held_jobs(world):

@@ -30,7 +30,7 @@ def layout(source, tmp_path):
     layout = Layout.at(tmp_path / "data")
     layout.prepare()
     layout.database.write_text("")
-    for name in node_names(demo=True):
+    for name in node_names(layout, demo=True):
         (layout.nodes / name).mkdir()
         (layout.nodes / name / preparation.REGISTERED_FILE).write_text("{}")
     write_json(layout.prepared, {"fingerprint": preparation.fingerprint(demo=True)})

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from portal.jobs.models import Job
 from portal.rounds import planning
+from portal.rounds.history import raqlr_course
 from portal.rounds.metrics import raqlr_by_hours, round_metrics
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
@@ -34,6 +35,21 @@ def test_raqlr_over_1_6_and_24_hours(cluster):
     assert (found["raqlr_1h"], found["raqlr_jobs_1h"]) == (pytest.approx(2.0), 2)
     assert (found["raqlr_6h"], found["raqlr_jobs_6h"]) == (pytest.approx(8 / 3), 3)
     assert found["raqlr_jobs_24h"] == 3
+
+
+def test_an_array_is_one_job_in_every_raqlr(cluster):
+    """Planning, tile, plot, REST and Prometheus: the array's mean is one of two numbers, not three of four."""
+    now = timezone.now()
+    ended(cluster, hours_ago=0.5, waited_s=100.0)
+    cluster.submit(array={"size": 3})
+    tasks = Job.objects.exclude(array=None)
+    tasks.update(state="COMPLETED", ended_at=now - timedelta(hours=0.2), waited_s=900.0, age_s=100.0)
+    found = raqlr_by_hours(now=now)
+    assert (found["raqlr_1h"], found["raqlr_jobs_1h"]) == (pytest.approx(5.0), 2)
+    assert raqlr_course(hours=6, at=[now]) == [(pytest.approx(5.0), 2)]
+    recorded = planning_run().metrics
+    assert (recorded["raqlr"], recorded["raqlr_jobs"]) == (pytest.approx(5.0), 2)
+    assert (recorded["raqlr_24h"], recorded["raqlr_jobs_24h"]) == (pytest.approx(5.0), 2)
 
 
 def test_nothing_ended_is_no_data_and_no_nought(cluster):

@@ -1,0 +1,19 @@
+// Starts Swagger UI. What it needs stands in the page's attributes, so that no script stands in the page itself.
+const place = document.getElementById("swagger-ui");
+
+SwaggerUIBundle({
+  url: place.dataset.schema,
+  domNode: place,
+  presets: [SwaggerUIBundle.presets.apis],
+  layout: "BaseLayout",
+  deepLinking: false, // it would put a link into each operation's button
+  persistAuthorization: true,
+  displayOperationId: true,
+  filter: true,
+  requestInterceptor: (request) => {
+    if (request.method !== "GET" && request.credentials === "same-origin") {
+      request.headers[place.dataset.csrfHeader] = place.dataset.csrfToken;
+    }
+    return request;
+  },
+});

@@ -1,0 +1,83 @@
+"""axe-core over every page, in both themes: nothing serious, nothing critical."""
+
+import pytest
+
+from tests.system.helpers import axe
+from tests.system.helpers.client import Tenant
+from tests.system.helpers.watching import browser_started, sign_in, until
+
+pytestmark = [pytest.mark.system, pytest.mark.browser]
+
+SLOW_MS = 120_000
+UPLOAD = b"submitted_s,tenant,gpus,duration_s\n0,v,1,60\n"
+ORDER = {"generator": "hops-64", "jobs": 3, "cluster": "own", "policies": ["fifo"]}
+CONSOLE = ("tenants/user/", "tenants/user/add/", "tenants/user/1/change/", "tenants/tenant/1/change/", "cluster/node/",
+           "cluster/node/1/change/", "cluster/jointoken/add/", "rounds/operatorsetting/", "rounds/planning/",
+           "rounds/planning/1/change/", "jobs/job/", "jobs/job/1/change/", "tenants/auditevent/", "axes/accessattempt/")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False)
+
+
+@pytest.fixture(scope="module")
+def paths(berth):
+    """Pages with something on them: jobs in each state, an array, simulations, traces, plannings."""
+    tenant = Tenant(berth)
+    ended, failed = tenant.submit("echo an end", name="short"), tenant.submit("exit 3", name="fails")
+    array = tenant.submit("sleep 1", name="many", array={"size": 3})
+    running = tenant.submit("while :; do echo line; sleep 1; done", name="long", gpus=8, gpu_types=["A100 80 GB"])
+    tenant.wait_state(running, "RUNNING")
+    tenant.submit("sleep 600", gpus=8, gpu_types=["A100 80 GB"])
+    waiting = tenant.submit("sleep 600", name="waits", gpus=8, gpu_types=["A100 80 GB"])
+    tenant.wait_state(ended, "COMPLETED")
+    tenant.wait_state(failed, "FAILED")
+    for name in ("one", "two"):
+        status, answer = berth.request(
+            "/api/v1/simulations", method="POST", body=ORDER | {"name": name}, token=tenant.token
+        )
+        assert status == 201, answer
+        berth.request(
+            f"/api/v1/simulations/{answer['id']}/share",
+            method="POST",
+            body={"shared_with": "operators"},
+            token=tenant.token,
+        )
+    berth.wait(lambda: _simulated(berth, tenant), limit_s=120, what="two simulations")
+    jobs = [f"/jobs/{number}/" for number in (ended, failed, array, running, waiting)]
+    return ["/", "/jobs/", *jobs, f"/jobs/new?from={ended}", "/jobs/new", "/queue/", "/cluster/", "/cluster/a100-01/", "/laboratory/",
+            "/laboratory/new", "/laboratory/traces/", "/laboratory/1/", "/laboratory/compare?run=1&run=2", "/rounds/",
+            "/rounds/plannings/1/", "/rounds/metrics/", "/account/tokens/", "/search?q=short", "/nowhere"]  # fmt: skip
+
+
+def _simulated(berth, tenant):
+    _, answer = berth.request("/api/v1/simulations?state=COMPLETED", token=tenant.token)
+    return answer["count"] == 2
+
+
+@pytest.fixture(scope="module")
+def browser(berth):
+    with browser_started() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_has_a_serious_fault(browser, berth, paths, theme):
+    page = browser.new_context(color_scheme=theme).new_page()
+    page.set_default_timeout(SLOW_MS)
+    page.goto(f"{berth.url}/login")
+    found = {"/login": axe.violations(page)}
+    sign_in(page, berth.url, berth.operator["username"], berth.operator["password"])
+    page.wait_for_url(f"{berth.url}/")
+    for path in [*paths, "/admin/", *(f"/admin/{part}" for part in CONSOLE), "/api/v1/docs"]:
+        page.goto(berth.url + path, wait_until="load")
+        assert theme in page.evaluate(
+            "document.documentElement.dataset.bsTheme || document.documentElement.className || ''"
+        ) or (path == "/api/v1/docs" or theme == "light"), path
+        if path == "/api/v1/docs":
+            until(page, "document.querySelectorAll('.opblock').length > 20")
+        page.wait_for_timeout(500)  # plots come after the load
+        found[path] = axe.violations(page)
+    page.context.close()
+    assert {path: faults for path, faults in found.items() if faults} == {}

@@ -1,0 +1,83 @@
+"""Work on files, away from the event loop: a disk, a network file system or a job may keep a call waiting for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Value = TypeVar("_Value")
+
+LIMIT_S = 10.0
+"""Longer than a healthy disk ever takes."""
+MOST_THREADS = 32
+
+
+class SlowFilesError(Exception):
+    """No answer within the limit; the call may still be waiting."""
+
+
+class FileWork:
+    """Threads that are made as they are needed and end with the process, whatever they wait for.
+
+    A call that did not come back holds its thread; the same `about` is not tried again until it does, so that one part
+    with a dead file system costs one thread.
+    """
+
+    def __init__(self, *, on_slow: Callable[[str], None] = lambda _: None) -> None:
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._threads = self._idle = 0
+        self._stuck: set[str] = set()
+        self.on_slow = on_slow
+
+    async def run(self, about: str, work: Callable[..., _Value], *args: Any, limit_s: float | None = LIMIT_S) -> _Value:
+        """What `work(*args)` returns or raises. Raises SlowFilesError after `limit_s`; None: wait as long as it takes."""
+        if about in self._stuck and limit_s is not None:
+            raise SlowFilesError(f"{about}: an earlier call still waits")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Value] = loop.create_future()
+
+        def act() -> None:
+            value, error = None, None
+            try:
+                value = work(*args)
+            except BaseException as raised:  # noqa: BLE001 - raised again where it is awaited
+                error = raised
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._settle, about, answer, value, error)
+
+        self._give(act)
+        # Not wait_for: in Python 3.11 it swallows a cancellation that comes together with the answer.
+        await asyncio.wait([answer], timeout=limit_s)
+        if answer.done():
+            return answer.result()
+        self._stuck.add(about)
+        self.on_slow(about)
+        raise SlowFilesError(f"{about}: no answer within {limit_s:g} s")
+
+    def _settle(self, about: str, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+        self._stuck.discard(about)
+        self._idle += 1
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+            answer.exception()  # it may be that nobody waits any more
+
+    def _give(self, act: Callable[[], None]) -> None:
+        self._tasks.put(act)
+        if self._idle > 0:
+            self._idle -= 1
+        elif self._threads < MOST_THREADS:
+            self._threads += 1
+            threading.Thread(target=self._work, daemon=True, name="files").start()
+
+    def _work(self) -> None:
+        while True:
+            self._tasks.get()()

@@ -1,0 +1,163 @@
+"""Keeping a job out of Berth's own files and processes with Landlock, the Linux kernel's own sandbox: no root is needed.
+
+Landlock can only grant, and what is granted of a directory is granted of all beneath it. So whatever lies beside the way
+down to a closed directory is granted one by one, the directories on the way are not, and new names directly in them are
+neither made nor listed by a job. What else the account may do stays as it was. The rules bind a process and all its
+descendants for ever, root's too. Standard library only: the shim runs without site packages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_RULE_PATH_BENEATH, _VERSION_FLAG = 1, 1
+_PR_SET_NO_NEW_PRIVS = 38
+
+LEAST_VERSION = 2
+"""Version 1 (Linux 5.13) forbids to move a file between directories, which programs do all the time."""
+TRUNCATE_VERSION, DEVICE_VERSION, SIGNAL_VERSION = 3, 5, 6
+"""From these versions on it closes truncate(2), grants ioctl on devices, and keeps signals and abstract sockets apart."""
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1 << 0, 1 << 1
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+READ = _EXECUTE | _READ_FILE | _READ_DIR
+ALL = (1 << 16) - 1
+NONE = 0
+
+
+class LandlockError(OSError):
+    """The kernel did not take a rule set; nothing was restricted."""
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+def _syscall(number: int, *arguments: object) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    value = int(libc.syscall(ctypes.c_long(number), *arguments))
+    if value < 0:
+        code = ctypes.get_errno()
+        raise LandlockError(code, os.strerror(code))
+    return value
+
+
+def landlock_version() -> int:
+    """The kernel's version of Landlock; 0 when it has none, or it is switched off."""
+    if platform.system() != "Linux":
+        return 0
+    try:
+        return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
+    except LandlockError:
+        return 0
+
+
+def _handled(version: int) -> int:
+    """The rights that this version knows; one that is not handled is not restricted."""
+    newest = 15 if version >= DEVICE_VERSION else 14 if version >= TRUNCATE_VERSION else 13
+    return (1 << (newest + 1)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Absolute paths, without links.
+
+    `closed`: directories of which a job sees nothing; `readable`: those it may read and execute, not change; `own`: what is
+    its own, within or outside the closed ones.
+    """
+
+    closed: tuple[Path, ...]
+    readable: tuple[Path, ...]
+    own: tuple[Path, ...]
+
+    def with_own(self, *own: Path) -> Walls:
+        return replace(self, own=own)
+
+    @classmethod
+    def from_json(cls, value: dict[str, list[str]]) -> Walls:
+        return cls(**{name: tuple(map(Path, value[name])) for name in ("closed", "readable", "own")})
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {name: [str(p) for p in getattr(self, name)] for name in ("closed", "readable", "own")}
+
+    def grants(self) -> Iterator[tuple[Path, int]]:
+        """(path, rights) of every rule."""
+        special = dict.fromkeys(self.readable, READ) | dict.fromkeys(self.closed, NONE)
+        ancestors = {above for path in special for above in path.parents}
+        yield from _visit(Path("/"), ALL, special, ancestors)
+        for path in self.own:
+            yield path, ALL
+
+
+def _visit(path: Path, rights: int, special: dict[Path, int], ancestors: set[Path]) -> Iterator[tuple[Path, int]]:
+    rights = special.get(path, rights)
+    if path not in ancestors:
+        if rights != NONE:
+            yield path, rights
+        return
+    try:
+        children = list(path.iterdir())
+    except OSError:  # what the account may not list it may not name new things in either; what is known is enough
+        children = []
+    known = {p for p in ancestors | special.keys() if p.parent == path != p}
+    for child in sorted({*children, *known}):
+        yield from _visit(child, rights, special, ancestors)
+
+
+def restrict(grants: Iterable[tuple[Path, int]], version: int) -> None:
+    """Restrict this process and its descendants to these grants for ever. Raises LandlockError; then nothing is."""
+    handled = _handled(version)
+    scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= SIGNAL_VERSION else 0
+    attributes = _RulesetAttributes(handled, 0, scoped)
+    size = ctypes.sizeof(attributes) if version >= SIGNAL_VERSION else 16 if version >= 4 else 8
+    ruleset = _syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    try:
+        for path, rights in grants:
+            if rights:
+                _grant(ruleset, path, rights & handled)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
+            raise LandlockError(ctypes.get_errno(), "no_new_privs")
+        _syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+def _grant(ruleset: int, path: Path, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # gone meanwhile, or out of the account's own reach: there is nothing to grant
+        return
+    try:
+        about = os.fstat(descriptor)
+        kind = about.st_mode & 0o170000
+        if kind == 0o120000:  # where a link leads is granted there, or not
+            return
+        if kind != 0o040000:
+            rights &= _OF_FILES
+        rule = _PathBeneath(rights, descriptor)
+        _syscall(
+            _ADD_RULE,
+            ctypes.c_int(ruleset),
+            ctypes.c_int(_RULE_PATH_BENEATH),
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
+        )
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""What the operator should know of this node, told with each report: a few sentences, the newest first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from workers import log
+
+if TYPE_CHECKING:
+    from workers.wire import Problem
+
+MOST, DETAIL_CHARACTERS = 20, 300
+KEEP_S = 86400.0
+
+
+class Problems:
+    """One sentence a subject; a day after it was last seen it is forgotten."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[float, str]] = {}
+
+    def note(self, subject: str, detail: str) -> None:
+        """Say it in the log and tell the portal."""
+        if subject not in self._found:
+            log.error("problem", subject=subject, detail=detail)
+        self._found.pop(subject, None)
+        self._found[subject] = (time.time(), detail[:DETAIL_CHARACTERS])
+
+    def clear(self, subject: str) -> None:
+        """It is over."""
+        self._found.pop(subject, None)
+
+    def current(self) -> list[Problem]:
+        """The newest MOST of them."""
+        oldest = time.time() - KEEP_S
+        self._found = {name: found for name, found in self._found.items() if found[0] > oldest}
+        newest = reversed(self._found.items())
+        return [
+            {"at": at, "subject": name, "detail": text}
+            for (name, (at, text)), _ in zip(newest, range(MOST), strict=False)
+        ]
