@@ -145,7 +145,8 @@ LEFT_OUT = {
     ),
     **dict.fromkeys(
         ("api-job-cancel", "api-job-retry", "api-job-hold", "api-job-release", "api-job-requeue", "api-node-drain",
-         "api-node-resume", "api-node-dead", "api-traces-history", "api-trace-share", "api-simulation-cancel", "api-simulation-share"),
+         "api-node-resume", "api-node-dead", "api-traces-history", "api-trace-share", "api-simulation-cancel",
+         "api-simulation-share"),
         ACTS,
     ),
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
