@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
     from portal.dashboard.cluster_context import NodeJob, NodePageContext
     from portal.dashboard.context import Fact, PlotContext
-    from portal.dashboard.snapshot import NodeSnapshot, Snapshot
+    from portal.dashboard.snapshot import Snapshot
     from portal.jobs.models import Allocation
 
 BIN_S = 15
@@ -34,19 +34,22 @@ PLOTS = {"gpu": ("GPU use", "mean of its GPUs, %", "plot-1"), "cores": ("Cores",
          "memory": ("Memory", "used, % of all", "plot-4")}  # fmt: skip
 
 
-def node_get(snapshot: NodeSnapshot) -> Node:
-    """Return the node with its GPUs. Raises NotFound."""
-    if not snapshot.nodes:
+def node_get(snapshot: Snapshot, name: str) -> Node:
+    """Return a node with its GPUs. Raises NotFound."""
+    found = next((node for node in snapshot.nodes if node.name == name), None)
+    if found is None:
         raise NotFound("node")
-    return snapshot.nodes[0]
+    return found
 
 
-def node_context(snapshot: NodeSnapshot) -> NodePageContext:
-    node = node_get(snapshot)
+def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
+    node = node_get(snapshot, name)
     return {
         "node": node_row(node, snapshot),
         "facts": _facts(node, snapshot),
         "groups": gpu_groups(node, snapshot),
+        "gpu_type": node.gpu_type.name if node.gpu_type else "",
+        "rack": node.rack,
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
         "plots": plot_contexts(node),
@@ -129,11 +132,11 @@ def plot_contexts(node: Node) -> list[PlotContext]:
     ]
 
 
-def node_figure(snapshot: NodeSnapshot, figure: str) -> figures.Figure:
+def node_figure(snapshot: Snapshot, name: str, figure: str) -> figures.Figure:
     """Return one measure of the last h hours in per cent. Raises NotFound for an unknown node or figure."""
     if figure not in PLOTS:
         raise NotFound("figure")
-    node = node_get(snapshot)
+    node = node_get(snapshot, name)
     batches = (batch for _, batch in batches_between(node_ids=[node.pk], since=snapshot.since, until=snapshot.now))
     rows = _binned(_samples(batches, node, figure), since_s=snapshot.since.timestamp())
     start, end = snapshot.since.isoformat(), snapshot.now.isoformat()

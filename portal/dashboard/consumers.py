@@ -17,7 +17,11 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.utils import timezone
 
+from portal.cluster.selectors import node_get
+from portal.dashboard.board.feed import stream_of
+from portal.dashboard.horizons import HORIZONS_H
 from portal.errors import BerthError
+from portal.events import following
 from portal.events.relay import group_name, number_key
 from portal.jobs.selectors import job_get
 from portal.simulations.selectors import simulation_get
@@ -28,9 +32,12 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 HEARTBEAT_S = 5
+OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
+"""What every signed-in user may follow: it names no job."""
 STREAMS_LIMIT = 20
 SEEN_BY: dict[str, Callable[[User, str], object]] = {
     "job": lambda user, number: job_get(user=user, job_id=number),
+    "node": lambda user, name: node_get(user=user, name=name),
     "simulation": lambda user, number: simulation_get(user=user, number=number),
 }
 """Kind of stream -> what raises BerthError unless the user may see what it is of."""
@@ -83,7 +90,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
 
     @database_sync_to_async
     def _may_follow(self, stream: Any) -> bool:
-        if stream == "cluster":
+        if isinstance(stream, str) and stream in OPEN_STREAMS:
             return True
         kind, _, number = stream.partition(":") if isinstance(stream, str) else ("", "", "")
         if kind not in SEEN_BY:
@@ -109,5 +116,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _heartbeat(self) -> None:
         streams = sorted(self.streams)
         values = await self.redis.mget([number_key(stream) for stream in streams]) if streams else []
+        if counted := [stream for stream in streams if stream.startswith(("board:", "node:"))]:
+            await self.redis.zadd(following.KEY, following.marks(counted))
         numbers = {stream: int(value or 0) for stream, value in zip(streams, values, strict=True)}
         await self.send_json({"type": "heartbeat", "numbers": numbers, "at": timezone.now().isoformat()})

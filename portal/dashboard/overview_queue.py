@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from django.urls import reverse
 
+from portal.dashboard.board.facts import UP
 from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.templatetags.berth import number
 from portal.jobs.queue_counts import first_in_order
@@ -101,9 +102,7 @@ def _not_counted(others: Counter[str]) -> str | None:
 
 def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
     """Return what each tenant holds; those that the reader is not a member of are one row."""
-    held: Counter[int] = Counter()
-    for part in snapshot.parts:
-        held[part.attempt.job.tenant_id] += len(part.gpu_allocations.all())
+    held = Counter({int(tenant): count for tenant, count in snapshot.facts.held_by_tenant.items()})
     tenants = list(Tenant.objects.filter(is_active=True))
     own = [tenant for tenant in tenants if snapshot.reader.sees(tenant.pk)]
     rows = [_share(tenant.name, held[tenant.pk], tenant.gpu_quota, snapshot.gpus_total) for tenant in own]
@@ -148,11 +147,8 @@ def idle_notice(snapshot: Snapshot) -> Notice | None:
 
 def idle_blocks(snapshot: Snapshot) -> list[int]:
     """Return the idle GPUs of each node that takes jobs."""
-    return [
-        len(node.gpus_present) - sum(len(part.gpu_allocations.all()) for part in snapshot.parts_by_node[node.pk])
-        for node in snapshot.nodes
-        if node.is_schedulable
-    ]
+    facts = snapshot.facts
+    return [facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP]
 
 
 def _causes(stuck: Counter[str], at_quota: int) -> str:

@@ -85,35 +85,30 @@ def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return _tile(
         "gpu-active", "GPU active rate", number(100 * held / total, 1) if total else None, "%",
-        f"{held} of {total} allocated" if total else "no GPU has joined",
+        f"{number(held)} of {number(total)} allocated" if total else "no GPU has joined",
         explained="GPUs that a job holds now, of all GPUs.",
         spark=_spark(points, _share("gpu_active_rate"), high=100),
     )  # fmt: skip
 
 
 def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
-    held = sum(len(part.core_ids) for part in snapshot.parts)
-    total = sum(node.cores for node in snapshot.nodes if not node.dead_at)
+    held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
     return _tile(
         "cpu-active", "CPU active rate", number(100 * held / total, 1) if total else None, "%",
-        f"{held} of {total} cores" if total else "no node has joined",
+        f"{number(held)} of {number(total)} cores" if total else "no node has joined",
         explained="CPU cores that a job holds now, of all cores.",
         spark=_spark(points, _share("cpu_active_rate"), high=100),
     )  # fmt: skip
 
 
 def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
-    nodes = {node.pk: snapshot.live_gpus(node) for node in snapshot.nodes}
-    uses = [
-        nodes.get(part.node_id, {}).get(str(held.gpu.index), {}).get("utilisation")
-        for part in snapshot.parts
-        for held in part.gpu_allocations.all()
-    ]
+    facts = snapshot.facts
+    uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
     mean = _mean(measured)
     return _tile(
         "gpu-use", "GPU utilisation", None if mean is None else number(mean, 1), "%",
-        f"mean of the {len(measured)} active" if measured else f"{len(uses)} active, none measured",
+        f"mean of the {number(len(measured))} active" if measured else f"{number(len(uses))} active, none measured",
         explained="How busy the allocated GPUs are, as their nodes measured it in the last 30 s.",
         spark=_spark(points, lambda metrics: metrics.get("utilisation"), high=100),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from workers.files import BrokenFileError, read_bytes, read_json, read_record, s
 from workers.leftovers import Traces, leftovers_kill
 from workers.parthold import void_part
 from workers.procs import Identity, boot_id
+from workers.room import is_no_room, write_over
 from workers.usage import Usage, usage_read
 
 if TYPE_CHECKING:
@@ -80,14 +81,21 @@ class ProcessEngine:
         return self._read(lambda path: read_record(path, pid=int, started_at=_NUMBER), directory / "job.json")
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
-        write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
         shim = self.shim(directory)
+        try:
+            write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
+        except OSError as error:
+            if shim is None or not is_no_room(error):
+                raise
+            shim.signal(signal.SIGTERM)  # without a file it stops with its own grace; to kill at once waits for room
+            return
         if shim is not None:
             shim.signal(signal.SIGUSR1)  # "look now"; unheard, it looks within a second
 
     def lease(self, directory: Path, *, until: float) -> None:
         # Not durable: a lease lost with the power is of another boot anyway.
-        write_json(directory / "lease.json", {"until": until, "boot_id": self._boot_id}, durable=False)
+        # Always of one length and layout, so that it can be written over on a full disk, when every other file waits.
+        write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
     def result(self, directory: Path) -> dict[str, Any] | None:
         return self._read(lambda path: read_record(path, **_RESULT), directory / "result.json")

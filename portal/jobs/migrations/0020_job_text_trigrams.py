@@ -28,6 +28,6 @@ def index_drop(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0018_job_text")]
+    dependencies = [("jobs", "0019_job_text")]
 
     operations = [migrations.RunPython(index_make, index_drop)]

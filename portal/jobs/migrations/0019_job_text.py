@@ -19,7 +19,7 @@ def fill(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0017_retries")]
+    dependencies = [("jobs", "0018_allocations_by_release")]
 
     operations = [
         migrations.CreateModel(
