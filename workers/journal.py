@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workers import log
 from workers.files import BrokenFileError, read_record, set_aside, sync_directory, write_json
 from workers.trees import tree_remove
-from workers.wire import PartName, Report, part_key
+from workers.wire import PartName, Report, clean, part_key
 from workers.workspace import Rooms
 
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ class Journal:
             "reason": None,
             "detail": "",
         }
+        if "detail" in report:
+            report = {**report, "detail": clean(report["detail"])}
         if not part.dropped:
             part.reports.append({**base, **report})  # type: ignore[typeddict-item]
         if phase == "ended":

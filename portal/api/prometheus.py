@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Count, Sum
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,6 +19,7 @@ from portal.cluster.serializers import HEALTHS
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
+from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, JobState
 from portal.rounds.models import Planning
 from portal.tenants.authentication import scope_check, token_find, token_touch
@@ -80,33 +82,33 @@ def _gauge(name: str, says: str, label: str, values: Mapping[str, int]) -> Gauge
 
 
 def _jobs() -> Iterator[Metric]:
-    states, reasons = _counts()
+    states = _states()
     yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
-    yield _gauge(
-        "berth_jobs_pending", "Waiting jobs by reason.", "reason", {r or "none": n for r, n in reasons.items()}
-    )
+    queue = queue_counts(now=timezone.now())
+    reasons = Counter({"none": 0})
+    for group in queue.groups:
+        if not group.is_held:
+            reasons[group.reason or "none"] += group.jobs
+    yield _gauge("berth_jobs_pending", "Waiting jobs by reason.", "reason", +reasons)
+    yield GaugeMetricFamily("berth_queue_length", "Eligible jobs that wait.", value=queue.jobs)
 
 
-def _counts() -> tuple[Counter[str], Counter[str]]:
-    """Count jobs by state, and the waiting ones by reason, without arrays' parents.
+def _states() -> Counter[str]:
+    """Count jobs by state, without arrays' parents.
 
     Three queries, so that the long queue is counted in the index `job_unfinished_counts` alone, which leaves out those
     that are being cancelled; they are few.
     """
     runnable = Job.objects.runnable().order_by()
     unfinished = runnable.filter(ended_at=None)
-    states, reasons = Counter[str](), Counter[str]()
-    counted = (
+    found = Counter[str]()
+    for rows in (
         unfinished.filter(cancel_requested_at=None),
         unfinished.filter(cancel_requested_at__isnull=False, state__in=ACTIVE),
-    )
-    for rows in counted:
-        for state, reason, count in rows.values_list("state", "reason").annotate(n=Count("*")):
-            states[state] += count
-            if state == JobState.PENDING:
-                reasons[reason] += count
-    states.update(dict(runnable.filter(ended_at__isnull=False).values_list("state").annotate(n=Count("*"))))
-    return states, reasons
+        runnable.filter(ended_at__isnull=False),
+    ):
+        found.update(dict(rows.values_list("state").annotate(n=Count("*"))))
+    return found
 
 
 def _cluster() -> Iterator[Metric]:
@@ -133,7 +135,6 @@ def _plannings() -> Iterator[Metric]:
     for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
         parts.add_metric([part], value)
     yield parts
-    yield GaugeMetricFamily("berth_queue_length", "Jobs that waited at the last planning.", value=last.queue_length)
     yield GaugeMetricFamily(
         "berth_last_planning_timestamp_seconds", "When the last planning began.", value=last.started_at.timestamp()
     )

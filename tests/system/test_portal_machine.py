@@ -30,7 +30,8 @@ def test_a_job_reads_writes_and_signals_nothing_of_berths(berth):
     script = base64.b64encode(BURGLAR.read_bytes()).decode()
     command = f'"$BERTH_PYTHON" burglar.py {berth.layout.root} {berth.port}'
     number = burglar.submit(command, name="burglar", gpus=1, files={"burglar.py": script})
-    burglar.wait_state(number, "COMPLETED", limit_s=60)
+    ended = burglar.wait_state(number, "COMPLETED", "FAILED", limit_s=60)
+    assert ended["state"] == "COMPLETED", burglar.log(number, stream="stderr")
     found = json.loads(burglar.log(number))
     assert set(found["files"].values()) == {"Permission denied"}, found["files"]
     assert set(found["lists"].values()) == {"Permission denied"}, found["lists"]

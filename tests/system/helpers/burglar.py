@@ -38,7 +38,7 @@ def processes():
         if not entry.name.isdigit():
             continue
         try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if str(DATA) not in line:
