@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers import alive, log
-from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
+from workers.client import Backoff, Portal, PortalAwayError, PortalFullError, PortalRefusedError
 from workers.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _TIDY_S = 60.0
 _DISK_S = 2.0
+_FULL_TOLD_S = 300.0
 
 
 class Agent:
@@ -96,6 +97,7 @@ class Agent:
         self._revoked = False
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
         self._away_since: float | None = None
+        self._full_told_at = -_FULL_TOLD_S
 
     async def run(self) -> None:
         """Until cancelled, or until something here fails unexpectedly."""
@@ -120,8 +122,14 @@ class Agent:
         while True:
             try:
                 await step()
+            except PortalFullError as full:  # it answers: it is not away
+                self._note_full(str(full))
+                await asyncio.sleep(backoff.next_s())
             except PortalAwayError as away:
                 self._note_away(str(away))
+                await asyncio.sleep(backoff.next_s())
+            except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
+                self._problems.note("disk", f"The agent's own files cannot be written: {error}.")
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
@@ -138,6 +146,11 @@ class Agent:
         if self._away_since is None:
             self._away_since = time.monotonic()
             log.warning("portal away", reason=why)
+
+    def _note_full(self, why: str) -> None:
+        if time.monotonic() >= self._full_told_at + _FULL_TOLD_S:
+            self._full_told_at = time.monotonic()
+            log.warning("portal takes less", reason=f"{why}: logs, figures and records wait here")
 
     def _note_back(self) -> None:
         if self._away_since is not None:
@@ -207,6 +220,18 @@ class Agent:
                 **self._reporter.disk or {},
             )
             self._reporter.wake()
+        if self._journal.unsaved:
+            self._problems.note(
+                "records", "The agent's records cannot be written; it tells of no job's news until they are."
+            )
+            if self._journal.save_rest():
+                self._reporter.wake()
+        else:
+            self._problems.clear("records")
+        if self._disk.low:
+            await self._parts.make_room()
+        else:
+            self._problems.clear("disk")
         await asyncio.sleep(_DISK_S)
 
     async def _tidy(self) -> None:

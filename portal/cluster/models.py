@@ -52,6 +52,8 @@ class Node(models.Model):
     storage_domain = models.CharField(
         max_length=100, help_text="Nodes that share it can read each other's checkpoints."
     )
+    rack = models.CharField(max_length=100, blank=True, help_text="Where it stands, as an operator says: groups pages.")
+    label = models.CharField(max_length=100, blank=True, help_text="Any word of an operator's: groups pages.")
     boot_id = models.CharField(max_length=64)
     agent_version = models.CharField(max_length=32)
     is_virtual = models.BooleanField(default=False)

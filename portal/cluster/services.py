@@ -273,6 +273,20 @@ def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
 
 
 @transaction.atomic
+def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
+    """Say where a node stands and what word it goes by: pages group by them, scheduling does not look at them."""
+    found = {"rack": rack.strip(), "label": label.strip()}
+    for name, value in found.items():
+        if len(value) > 100:
+            raise BerthError("too_long", f"A {name} has at most 100 characters.", field=name)
+    Node.objects.filter(pk=node.pk).update(**found)
+    audit_record(actor=actor, action="node.describe", target=f"node:{node.pk}", detail=found)
+    page_event(stream="cluster", topic="node")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
 def node_resume(*, node: Node, actor: User | None) -> Node:
     """Place jobs on a node again, whether it was drained or declared dead."""
     if node.drained_at or node.dead_at:

@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from portal.dashboard import live_rights
 from portal.dashboard.live_rights import MOST_STREAMS
+from portal.events import following
 from portal.events.relay import group_name, number_key
 
 log = logging.getLogger(__name__)
@@ -133,5 +134,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _heartbeat(self) -> None:
         streams = sorted(self.streams)
         values = await self.redis.mget([number_key(stream) for stream in streams]) if streams else []
+        if counted := [stream for stream in streams if stream.startswith(("board:", "node:"))]:
+            await self.redis.zadd(following.KEY, following.marks(counted))
         numbers = {stream: int(value or 0) for stream, value in zip(streams, values, strict=True)}
         await self.send_json({"type": "heartbeat", "numbers": numbers, "at": timezone.now().isoformat()})

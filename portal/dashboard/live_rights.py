@@ -11,6 +11,9 @@ from channels.auth import get_user
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from portal.cluster.selectors import node_get
+from portal.dashboard.board.feed import stream_of
+from portal.dashboard.horizons import HORIZONS_H
 from portal.errors import BerthError
 from portal.jobs.selectors import job_get
 from portal.simulations.selectors import simulation_get
@@ -24,12 +27,16 @@ MOST_STREAMS = 20
 """Of one socket."""
 MOST_SOCKETS = 40
 """Of one person at one portal process: a tab is a socket."""
+OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
+"""What every signed-in user may follow: it names no job."""
 SEEN_BY: dict[str, Callable[[User, str], object]] = {
     "job": lambda user, number: job_get(user=user, job_id=number),
+    "node": lambda user, name: node_get(user=user, name=name),
     "simulation": lambda user, number: simulation_get(user=user, number=number),
 }
 """Kind of stream -> what raises BerthError unless the user may see what it is of."""
-_STREAM = re.compile(rf"cluster|(?P<kind>{'|'.join(SEEN_BY)}):(?P<number>[1-9][0-9]{{0,17}})", re.ASCII)
+_STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
+"""A node's name makes a group's, which Channels bounds at 99 characters."""
 
 _open: Counter[int] = Counter()
 
@@ -50,13 +57,15 @@ def socket_give(user_id: int) -> None:
 
 def may_follow(user: User, stream: Any) -> bool:
     """Say whether it is a stream's one true name (`job:1`, never `job:01`) and the user may see what it is of."""
-    match = _STREAM.fullmatch(stream) if isinstance(stream, str) else None
-    if match is None:
+    if not isinstance(stream, str):
         return False
-    if match["kind"] is None:
+    if stream in OPEN_STREAMS:
         return True
+    if not _STREAM.fullmatch(stream):
+        return False
+    kind, _, named = stream.partition(":")
     try:
-        SEEN_BY[match["kind"]](user, match["number"])
+        SEEN_BY[kind](user, named)
     except BerthError:
         return False
     return True

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from portal.errors import BerthError, Forbidden
 from portal.jobs import checks
 from portal.jobs import description_parts as parts
+from portal.jobs.naming import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,7 +176,7 @@ def description_parse(data: object, *, r_num: int = R_NUM) -> JobDescription:
     if "epochs" in given or "dataset_size" in given:
         values["samples"] = _samples(given)
     _refuse_mismatch(values)
-    values.setdefault("name", _default_name(values["command"]))
+    values.setdefault("name", name_of(command=values["command"], model=values.get("model", "")))
     return JobDescription(**values)
 
 
@@ -229,12 +230,6 @@ def _refuse_mismatch(values: Mapping[str, Any]) -> None:
     elif values.get("cores") is not None:
         detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
         raise BerthError("only_for_cpu_jobs", detail, field="cores")
-
-
-def _default_name(command: str) -> str:
-    """Name a job after the program it runs."""
-    word = command.split(maxsplit=1)[0].rstrip("/").rsplit("/", 1)[-1]
-    return "".join(char for char in word if char.isprintable())[:128] or "job"
 
 
 class HasLearningRate(Protocol):

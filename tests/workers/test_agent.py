@@ -204,6 +204,23 @@ def test_multi_node_part_waits_for_go(portal, node):
     assert [r["state"] for r in portal.reports] == ["prepared", "running", "ended"]
 
 
+def test_what_an_agent_of_version_01_made_ready_is_made_ready_anew(portal, node):
+    key = portal.want(command='echo "$BERTH_MARK" "$BERTH_JOB_DIR"', go=False)
+    node.start()
+    portal.wait_report(key, "prepared")
+    node.kill()
+    for name in ("part.json", "launch.json"):
+        path = node.part(key) / name
+        value = json.loads(path.read_text())
+        path.write_text(json.dumps({each: value[each] for each in value if each not in {"mark", "walls", "landlock"}}))
+    portal.change(key, go=True)
+    node.start()
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+    mark, room = portal.wait_for(lambda: portal.logs.get((*key, "stdout"))).decode().split()
+    assert mark == json.loads((node.part(key) / "part.json").read_text())["mark"]
+    assert room == str(node.job(key) / "work")
+
+
 def test_a_newer_attempt_waits_until_the_older_is_dead(portal, node):
     older = portal.want(attempt=1, command="trap '' TERM; while :; do sleep 321; done")
     node.start()

@@ -165,6 +165,12 @@ def test_those_who_see_a_job_may_follow_it(asgi, world, cast):
     assert run(followed(asgi, world, cast, [stream])) == ({}, {stream})
 
 
+def test_the_board_and_nodes_name_no_job_and_are_followed_by_everybody(asgi, world):
+    streams, strange = ["board:1", "board:24", "node:big"], ["board:2", "board:", "node:nowhere", "node:"]
+    errors, numbers = run(followed(asgi, world, "outsider", [*streams, *strange]))
+    assert (errors, numbers) == (dict.fromkeys(strange, "not_found"), set(streams))
+
+
 def test_simulations_are_followed_by_those_who_see_them(asgi, world):
     own, shared, missing = (f"simulation:{world.names[name]}" for name in ("simulation", "shared", "missing"))
     strange = ["simulation:", "simulation:x", "simulation:-1", f"trace:{world.names['trace']}"]
