@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "portal.dashboard",
     "portal.simulations",
     "portal.launch",
+    "portal.backups",
 ]
 
 MIDDLEWARE = [
