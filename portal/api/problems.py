@@ -46,6 +46,12 @@ def nodes_low_on_disk(_now: datetime) -> list[str]:
     return _counted("node disks", rows, "almost full, no new jobs there", lambda row: f"{row[0]} {row[1]} MiB free")
 
 
+def nodes_with_problems(_now: datetime) -> list[str]:
+    """What agents tell of themselves; only the node's page says what it is, as `/healthz` needs no token."""
+    rows = Node.objects.alive().exclude(problems=[]).order_by("name").values_list("name")
+    return _counted("agents", rows, "told of a problem, see the node's page", lambda row: row[0])
+
+
 def jobs_starting_long(now: datetime) -> list[str]:
     limit = now - timedelta(seconds=STARTING_LIMIT_S)
     slow = Attempt.objects.filter(state=AttemptState.STARTING, ended_at=None, created_at__lt=limit)
@@ -74,6 +80,7 @@ def _counted(subject: str, rows: QuerySet, what: str, words: Callable[[tuple], s
 CHECKS: Iterable[Callable[[datetime], list[str]]] = (
     nodes_unreachable,
     nodes_low_on_disk,
+    nodes_with_problems,
     jobs_starting_long,
     plannings_failing,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Count, Sum
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,6 +19,7 @@ from portal.cluster.serializers import HEALTHS
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
+from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
 from portal.tenants.authentication import scope_check, token_find, token_touch
@@ -83,10 +85,13 @@ def _jobs() -> Iterator[Metric]:
     runnable = Job.objects.runnable().order_by()
     states = dict(runnable.values_list("state").annotate(n=Count("pk")))
     yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
-    reasons = dict(runnable.pending().values_list("reason").annotate(n=Count("pk")))
-    yield _gauge(
-        "berth_jobs_pending", "Waiting jobs by reason.", "reason", {r or "none": n for r, n in reasons.items()}
-    )
+    queue = queue_counts(now=timezone.now())
+    reasons = Counter({"none": 0})
+    for group in queue.groups:
+        if not group.is_held:
+            reasons[group.reason or "none"] += group.jobs
+    yield _gauge("berth_jobs_pending", "Waiting jobs by reason.", "reason", +reasons)
+    yield GaugeMetricFamily("berth_queue_length", "Eligible jobs that wait.", value=queue.jobs)
 
 
 def _cluster() -> Iterator[Metric]:
@@ -113,7 +118,6 @@ def _plannings() -> Iterator[Metric]:
     for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
         parts.add_metric([part], value)
     yield parts
-    yield GaugeMetricFamily("berth_queue_length", "Jobs that waited at the last planning.", value=last.queue_length)
     yield GaugeMetricFamily(
         "berth_last_planning_timestamp_seconds", "When the last planning began.", value=last.started_at.timestamp()
     )

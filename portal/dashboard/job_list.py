@@ -73,6 +73,11 @@ LABELS = {
 }
 
 
+ORDER_NOTE = "Waiting first, then running, then ended."
+ARRAYS_NOTE = "An array is one row; the queue counts its tasks."
+FILTERS_NOTE = "Filters are in the address."
+
+
 @dataclass(frozen=True)
 class ListQuery:
     """What the address asks for. A value that means nothing is refused, not ignored."""
@@ -174,7 +179,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "search": query.q,
         "hidden_filters": [(name, value) for name, value in hidden.items() if value],
         "filters": _filters(user=user, query=query, reasons=reasons),
-        "order_note": "" if query.sort else "Waiting first, then running, then ended. Filters are in the address.",
+        "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}" if query.sort else f"{ORDER_NOTE} {ARRAYS_NOTE} {FILTERS_NOTE}",
         "heads": {key: _head(key, query) for key in LABELS},
         "rows": rows,
         "show_progress": any(row["array"] or row["progress_percent"] is not None for row in rows),

@@ -11,6 +11,7 @@ from django.urls import reverse
 from portal.dashboard.board.facts import UP
 from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.templatetags.berth import number
+from portal.dashboard.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
 from portal.rounds.decisions import decisions_read
 from portal.rounds.selectors import waited_s
@@ -57,7 +58,7 @@ def next_context(snapshot: Snapshot) -> NextContext:
     at = decisions_read(snapshot.planning).columns
     ranked = at["job"][np.argsort(at["rank"], kind="stable")][np.count_nonzero(at["rank"] == 0) :]
     jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(ranked.tolist(), count=NEXT_SHOWN)]
-    not_counted = _not_counted(snapshot.queue.aside())
+    not_counted = aside_words(snapshot.queue.aside())
     return {
         "jobs": jobs,
         "not_counted": not_counted,
@@ -80,21 +81,6 @@ def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
         "lr": waited / job.age_s if job.age_s else None,
         "waited_s": waited,
     }
-
-
-def _not_counted(others: Counter[str]) -> str | None:
-    """Say what else is in the queue but does not wait for its turn."""
-    words = [
-        f"{number(count)} {phrase if count == 1 else plural}"
-        for kind, phrase, plural in (
-            ("dependency", "waits on a dependency", "wait on a dependency"),
-            ("tenant-quota", "waits for its tenant's quota", "wait for their tenant's quota"),
-            ("held", "held", "held"),
-            ("invalid", "cannot be planned", "cannot be planned"),
-        )
-        if (count := others[kind])
-    ]
-    return f"Not counted: {', '.join(words)}." if words else None
 
 
 # ---- tenants ---------------------------------------------------------------------------------------------------------

@@ -118,11 +118,13 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     jobs, gpus, oldest = snapshot.queue.jobs, snapshot.queue.gpus, snapshot.queue.oldest_s
     parts = [f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"] if gpus else []
     parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
+    aside = snapshot.queue.set_aside.total()
+    parts += [f"{number(aside)} set aside"] if aside else []
     return _tile(
         "queue", "Queue", number(jobs), "job" if jobs == 1 else "jobs",
         "; ".join(parts) or "nobody waits",
-        explained="Eligible waiting jobs, and the GPUs that their smallest sizes add up to. Held jobs and those that "
-        "wait for a dependency or their tenant's quota are not counted.",
+        explained="Eligible waiting jobs, each task of an array as one, and the GPUs that their smallest sizes add up to. "
+        "Set aside are waiting jobs that a quota, a dependency or their own description keeps back. Held jobs do not wait.",
         spark=_spark(points, lambda metrics: metrics.get("queue_length"), high=None),
     )  # fmt: skip
 
@@ -140,7 +142,7 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
 
 def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
     mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
-    note = f"{number(snapshot.queue.jobs)} waiting" + ("" if largest is None else f", max {number(largest, 2)}")
+    note = f"{number(snapshot.queue.jobs)} eligible" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
         "live-lr", "Live LR, waiting", None if mean is None else number(mean, 2), None, note,
         explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "

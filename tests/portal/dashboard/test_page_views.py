@@ -167,7 +167,7 @@ def test_live_ratio_and_queue_leave_out_held_jobs(world):
     job_hold(job=world.job("owner-waits"), actor=world.users["owner"])
     page = world.get("owner", "/fragments/overview/tiles").content.decode()
     assert tile(page, "queue")[0] == "1"
-    assert tile(page, "live-lr")[1].startswith("1 waiting")
+    assert tile(page, "live-lr")[1].startswith("1 eligible")
     assert "1 held" in world.get("owner", "/fragments/overview/next").content.decode()
 
 
