@@ -96,6 +96,16 @@ class Layout:
         return self.root / "demo-users.json"
 
     @property
+    def backups(self) -> Path:
+        """Where `./berth backup` puts backups when it is not told a place."""
+        return self.root / "backups"
+
+    @property
+    def restoring(self) -> Path:
+        """Exists while a backup is being restored: found by `up`, it says that a restore was cut off (JSON)."""
+        return self.run / "restoring.json"
+
+    @property
     def database(self) -> Path:
         return self.root / "berth.sqlite3"
 
