@@ -40,7 +40,7 @@ def _each(argument: str, values: str, **more: Any) -> list[tuple[str, dict[str, 
     return [(f" {value}", {argument: value, **more}, "") for value in values.split()]
 
 
-JOB_PARTS = "header why timeline attempts speed events"
+JOB_PARTS = "header body timeline log"
 ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "overview": [("", {}, ""), (" 24 h", {}, "h=24")],
     "overview-fragment": _each("name", "head tiles notice problems nodes next tenants rounds"),
@@ -91,7 +91,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "job-log-download": [("", RUNNING, "")],
     "job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "job-figure": [*_each("name", "gpu cores memory", **RUNNING)],
-    "job-fragment": [*_each("name", JOB_PARTS, **RUNNING), (" why waiting", {"name": "why", **WAITING}, "")],
+    "job-fragment": [*_each("name", JOB_PARTS, **RUNNING), (" body waiting", {"name": "body", **WAITING}, "")],
     "laboratory": [("", {}, ""), (" table", {}, "fragment=table")],
     "laboratory-new": [("", {}, "")],
     "laboratory-traces": [("", {}, "")],

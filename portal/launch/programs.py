@@ -141,7 +141,7 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     python = guarded_argv(str(layout.root))
     portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
               str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
-              "--log-level", "warning", *proxy_flags()]  # fmt: skip
+              "--ws-max-size", "65536", "--log-level", "warning", *proxy_flags()]  # fmt: skip
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
     worker = [*python, "celery", "-q", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
