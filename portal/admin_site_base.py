@@ -41,6 +41,11 @@ class ReasonForm(forms.Form):
     )
 
 
+class DescribeForm(forms.Form):
+    rack = forms.CharField(max_length=100, required=False, widget=UnfoldAdminTextInputWidget)
+    label = forms.CharField(max_length=100, required=False, widget=UnfoldAdminTextInputWidget)
+
+
 @dataclass(frozen=True)
 class Command:
     """Something an operator does to objects of one model.

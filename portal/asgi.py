@@ -17,6 +17,7 @@ from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path, re_path
 
 from portal.cluster.sync import sync_application
+from portal.dashboard.board import ticker
 from portal.dashboard.consumers import LiveConsumer
 from portal.events import relay
 
@@ -34,3 +35,4 @@ application = ProtocolTypeRouter(
 )
 
 relay.start()
+ticker.start()

@@ -146,7 +146,7 @@ class Hindsight:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._queue, self._outcome)
+        return Places(self._queue, self._outcome, self._final)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]

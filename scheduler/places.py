@@ -1,8 +1,9 @@
 """Where a waiting job stands: one numbering for the sentence, the queue page, the job's page, the form and REST.
 
-A *queue* holds the jobs of one array that go on waiting after the planning. First come those of the array's window, in the
-order of their turns, then the others by rank. A job's *place* counts from 1. Who was placed, is invalid or was set aside
-(held, dependency, over quota ...) has no place. For a tenant an array is a *pool* of GPUs: to them an array is a job array.
+A *queue* holds the eligible jobs of one array that go on waiting after the planning. First come those of the array's
+window, in the order of their turns, then the others by rank. A job's *place* counts from 1. Who was placed, is invalid or
+was set aside (held, dependency, its tenant's quota used or asked for by its jobs ahead) has no place. For a tenant an array
+is a *pool* of GPUs: to them an array is a job array.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scheduler.fairness.arrays import LARGE_FROM_GPUS, Array
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scheduler.placement.ledger import Ledger
     from scheduler.work import Outcome, Ranked
 
 UNDIVIDED = "gpu"
@@ -60,8 +62,8 @@ class _Line:
 class Places:
     """The places of a planning's queue; the cost is one walk over it."""
 
-    def __init__(self, queue: Sequence[Ranked], outcome: Outcome) -> None:
-        self._outcome = outcome
+    def __init__(self, queue: Sequence[Ranked], outcome: Outcome, final: Ledger) -> None:
+        self._outcome, self._final = outcome, final
         self._capacities = {each.array: each.capacity for each in outcome.windows}
         self._lines: dict[str, _Line] = {}
         for ranked in queue:
@@ -79,7 +81,7 @@ class Places:
         inside, placed = job.id in outcome.window, job.id in outcome.chosen
         line.considered += inside
         line.started += placed
-        if placed or job.id in outcome.invalid:
+        if placed or job.id in outcome.invalid or job.id in outcome.sated or self._final.over_quota(job) is not None:
             return
         if inside:
             line.inside.append((standing.turn or 0, ranked.rank, job.id))

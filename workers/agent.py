@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers import alive, log
-from workers.client import Backoff, Portal, PortalAwayError, PortalRefusedError
+from workers.client import Backoff, Portal, PortalAwayError, PortalFullError, PortalRefusedError
 from workers.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.enrol import EnrolError, enrol
@@ -26,6 +26,7 @@ from workers.inventory import virtual_pace
 from workers.isolation import isolation_find
 from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
+from workers.modes import entries, put_right
 from workers.offline import keep_jobs, stop_all
 from workers.parts import Parts
 from workers.problems import Problems
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 _TIDY_S = 60.0
 _DISK_S = 2.0
+_MODES_S = 1.0
+_FULL_TOLD_S = 300.0
 
 
 class Agent:
@@ -96,6 +99,7 @@ class Agent:
         self._revoked = False
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
         self._away_since: float | None = None
+        self._full_told_at = -_FULL_TOLD_S
 
     async def run(self) -> None:
         """Until cancelled, or until something here fails unexpectedly."""
@@ -106,7 +110,15 @@ class Agent:
         await self._lasting(self._say_hello, once=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
-            for step in (self._sync, self._report, self._logs, self._send_records, self._look_at_disk, self._tidy):
+            for step in (
+                self._sync,
+                self._report,
+                self._logs,
+                self._send_records,
+                self._look_at_disk,
+                self._look_at_modes,
+                self._tidy,
+            ):
                 group.create_task(self._lasting(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
             group.create_task(self._lasting(self._telemetry))
@@ -120,8 +132,14 @@ class Agent:
         while True:
             try:
                 await step()
+            except PortalFullError as full:  # it answers: it is not away
+                self._note_full(str(full))
+                await asyncio.sleep(backoff.next_s())
             except PortalAwayError as away:
                 self._note_away(str(away))
+                await asyncio.sleep(backoff.next_s())
+            except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
+                self._problems.note("disk", f"The agent's own files cannot be written: {error}.")
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
@@ -138,6 +156,11 @@ class Agent:
         if self._away_since is None:
             self._away_since = time.monotonic()
             log.warning("portal away", reason=why)
+
+    def _note_full(self, why: str) -> None:
+        if time.monotonic() >= self._full_told_at + _FULL_TOLD_S:
+            self._full_told_at = time.monotonic()
+            log.warning("portal takes less", reason=f"{why}: logs, figures and records wait here")
 
     def _note_back(self) -> None:
         if self._away_since is not None:
@@ -197,6 +220,15 @@ class Agent:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
         await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
+    async def _look_at_modes(self) -> None:
+        rooms = [self._settings.dir, self._journal.root]
+        rooms += [self._journal.directory(part) for part in self._journal.parts.values() if part.live]
+        closed = await self._files.run("modes", lambda: put_right(entries(*rooms)))
+        if closed:
+            names = ", ".join(str(path) for path in closed[:3])
+            self._problems.note("modes", f"Somebody closed {names} to the agent itself (chmod); opened again.")
+        await asyncio.sleep(_MODES_S)
+
     async def _look_at_disk(self) -> None:
         was_low = self._disk.low
         self._reporter.disk = await asyncio.to_thread(self._disk.look)
@@ -207,6 +239,18 @@ class Agent:
                 **self._reporter.disk or {},
             )
             self._reporter.wake()
+        if self._journal.unsaved:
+            self._problems.note(
+                "records", "The agent's records cannot be written; it tells of no job's news until they are."
+            )
+            if self._journal.save_rest():
+                self._reporter.wake()
+        else:
+            self._problems.clear("records")
+        if self._disk.low:
+            await self._parts.make_room()
+        else:
+            self._problems.clear("disk")
         await asyncio.sleep(_DISK_S)
 
     async def _tidy(self) -> None:
@@ -275,6 +319,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
             return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put_right(entries(settings.dir, settings.dir / "parts", *(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             asyncio.run(_serve(settings))

@@ -9,6 +9,7 @@ from workers import log
 from workers.files import BrokenFileError, read_record, set_aside, write_json
 from workers.journal import Part
 from workers.procs import boottime
+from workers.room import is_no_room
 from workers.wire import Spec, Wanted, job_key, part_key
 from workers.workspace import SpecError, Workplace, part_prepare
 
@@ -52,7 +53,7 @@ class Beginning:
         return part
 
     async def prepare(self, wanted: Wanted, place: Workplace) -> bool:
-        """True when it is ready to start. Raises PortalAwayError or PortalRefusedError."""
+        """True when it is ready to start. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
         key = part_key(wanted)
         part = self._tools.journal.parts.get(key)
         if part is not None and part.phase != "claimed":
@@ -77,14 +78,15 @@ class Beginning:
             rooms = self._tools.journal.rooms(part)
             await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
         except (SpecError, OSError) as error:
+            if is_no_room(error):
+                raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
         if not part.live:  # stopped while it was made ready
             return False
         part.gpus = spec["gpus"]
         if wanted["go"]:
-            part.phase = "prepared"
-            self._tools.journal.save(part)
+            self._tools.journal.enter(part, "prepared")
         else:
             self._tools.journal.report(part, {"state": "prepared"}, phase="prepared")
             self._tools.reporter.wake()
@@ -132,7 +134,7 @@ class Beginning:
         )
 
     async def start(self, part: Part) -> bool:
-        """True when its shim was started. Raises PortalAwayError or PortalRefusedError."""
+        """True when its shim was started. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
         if part.lease_s is not None and not self._leased(part):
             # A lease is had from the portal now, for the list that named this part may be old.
             await self._tools.reporter.exchange()
@@ -142,12 +144,14 @@ class Beginning:
                 return False
         if part.phase != "prepared" or not self._still_wanted(part.key):
             return False
-        part.phase = "starting"
-        self._tools.journal.save(part)
+        self._tools.journal.enter(part, "starting")
         directory = self._tools.journal.directory(part)
         try:
             await self._tools.files.run(part.key, self._tools.engine.start, directory, limit_s=None)
         except OSError as error:
+            if is_no_room(error):
+                self._tools.journal.enter(part, "prepared")
+                raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
             return False
         return True

@@ -35,6 +35,10 @@ class PortalAwayError(Exception):
     """No answer, or one that says "later": try again."""
 
 
+class PortalFullError(PortalAwayError):
+    """The portal answers, and has no room on its disk for this: send it again later."""
+
+
 class PortalRefusedError(Exception):
     """The portal understood and said no."""
 
@@ -65,6 +69,8 @@ class Backoff:
 def _raise_for(response: httpx.Response) -> None:
     if response.status_code < 400:
         return
+    if response.status_code == 507:
+        raise PortalFullError("the portal's disk is full")
     if response.status_code >= 500 or response.status_code in {408, 425, 429}:
         raise PortalAwayError(f"the portal answers {response.status_code}")
     try:

@@ -31,6 +31,7 @@ class Ending:
         self._stop_grace: dict[str, float] = {}
         self._stopping: dict[str, asyncio.Lock] = {}
         self._retelling: set[str] = set()
+        self._emptied: set[str] = set()
         tools.reporter.on_stop = self._stop_at_once
         tools.reporter.on_settled = self.close_if_done
         tools.shipper.on_done = self.close_if_done
@@ -178,6 +179,19 @@ class Ending:
     def close_if_done(self, part: Part) -> None:
         if part.phase == "ended" and not part.reports and part.logs_done:
             self._tools.journal.close(part)
+
+    async def make_room(self, *, wanted: set[str]) -> None:
+        """Empty the directories of closed parts of which all is told; each is emptied once."""
+        for part in list(self._tools.journal.parts.values()):
+            done = part.phase == "closed" and self._tools.records.is_done(part)
+            if not done or part.key in wanted or part.key in self._emptied:
+                continue
+            self._emptied.add(part.key)
+            try:
+                await self._files(part, self._tools.journal.empty, part)
+            except OSError as error:
+                self._tools.problems.note(f"remains {part.key}", f"What a job left cannot be removed: {error}")
+        self._emptied &= set(self._tools.journal.parts)
 
     async def tidy(self, *, keep_ended_s: float, wanted: set[str]) -> None:
         """Remove what has been closed for long enough."""

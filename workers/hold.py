@@ -34,7 +34,8 @@ def hold_agent(directory: Path) -> Iterator[None]:
     try:
         me = Identity.of(os.getpid())
         if me is not None:
-            write_json(directory / "agent.json", me.to_json())
+            with contextlib.suppress(OSError):  # a full disk: the lock is what holds, this only names who
+                write_json(directory / "agent.json", me.to_json())
         yield
     finally:
         os.close(descriptor)

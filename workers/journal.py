@@ -15,9 +15,10 @@ import time
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from workers import log
 from workers.files import BrokenFileError, read_record, set_aside, sync_directory, write_json
 from workers.trees import tree_remove
-from workers.wire import PartName, Report, part_key
+from workers.wire import PartName, Report, clean, part_key
 from workers.workspace import Rooms
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def part_read(path: Path) -> Part | None:
 
 
 class Journal:
-    """All records of this node; in memory exactly as on disk. `root` is the agent's directory.
+    """All records of this node; in memory exactly as on disk, but for those in `unsaved`. `root` is the agent's directory.
 
+    `unsaved`: parts whose record the disk refused; nothing is told of them until it is written.
     `broken`: (name, why) of each part whose record could not be read.
     """
 
@@ -105,6 +107,7 @@ class Journal:
         self.root, self._jobs, self._aside = root / "parts", root / "jobs", root / "aside"
         self.parts: dict[str, Part] = {}
         self.broken: dict[str, str] = {}
+        self.unsaved: dict[str, Part] = {}
         for directory in (self.root, self._jobs):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for directory in sorted(self.root.iterdir()):
@@ -137,12 +140,47 @@ class Journal:
         part.mark = part.mark or secrets.token_hex(16)
         directory = self.directory(part)
         directory.mkdir(mode=0o700, exist_ok=True)
-        self.parts[part.key] = part
-        self.save(part)
+        self._write(part)
         sync_directory(self.root)
+        self.parts[part.key] = part
+
+    def begin_anew(self, part: Part) -> None:
+        """Have a part that has not started made ready once more, as parts are made ready now."""
+        part.mark, part.phase = secrets.token_hex(16), "claimed"
+        self.save(part)
 
     def save(self, part: Part) -> None:
-        """Write the record. A directory that somebody removed is made again."""
+        """Write the record, at once or, where the disk has no room, as soon as it has some (`save_rest`)."""
+        try:
+            self._write(part)
+        except OSError as error:
+            if part.key not in self.unsaved:
+                log.error("record not written", **part.name, reason=str(error))
+            self.unsaved[part.key] = part
+        else:
+            self.unsaved.pop(part.key, None)
+
+    def enter(self, part: Part, phase: Phase) -> None:
+        """Write a new phase ahead of the deed that it announces. Raises OSError, and then it is in the old one."""
+        before, part.phase = part.phase, phase
+        try:
+            self._write(part)
+        except OSError:
+            part.phase = before
+            raise
+        self.unsaved.pop(part.key, None)
+
+    def save_rest(self) -> bool:
+        """Try to write what the disk refused; True when something was written."""
+        waiting = list(self.unsaved.values())
+        for part in waiting:
+            self.save(part)
+        if waiting and not self.unsaved:
+            log.info("all records are written again")
+        return len(self.unsaved) < len(waiting)
+
+    def _write(self, part: Part) -> None:
+        """Write the record. A directory that somebody removed is made again. Raises OSError."""
         path = self.directory(part) / "part.json"
         try:
             write_json(path, asdict(part))
@@ -166,6 +204,8 @@ class Journal:
             "reason": None,
             "detail": "",
         }
+        if "detail" in report:
+            report = {**report, "detail": clean(report["detail"])}
         if not part.dropped:
             part.reports.append({**base, **report})  # type: ignore[typeddict-item]
         if phase == "ended":
@@ -190,9 +230,14 @@ class Journal:
 
         Raises OSError.
         """
+        self.unsaved.pop(part.key, None)
         (self.directory(part) / "part.json").unlink(missing_ok=True)
         tree_remove(self._jobs / part.key)
         tree_remove(self.directory(part))
+
+    def empty(self, part: Part) -> None:
+        """Remove a closed part's own directories; its record and log stay. Raises OSError."""
+        tree_remove(self._jobs / part.key)
 
     def sweep(self) -> list[OSError]:
         """Remove what a kill left without a record; return why something could not be removed."""

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from workers import log
+from workers.client import PortalRefusedError
 from workers.filework import SlowFilesError
 from workers.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.telemetry.host import HostSampler
@@ -68,5 +70,11 @@ class Measuring:
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
         while batch := self._window.batch(period_s=self.period_s):
-            await portal.telemetry(telemetry_body(batch, boot_id=boot_id, period_s=self.period_s))
+            try:
+                await portal.telemetry(telemetry_body(batch, boot_id=boot_id, period_s=self.period_s))
+            except PortalRefusedError as refusal:
+                if refusal.status != 400:
+                    raise
+                # It would refuse the same again, and all that comes after would wait behind it.
+                log.error("telemetry refused", reason=str(refusal), seconds=len(batch))
             self._window.drop(batch)

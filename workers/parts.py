@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 # A shim that has not come up by then never will (its interpreter is broken, or the disk is full).
 SHIM_UP_S = 15.0
+VOID_PAUSE_S = 1.0
 _LOOK_S = 0.01
 
 
@@ -55,6 +56,8 @@ class Parts:
             await self._ending.end_unstarted(part, reason="lost", detail=detail)
         elif life != "absent":
             self._spawn(self._follow(part))
+        elif part.phase == "prepared" and not part.mark:
+            self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
         elif part.phase == "starting":
             # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
             await self._files(part, engine.start, directory)
@@ -161,6 +164,10 @@ class Parts:
                 log.warning("part not begun", part=key, reason=str(refusal))
                 await asyncio.sleep(refused.next_s())
                 continue
+            except OSError as error:  # the disk has no room; what was begun is begun afresh
+                log.warning("part not begun", part=key, reason=str(error))
+                await asyncio.sleep(refused.next_s())
+                continue
             return
 
     async def _begin_once(self, wanted: Wanted, place: Workplace) -> None:
@@ -185,12 +192,25 @@ class Parts:
                 await self._ending.report_running(part)
                 await self._watch(part)
                 return
-            elif life == "absent" and boottime() > give_up_at and await self._files(part, engine.void, directory):
+            elif life == "absent" and boottime() > give_up_at and await self._void(part):
                 text = await self._files(part, engine.last_words, directory)
                 detail = f"the shim did not come up: {text}"
                 await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
             else:
                 await asyncio.sleep(_LOOK_S)
+
+    async def _void(self, part: Part) -> bool:
+        """Close a part whose shim did not come up; not yet, while the disk has no room for that."""
+        try:
+            return await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
+        except OSError as error:
+            log.warning("part not closed", **part.name, reason=str(error))
+            await asyncio.sleep(VOID_PAUSE_S)
+            return False
+
+    async def make_room(self) -> None:
+        """Remove what closed parts left in their own directories, as their time is over sooner on a full disk."""
+        await self._ending.make_room(wanted=set(self._beginning.wanted))
 
     async def _watch(self, part: Part) -> None:
         """Hear of the shim's end at once, whoever's child it is."""

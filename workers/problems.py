@@ -6,11 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from workers import log
+from workers.wire import clean
 
 if TYPE_CHECKING:
     from workers.wire import Problem
 
-MOST, DETAIL_CHARACTERS = 20, 300
+MOST, SUBJECT_CHARACTERS, DETAIL_CHARACTERS = 20, 200, 300
 KEEP_S = 86400.0
 
 
@@ -22,14 +23,15 @@ class Problems:
 
     def note(self, subject: str, detail: str) -> None:
         """Say it in the log and tell the portal."""
+        subject = clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS)
         if subject not in self._found:
             log.error("problem", subject=subject, detail=detail)
         self._found.pop(subject, None)
-        self._found[subject] = (time.time(), detail[:DETAIL_CHARACTERS])
+        self._found[subject] = (time.time(), clean(detail, DETAIL_CHARACTERS))
 
     def clear(self, subject: str) -> None:
         """It is over."""
-        self._found.pop(subject, None)
+        self._found.pop(clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS), None)
 
     def current(self) -> list[Problem]:
         """The newest MOST of them."""

@@ -49,6 +49,10 @@ class Records:
         while await self._send([part]):
             pass
 
+    def is_done(self, part: Part) -> bool:
+        """All records of the part are told: nothing is read from its directory any more."""
+        return part.key in self._done
+
     def _may_have_some(self, part: Part) -> bool:
         return part.phase in {"running", "ended", "closed"} and part.key not in self._done
 

@@ -65,7 +65,7 @@ class Reporter:
             parts = list(self._journal.parts.values())
             # A dropped part is named until it is dead: what runs here is never kept from the portal.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
-            reports = [*self.disowned.values(), *(report for p in parts for report in p.reports)]
+            reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
@@ -85,6 +85,10 @@ class Reporter:
         if self.disk is not None:
             body["disk"] = self.disk
         self._take(await self._portal.report(body), begun)
+
+    def _reports(self, part: Part) -> list[Report]:
+        """What is on disk: told before, it could be told otherwise, under the same number, by an agent that was killed."""
+        return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for item in answer["refused"]:

@@ -26,6 +26,7 @@ from workers.files import BrokenFileError, read_record, write_json
 from workers.joblog import JobLog
 from workers.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.procs import Family, Identity, Stat, Tree, become_subreaper, boottime, hide
+from workers.room import is_no_room, write_until_room
 from workers.spawn import StartFailedError, command_spawn
 from workers.usage import UsageMeter
 
@@ -67,6 +68,7 @@ class Shim:
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
+        self.job_record: dict[str, Any] | None = None
         self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
 
     def run(self) -> None:
@@ -81,7 +83,9 @@ class Shim:
             return
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        write_json(self.directory / "job.json", {**identity, "started_at": self.begun_unix, **self._log_facts()})
+        # Until it is written the agent waits to tell that it runs; limits and lease are looked at meanwhile.
+        self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
+        self._note_job()
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
@@ -91,6 +95,18 @@ class Shim:
         self.meter.measure()
         reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
         self._write_result(reason, detail)
+
+    def _note_job(self) -> None:
+        """Write `job.json`; on a disk without room at one of the next looks."""
+        if self.job_record is None:
+            return
+        try:
+            write_json(self.directory / "job.json", self.job_record)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+        else:
+            self.job_record = None
 
     def _log_facts(self) -> dict[str, Any]:
         """What tells the log's files and pipes from any others."""
@@ -125,6 +141,7 @@ class Shim:
         self._look_for_orders(now)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
+            self._note_job()
             usage = self.meter.measure()
             self._look_at_memory(usage.memory_mib)
             self.family.note(self.meter.seen)
@@ -227,8 +244,11 @@ class Shim:
                 return
 
     def _write_result(self, reason: str, detail: str) -> None:
+        """The last deed: without it a job that ended well would count as lost, so it waits for room."""
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
-        write_json(
+        if self.job_record is not None:
+            write_until_room(self.directory / "job.json", self.job_record)
+        write_until_room(
             self.directory / "result.json",
             {
                 "reason": reason,
@@ -267,7 +287,7 @@ def main(directory: Path) -> int:
     me = Identity.of(os.getpid())
     if me is None:  # /proc is not mounted; nothing here could work
         return EXIT_USED
-    write_json(directory / "shim.json", me.to_json())
+    write_until_room(directory / "shim.json", me.to_json())
     become_subreaper()
     terminated: list[bool] = []
     wake = _wake_on_signals(lambda *_: terminated.append(True))

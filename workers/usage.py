@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINE_BYTES = 128
+_MOST = 1e12
+"""No machine has used so many seconds or MiB; what is said to be more was not measured."""
 # PSS walks the page tables; it may cost at most this share of a core, so a huge job is measured more rarely.
 _PSS_SHARE = 0.02
 
@@ -42,7 +44,7 @@ def usage_read(path: Path) -> Usage | None:
         values = [float(p) for p in parts[1:5]]
     except ValueError as error:
         raise BrokenFileError(path, "holds no figures") from error
-    if not all(math.isfinite(v) and v >= 0 for v in values):
+    if not all(math.isfinite(v) and 0 <= v <= _MOST for v in values):
         raise BrokenFileError(path, "holds no figures")
     return Usage(*values)
 

@@ -241,6 +241,16 @@ class LogAnswer(TypedDict):
     full: NotRequired[bool]
 
 
+DETAIL_CHARACTERS = 2000
+"""Of a report's `detail`; the portal refuses the whole message for a longer one, for U+0000 or half a character."""
+
+
+def clean(text: str, most: int = DETAIL_CHARACTERS) -> str:
+    """The text as the portal takes it: whole characters, none of control but the line's end, at most so many."""
+    whole = text.encode("utf-8", "replace").decode()
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in whole)[:most]
+
+
 def part_key(part: PartName) -> str:
     """The name of a part's directory: `KEY-EPOCH-RANK`, with the attempt's key."""
     return f"{part['attempt']}-{part['epoch']}-{part['rank']}"

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workers.files import write_json
+from workers.room import is_no_room
 from workers.trees import tree_remove
 from workers.wire import Spec, Wanted, job_key, part_name
 
@@ -87,6 +88,8 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         except OSError as error:
+            if is_no_room(error):  # the node's fault, and over when there is room
+                raise
             raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
 
 

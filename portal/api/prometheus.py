@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Count, Sum
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,7 +19,8 @@ from portal.cluster.serializers import HEALTHS
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
-from portal.jobs.states import JobState
+from portal.jobs.queue_counts import queue_counts
+from portal.jobs.states import ACTIVE, JobState
 from portal.rounds.models import Planning
 from portal.tenants.authentication import scope_check, token_find, token_touch
 
@@ -80,13 +82,33 @@ def _gauge(name: str, says: str, label: str, values: Mapping[str, int]) -> Gauge
 
 
 def _jobs() -> Iterator[Metric]:
-    runnable = Job.objects.runnable().order_by()
-    states = dict(runnable.values_list("state").annotate(n=Count("pk")))
+    states = _states()
     yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
-    reasons = dict(runnable.pending().values_list("reason").annotate(n=Count("pk")))
-    yield _gauge(
-        "berth_jobs_pending", "Waiting jobs by reason.", "reason", {r or "none": n for r, n in reasons.items()}
-    )
+    queue = queue_counts(now=timezone.now())
+    reasons = Counter({"none": 0})
+    for group in queue.groups:
+        if not group.is_held:
+            reasons[group.reason or "none"] += group.jobs
+    yield _gauge("berth_jobs_pending", "Waiting jobs by reason.", "reason", +reasons)
+    yield GaugeMetricFamily("berth_queue_length", "Eligible jobs that wait.", value=queue.jobs)
+
+
+def _states() -> Counter[str]:
+    """Count jobs by state, without arrays' parents.
+
+    Three queries, so that the long queue is counted in the index `job_unfinished_counts` alone, which leaves out those
+    that are being cancelled; they are few.
+    """
+    runnable = Job.objects.runnable().order_by()
+    unfinished = runnable.filter(ended_at=None)
+    found = Counter[str]()
+    for rows in (
+        unfinished.filter(cancel_requested_at=None),
+        unfinished.filter(cancel_requested_at__isnull=False, state__in=ACTIVE),
+        runnable.filter(ended_at__isnull=False),
+    ):
+        found.update(dict(rows.values_list("state").annotate(n=Count("*"))))
+    return found
 
 
 def _cluster() -> Iterator[Metric]:
@@ -94,8 +116,8 @@ def _cluster() -> Iterator[Metric]:
     healths = Counter(node.health for node in nodes)
     yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
     total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
-    held = GpuAllocation.objects.filter(released_at=None).values("gpu").distinct().count()
-    yield GaugeMetricFamily("berth_gpus_total", "GPUs of nodes that are not dead.", value=total)
+    held = GpuAllocation.objects.filter(released_at=None).aggregate(n=Count("gpu", distinct=True))["n"]
+    yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=total)
     yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
     disk = disk_state()
     yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)
@@ -113,7 +135,6 @@ def _plannings() -> Iterator[Metric]:
     for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
         parts.add_metric([part], value)
     yield parts
-    yield GaugeMetricFamily("berth_queue_length", "Jobs that waited at the last planning.", value=last.queue_length)
     yield GaugeMetricFamily(
         "berth_last_planning_timestamp_seconds", "When the last planning began.", value=last.started_at.timestamp()
     )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from portal.bulk import rows_between
 from portal.errors import BerthError
 from portal.jobs import checks
 
@@ -96,7 +97,7 @@ def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> di
         "page_size": size,
         "next": _page_url(query, page + 1) if start + size < count else None,
         "previous": _page_url(query, page - 1) if page > 1 else None,
-        "results": serialise(list(rows[start : start + size])),
+        "results": serialise(rows_between(rows, start, size)),
     }
 
 

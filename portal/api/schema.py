@@ -82,6 +82,7 @@ _REFUSALS = {
     415: "The body is not `application/json`.",
     429: "Too many of these in a minute; `Retry-After` says how long to wait.",
     503: "The database does not answer; try again shortly.",
+    507: "`disk_low`: the portal's disk is almost full; nothing was changed. `Retry-After` says when to try again.",
 }
 
 
@@ -109,8 +110,8 @@ def documented(
     more_answers: Mapping[Any, Any] | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """Describe an operation; 400, 401, 403 and 503 are possible everywhere. `more_answers`: by (status, media type)."""
-    answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, *refusals})}
+    """Describe an operation; 400, 401, 403, 503 and 507 are possible everywhere. `more_answers`: by (status, media type)."""
+    answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, 507, *refusals})}
     found = {status: answer, **answers}
     if more_answers:
         found = {(code, "application/json"): each for code, each in found.items()} | dict(more_answers)

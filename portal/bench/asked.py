@@ -40,16 +40,18 @@ def _each(argument: str, values: str, **more: Any) -> list[tuple[str, dict[str, 
     return [(f" {value}", {argument: value, **more}, "") for value in values.split()]
 
 
-JOB_PARTS = "header why timeline attempts speed events"
+JOB_PARTS = "header body timeline log"
 ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "overview": [("", {}, ""), (" 24 h", {}, "h=24")],
-    "overview-fragment": _each("name", "head tiles notice nodes next tenants rounds"),
+    "overview-fragment": _each("name", "head tiles notice problems nodes next tenants rounds"),
     "figure": _each("name", "latency-ratio fragments"),
     "queue": [("", {}, ""), (" arrays", {}, "fragment=arrays")],
     "cluster": [("", {}, "")],
+    "cluster-board": [("", {}, ""), (" 24 h", {}, "h=24")],
+    "cluster-rows": [("", {}, "by=type&group=a"), (" page 5", {}, "by=type&group=a&page=5")],
     "cluster-fragment": _each("name", "blocks nodes events"),
     "node-detail": [("", NODE, "")],
-    "node-fragment": _each("fragment", "gpus jobs", **NODE),
+    "node-fragment": _each("fragment", "gpus jobs card", **NODE),
     "node-figure": _each("figure", "gpu cores memory", **NODE),
     "rounds": [("", {}, ""), (" table", {}, "fragment=table"), (" page 50", {}, "page=50")],
     "rounds-metrics": [("", {}, ""), (" 7 days", {}, "range=7d"), (" rounds", {}, "fragment=rounds&range=7d")],
@@ -89,7 +91,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "job-log-download": [("", RUNNING, "")],
     "job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "job-figure": [*_each("name", "gpu cores memory", **RUNNING)],
-    "job-fragment": [*_each("name", JOB_PARTS, **RUNNING), (" why waiting", {"name": "why", **WAITING}, "")],
+    "job-fragment": [*_each("name", JOB_PARTS, **RUNNING), (" body waiting", {"name": "body", **WAITING}, "")],
     "laboratory": [("", {}, ""), (" table", {}, "fragment=table")],
     "laboratory-new": [("", {}, "")],
     "laboratory-traces": [("", {}, "")],
@@ -144,8 +146,9 @@ LEFT_OUT = {
         ACTS,
     ),
     **dict.fromkeys(
-        ("api-job-cancel", "api-job-hold", "api-job-release", "api-job-requeue", "api-node-drain", "api-node-resume",
-         "api-node-dead", "api-traces-history", "api-trace-share", "api-simulation-cancel", "api-simulation-share"),
+        ("api-job-cancel", "api-job-retry", "api-job-hold", "api-job-release", "api-job-requeue", "api-node-drain",
+         "api-node-resume", "api-node-dead", "api-traces-history", "api-trace-share", "api-simulation-cancel",
+         "api-simulation-share"),
         ACTS,
     ),
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),

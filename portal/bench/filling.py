@@ -16,7 +16,8 @@ from django.utils import timezone
 from portal.bench.errors import BenchError
 from portal.bench.readiness import database_ready
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobText
+from portal.jobs.searching import text_of
 from portal.jobs.states import AttemptState, JobState
 from portal.tenants.models import Membership, Tenant, User
 from scheduler.workloads.queues import GPU_SPEEDS, TENANTS, instance_draw
@@ -49,9 +50,19 @@ def database_fill(*, gpus: int, jobs: int, seed: int) -> None:
         _running(instance.nodes, nodes, tenants, now)
         for start in range(0, len(instance.jobs), BATCH):
             Job.objects.bulk_create(_job(job, tenants, now) for job in instance.jobs[start : start + BATCH])
+    texts_fill()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")  # as autovacuum would have
+
+
+def texts_fill() -> None:
+    """Let the jobs that were written in bulk be found by the search."""
+    missing = Job.objects.top_level().filter(text=None).values_list("pk", "name", "labels")
+    JobText.objects.bulk_create(
+        (JobText(job_id=pk, text=text_of(name=name, labels=labels)) for pk, name, labels in missing.iterator()),
+        batch_size=BATCH,
+    )
 
 
 def contact_refresh() -> None:

@@ -22,7 +22,7 @@ from django.test import Client, override_settings
 from portal.bench.asked import BOTH, OPERATOR, TENANT, Asked, asked_all
 from portal.bench.asking import Answer, asker, connection_kept
 from portal.bench.errors import BenchError
-from portal.bench.filling import contact_refresh, database_fill
+from portal.bench.filling import contact_refresh, database_fill, texts_fill
 from portal.bench.filling_past import laboratory_fill, past_fill, plannings_fill
 from portal.jobs.models import Job
 from portal.rounds.models import OperatorSetting, Planning
@@ -47,6 +47,7 @@ def pages_fill(*, nodes: int, jobs: int, seed: int) -> dict[str, Any]:
         raise BenchError("--nodes must be at least 1.")
     database_fill(gpus=nodes * GPUS_PER_NODE, jobs=jobs, seed=seed)
     names = past_fill(jobs=jobs, seed=seed) | laboratory_fill()
+    texts_fill()
     contact_refresh()
     planning_run()
     plannings_fill()
@@ -88,19 +89,25 @@ def pages_measure(
         "target_kb": TARGET_KB,
     }
     with override_settings(ALLOWED_HOSTS=["*"], STORAGES=PLAIN, SECURE_SSL_REDIRECT=False), connection_kept():
-        figures["pages"] = _pages(wanted, requests)
+        figures["pages"], figures["failed"] = _pages(wanted, requests)
     return figures
 
 
-def _pages(wanted: list[Asked], requests: int) -> dict[str, Any]:
+def _pages(wanted: list[Asked], requests: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the figures by page, and of those that did not answer 200 what they answered."""
     ask = asker(ASGIHandler())
     headers = {cast: _headers(cast) for cast in BOTH}
     pages: dict[str, Any] = {}
+    failed: dict[str, str] = {}
     for each in wanted:
         contact_refresh()
-        own = {cast: _page(ask, each, headers[cast][each.by_token], requests) for cast in each.casts}
+        try:
+            own = {cast: _page(ask, each, headers[cast][each.by_token], requests) for cast in each.casts}
+        except BenchError as error:
+            failed[each.name] = str(error)
+            continue
         pages[each.name] = {name: max(one[name] for one in own.values()) for name in WORSE} | own
-    return pages
+    return pages, failed
 
 
 def _headers(cast: str) -> dict[bool, dict[str, str]]:
@@ -151,4 +158,5 @@ def pages_report(figures: dict[str, Any], *, as_json: bool) -> str:
             f"{missed} {name:36} p95 {own['p95_ms']:6.0f} ms  processor {own['cpu_ms']:6.0f} ms  "
             f"SQL {own['sql_ms']:6.0f} ms  {own['queries']:3d} queries  {own['kb']:7.1f} kB"
         )
+    rows += [f"! {name}: {said}" for name, said in figures["failed"].items()]
     return "\n".join(rows)

@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 from django.utils.timesince import timesince
 from unfold.admin import TabularInline
 
-from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, ReasonForm, adopt
+from portal.admin_site_base import Command, ConsoleAdmin, DescribeForm, OperatorOnly, ReasonForm, adopt
 from portal.admin_site_show import column, facts, mark, mib
 from portal.cluster import admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
@@ -76,6 +76,10 @@ def _drain(node: Node, actor: Any, *, reason: str) -> None:
     services.node_drain(node=node, actor=actor, reason=reason)
 
 
+def _describe(node: Node, actor: Any, *, rack: str, label: str) -> None:
+    services.node_describe(node=node, actor=actor, rack=rack, label=label)
+
+
 def _resume(node: Node, actor: Any) -> None:
     services.node_resume(node=node, actor=actor)
 
@@ -91,13 +95,14 @@ def _revoke(node: Node, actor: Any) -> None:
 @admin.register(Node)
 class NodeAdmin(ConsoleAdmin):
     list_display = ("name", "health_shown", GPU_TYPE, "gpus_count", "cores", "memory", "contact", "agent_version")
-    list_filter = ("gpu_type", "is_virtual", "storage_domain")
+    list_filter = ("gpu_type", "rack", "label", "is_virtual", "storage_domain")
     list_select_related = ("gpu_type",)
     search_fields = ("name", "address")
     inlines = (GpuInline, NodeEventInline)
     fieldsets = (
         (None, {"fields": ("name", "health_shown", "contact", "drained_at", "drain_reason", "dead_at")}),
         ("What it has", {"fields": (GPU_TYPE, "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
+        ("Where it stands", {"fields": ("rack", "label")}),
         ("Accounts", {"fields": ("single_account", "trusts_tenants")}),
         (
             "Its agent",
@@ -123,6 +128,14 @@ class NodeAdmin(ConsoleAdmin):
             _drain,
             lambda node: node.drained_at is None and node.dead_at is None,
             form=ReasonForm,
+        ),
+        Command(
+            "describe",
+            "Rack and label",
+            "Overview and cluster page group nodes by them. They change nothing of where jobs run.",
+            _describe,
+            lambda node: node is not None,
+            form=DescribeForm,
         ),
         Command(
             "resume",

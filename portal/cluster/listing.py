@@ -23,8 +23,11 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     gpus_of = defaultdict(list)
     for allocation_id, index in rows.order_by("gpu__index").values_list("allocation_id", "gpu__index"):
         gpus_of[allocation_id].append(index)
+    parts_of = defaultdict(list)
+    for part in parts:
+        parts_of[part.node_id].append(part)
     for node in nodes:
-        node.used = _use([part for part in parts if part.node_id == node.pk], gpus_of=gpus_of, visible=visible)
+        node.used = _use(parts_of[node.pk], gpus_of=gpus_of, visible=visible)
     return list(nodes)
 
 

@@ -52,6 +52,8 @@ class Node(models.Model):
     storage_domain = models.CharField(
         max_length=100, help_text="Nodes that share it can read each other's checkpoints."
     )
+    rack = models.CharField(max_length=100, blank=True, help_text="Where it stands, as an operator says: groups pages.")
+    label = models.CharField(max_length=100, blank=True, help_text="Any word of an operator's: groups pages.")
     boot_id = models.CharField(max_length=64)
     agent_version = models.CharField(max_length=32)
     is_virtual = models.BooleanField(default=False)
@@ -66,6 +68,9 @@ class Node(models.Model):
     last_contact_at = models.DateTimeField(null=True, blank=True)
     drained_at = models.DateTimeField(null=True, blank=True)
     drain_reason = models.CharField(max_length=200, blank=True)
+    unsettled_since = models.DateTimeField(
+        null=True, blank=True, help_text="Restored from a backup; it has not said since what runs on it."
+    )
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
     revision = models.PositiveBigIntegerField(default=1)
     refused_messages = models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped.")

@@ -12,6 +12,7 @@ from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from portal.tenants.models import User
 
@@ -34,6 +35,12 @@ def nodes_with_gpus(user: User):  # noqa: ANN201 - a queryset
     """Every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
     present = Gpu.objects.filter(missing_since=None).order_by("index")
     return nodes_visible_to(user).order_by("name").prefetch_related(Prefetch("gpus", present, to_attr="gpus_present"))
+
+
+def nodes_unsettled() -> list[tuple[str, datetime]]:
+    """Return the nodes that have not said what runs on them since a restore, and when that was. One query."""
+    waited_for = Node.objects.alive().filter(unsettled_since__isnull=False, token_revoked_at=None).order_by("name")
+    return list(waited_for.values_list("name", "unsettled_since"))
 
 
 def node_events(*, limit: int, node: Node | None = None) -> list[NodeEvent]:
@@ -98,16 +105,20 @@ def gpu_type_names() -> list[str]:
     )
 
 
+def gpus_counted() -> dict[int, int]:
+    """Return how many GPUs the agent of each node sees, by node id. One query, which reads no row of a node or a GPU."""
+    present = Gpu.objects.filter(missing_since=None).order_by()
+    return dict(present.values_list("node_id").annotate(n=Count("pk")))
+
+
 def idle_blocks() -> dict[str, list[int]]:
-    """Return for each GPU type the idle GPUs of each of its nodes that take jobs."""
-    held = Q(gpus__allocations__released_at=None, gpus__allocations__isnull=False)
-    present = Q(gpus__missing_since=None)
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs. Three queries."""
     nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
-    counted = nodes.annotate(
-        total=Count("gpus", filter=present, distinct=True), taken=Count("gpus", filter=present & held, distinct=True)
-    )
+    held = Gpu.objects.filter(missing_since=None, allocations__released_at=None, allocations__isnull=False).order_by()
+    taken = dict(held.values_list("node_id").annotate(n=Count("pk", distinct=True)))
+    total = gpus_counted()
     blocks: dict[str, list[int]] = defaultdict(list)
-    for node in counted:
+    for node in nodes.defer("live", "token_digest", "address"):
         if node.is_schedulable:
-            blocks[node.gpu_type.name].append(node.total - node.taken)
+            blocks[node.gpu_type.name].append(total.get(node.pk, 0) - taken.get(node.pk, 0))
     return blocks

@@ -250,6 +250,14 @@ def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
             Node.objects.filter(pk=node.pk).update(**values)
 
 
+def node_settled(*, node: Node) -> None:
+    """Note that a node has said what runs on it, and that nothing does that is unknown here (after a restore)."""
+    if Node.objects.filter(pk=node.pk, unsettled_since__isnull=False).update(unsettled_since=None):
+        with transaction.atomic():
+            NodeEvent.objects.create(node=node, kind="settled", detail="said what runs here since the restore")
+            _tell_arrival()
+
+
 def node_touch(*, node_id: int) -> None:
     """Count a change of what should run on a node; its long poll answers on it."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
@@ -268,6 +276,20 @@ def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
     if node.drained_at is None:
         Node.objects.filter(pk=node.pk).update(drained_at=timezone.now(), drain_reason=reason.strip()[:200])
         _node_changed(node=node, actor=actor, kind="drained", detail=reason.strip()[:200])
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
+    """Say where a node stands and what word it goes by: pages group by them, scheduling does not look at them."""
+    found = {"rack": rack.strip(), "label": label.strip()}
+    for name, value in found.items():
+        if len(value) > 100:
+            raise BerthError("too_long", f"A {name} has at most 100 characters.", field=name)
+    Node.objects.filter(pk=node.pk).update(**found)
+    audit_record(actor=actor, action="node.describe", target=f"node:{node.pk}", detail=found)
+    page_event(stream="cluster", topic="node")
     node.refresh_from_db()
     return node
 

@@ -19,7 +19,7 @@ from django.db import transaction
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services import node_seen
-from portal.events.services import live_event
+from portal.events.following import node_measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,13 +37,16 @@ GROUPS = {"gpu": "gpus", "attempt": "attempts"}
 
 
 def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
-    """Keep one batch (the wire's telemetry message) and tell the pages its last sample. The same one again changes nothing."""
+    """Keep one batch (the wire's telemetry message); the same one again changes nothing.
+
+    Pages are told once a second for all nodes (`portal.dashboard.board.ticker`).
+    """
     start = datetime.fromtimestamp(batch["start"], UTC)
     packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})
     with transaction.atomic():
         TelemetryFrame.objects.bulk_create([TelemetryFrame(node=node, at=start, packed=packed)], ignore_conflicts=True)
         node_seen(node=node, live=live_sample(batch))
-    live_event(stream="cluster", topic="telemetry", node=node.name, at=start.isoformat())
+    node_measured(node.name)
 
 
 def live_sample(batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.context import Fact, GpuCell, GpuGroup, PlotContext, Rich
+    from portal.dashboard.overview_context import BoardContext
 
 
 class BlockCell(TypedDict):
@@ -27,6 +28,7 @@ class BlocksContext(TypedDict):
     sentence: Rich
     sizes: list[int]
     rows: list[BlockRow]
+    per: str  # "Node", or "GPU type" where nodes are many
     number: int | None
 
 
@@ -73,10 +75,14 @@ class ClusterEvent(TypedDict):
 
 class ClusterContext(TypedDict):
     subtitle: str
-    blocks: BlocksContext | None
+    html: dict[str, str]  # the fragments by name, as readers share them
+    has_blocks: bool
+    has_events: bool
+    horizon_label: str
+    show_memory: bool
+    board: BoardContext | None  # strips instead of rows, on a large cluster
+    board_url: str
     plots: list[PlotContext]  # beside the blocks
-    groups: list[NodeTypeGroup]
-    events: list[ClusterEvent]
     can_operate: bool
     join_command: str | None  # operators: how to add a node
 
@@ -104,6 +110,8 @@ class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
     groups: list[GpuGroup]
+    gpu_type: str
+    rack: str
     jobs: list[NodeJob]
     events: list[ClusterEvent]
     plots: list[PlotContext]

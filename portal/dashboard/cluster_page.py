@@ -8,10 +8,13 @@ from django.conf import settings
 from django.urls import reverse
 
 from portal.cluster.selectors import node_events
+from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster_page_blocks import blocks_context
 from portal.dashboard.kept import kept_rows
-from portal.dashboard.overview import fragments_plot
+from portal.dashboard.overview import board_context, board_url, fragments_plot, grown_html
 from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_cells, health_word
+from portal.dashboard.sharing_html import shared_html
+from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
 from portal.launch.layout import Layout, read_json
 
@@ -29,35 +32,50 @@ NO_TYPE = "Without GPUs"
 
 
 def cluster_context(snapshot: Snapshot) -> ClusterContext:
+    """Return the page's frame, and in `html` its fragments as readers share them."""
+    is_large = snapshot.is_large
+    names = [name for name in FRAGMENTS if name != "nodes" or not is_large]
     return {
         "subtitle": _subtitle(snapshot),
-        **fragment_context("blocks", snapshot),
-        **fragment_context("nodes", snapshot),
-        **fragment_context("events", snapshot),
+        "html": {name: fragment_html(name, snapshot) for name in names},
+        "has_blocks": any(snapshot.facts.gpus[place] for place in snapshot.facts.alive),
+        "has_events": bool(node_events(limit=1)),
+        "horizon_label": f"{snapshot.hours:g} h",
+        "show_memory": any(memory is not None for memory in snapshot.facts.memories),
+        "board": board_context(snapshot) if is_large else None,
+        "board_url": board_url(int(snapshot.hours)),
         "plots": [{**fragments_plot(PLOT_HOURS), "height_px": 250}] if snapshot.last_plannings else [],
+        "can_operate": snapshot.user.is_operator,
         "join_command": _join_command() if snapshot.user.is_operator else None,
-    }  # type: ignore[typeddict-item]
+    }
 
 
-FRAGMENTS: dict[str, Callable[[Snapshot], dict[str, Any]]] = {
-    "blocks": lambda snapshot: {"blocks": blocks_context(snapshot)},
-    "nodes": lambda snapshot: {"groups": node_groups(snapshot), "can_operate": snapshot.user.is_operator},
-    "events": lambda snapshot: {"events": event_rows(node_events(limit=EVENTS_SHOWN), snapshot.user)},
+FRAGMENTS: dict[str, tuple[Callable[[Snapshot], dict[str, Any]], bool]] = {
+    "blocks": (lambda snapshot: {"blocks": blocks_context(snapshot)}, False),
+    "nodes": (
+        lambda snapshot: {"groups": node_groups(snapshot), "can_operate": snapshot.reader.user.is_operator},
+        True,
+    ),
+    "events": (lambda snapshot: {"events": event_rows(node_events(limit=EVENTS_SHOWN), snapshot.user)}, True),
 }
+"""Fragment -> what makes its context, and whether it differs by reader."""
 
 
-def fragment_context(name: str, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what the template `cluster/_<name>.html` needs. Raises NotFound for an unknown name."""
+def fragment_html(name: str, snapshot: Snapshot) -> str:
+    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
-    return FRAGMENTS[name](snapshot)
+    if name == "nodes" and snapshot.is_large:
+        return grown_html()
+    context, masked = FRAGMENTS[name]
+    return shared_html(snapshot, f"cluster:{name}", f"cluster/_{name}.html", context, masked=masked)
 
 
 def _subtitle(snapshot: Snapshot) -> str:
-    up = sum(1 for node in snapshot.nodes if node.health == "up")
-    cores = sum(node.cores for node in snapshot.nodes if not node.dead_at)
-    count = f"{up} of {len(snapshot.nodes)}" if up < len(snapshot.nodes) else f"{up}"
-    return f"{count} node{'s' if len(snapshot.nodes) != 1 else ''} up, {snapshot.gpus_total} GPUs, {cores} cores"
+    facts = snapshot.facts
+    nodes, up = len(facts.names), facts.health.count(UP)
+    count = f"{number(up)} of {number(nodes)}" if up < nodes else number(up)
+    return f"{count} node{'s' if nodes != 1 else ''} up, {number(facts.gpus_total)} GPUs, {number(facts.cores_total)} cores"
 
 
 def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from portal.dashboard.templatetags.berth import DASH
+from portal.dashboard.board.facts import HEALTHS, UP
+from portal.dashboard.templatetags.berth import DASH, number
 
 if TYPE_CHECKING:
-    from portal.cluster.models import Node
+    from portal.dashboard.board.facts import Facts
     from portal.dashboard.cluster_context import BlockCell, BlockRow, BlocksContext
     from portal.dashboard.context import Rich
     from portal.dashboard.snapshot import Snapshot
@@ -18,32 +19,25 @@ STEPS = 4
 
 
 def blocks_context(snapshot: Snapshot) -> BlocksContext | None:
-    """Return the table; None without a GPU in the cluster."""
-    nodes = [node for node in snapshot.nodes if node.gpus_present and not node.dead_at]
+    """Return the table, a row a node, or a row a GPU type where nodes are many; None without a GPU in the cluster."""
+    facts = snapshot.facts
+    nodes = [place for place in facts.alive if facts.gpus[place]]
     if not nodes:
         return None
-    idle = {node.pk: idle_of(node, snapshot) for node in nodes}
     demand, at_quota = _demand(snapshot)
-    sizes = block_sizes(max(len(node.gpus_present) for node in nodes), max([1, *demand, *at_quota]))
-    placeable = {size: _placeable(size, nodes, idle) for size in sizes}
-    rows = [_node_row(node, sizes, idle[node.pk]) for node in nodes]
-    rows.append(_total_row(idle, placeable, nodes))
+    sizes = block_sizes(max(facts.gpus[place] for place in nodes), max([1, *demand, *at_quota]))
+    placeable = {size: _placeable(size, nodes, facts) for size in sizes}
+    make_rows = _type_rows if snapshot.is_large else _node_rows
+    rows = make_rows(nodes, sizes, facts)
+    rows.append(_total_row(placeable, nodes, facts))
     rows.append(_waiting_row(sizes, placeable, _bucketed(demand, sizes), _bucketed(at_quota, sizes)))
     return {
-        "sentence": _sentence(idle, nodes, demand),
+        "sentence": _sentence(nodes, demand, facts),
         "sizes": sizes,
         "rows": rows,
+        "per": "GPU type" if snapshot.is_large else "Node",
         "number": snapshot.last_plannings[0].number if snapshot.last_plannings else None,
     }
-
-
-def idle_of(node: Node, snapshot: Snapshot) -> tuple[int, int]:
-    """Return idle GPUs and cores; none on a node that takes no jobs."""
-    if not node.is_schedulable:
-        return 0, 0
-    parts = snapshot.parts_by_node[node.pk]
-    gpus = len(node.gpus_present) - sum(len(part.gpu_allocations.all()) for part in parts)
-    return gpus, node.cores - sum(len(part.core_ids) for part in parts)
 
 
 def block_sizes(largest_node: int, largest_need: int) -> list[int]:
@@ -59,13 +53,13 @@ def blocks_in(size: int, gpus: int, cores: int) -> int:
     return min(gpus // size, cores // size)
 
 
-def _placeable(size: int, nodes: list[Node], idle: dict[int, tuple[int, int]]) -> int:
+def _placeable(size: int, nodes: list[int], facts: Facts) -> int:
     """Return the jobs of a size that fit now: on a node, or spread over nodes of one type when no node is so large."""
-    if any(len(node.gpus_present) >= size for node in nodes):
-        return sum(blocks_in(size, *idle[node.pk]) for node in nodes)
+    if any(facts.gpus[place] >= size for place in nodes):
+        return sum(blocks_in(size, *facts.idle(place)) for place in nodes)
     by_type: dict[int | None, int] = defaultdict(int)
-    for node in nodes:
-        by_type[node.gpu_type_id] += min(idle[node.pk])
+    for place in nodes:
+        by_type[facts.type_ids[place]] += min(facts.idle(place))
     return sum(count // size for count in by_type.values())
 
 
@@ -84,14 +78,45 @@ def _bucketed(counts: Counter[int], sizes: list[int]) -> Counter[int]:
     return found
 
 
-def _node_row(node: Node, sizes: list[int], idle: tuple[int, int]) -> BlockRow:
-    note = f"{idle[0]}, {idle[1]}" if node.is_schedulable else node.health
-    return {
-        "name": node.name,
-        "note": note,
-        "cells": [_cell(size, idle, len(node.gpus_present)) for size in sizes],
-        "total": False,
-    }
+def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRow]:
+    return [
+        {
+            "name": facts.names[place],
+            "note": _amounts(facts.idle(place)) if facts.health[place] == UP else HEALTHS[facts.health[place]],
+            "cells": [_cell(size, facts.idle(place), facts.gpus[place]) for size in sizes],
+            "total": False,
+        }
+        for place in nodes
+    ]
+
+
+def _type_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRow]:
+    """Add up the nodes of each GPU type."""
+    by_type: dict[str, list[int]] = defaultdict(list)
+    for place in nodes:
+        by_type[facts.types[place] or ""].append(place)
+    return [
+        {
+            "name": name,
+            "note": _amounts(_sum_idle(places, facts)),
+            "cells": [_type_cell(size, places, facts) for size in sizes],
+            "total": False,
+        }
+        for name, places in sorted(by_type.items())
+    ]
+
+
+def _type_cell(size: int, places: list[int], facts: Facts) -> BlockCell:
+    count = _placeable(size, places, facts)
+    return {"text": number(count) if count else DASH, "fill": ramp_of(count)}
+
+
+def _sum_idle(places: list[int], facts: Facts) -> tuple[int, int]:
+    return sum(facts.idle(place)[0] for place in places), sum(facts.idle(place)[1] for place in places)
+
+
+def _amounts(idle: tuple[int, int]) -> str:
+    return f"{number(idle[0])}, {number(idle[1])}"
 
 
 def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> BlockCell:
@@ -112,35 +137,34 @@ def ramp_of(count: int) -> str:
     return f"ramp-{min(count, STEPS - 1) + 1}" if count else "none"
 
 
-def _total_row(idle: dict[int, tuple[int, int]], placeable: dict[int, int], nodes: list[Node]) -> BlockRow:
-    gpus, cores = (sum(idle[node.pk][place] for node in nodes) for place in (0, 1))
-    cells: list[BlockCell] = [{"text": str(count), "fill": ramp_of(count)} for count in placeable.values()]
-    return {"name": "Placeable now", "note": f"{gpus}, {cores}", "cells": cells, "total": True}
+def _total_row(placeable: dict[int, int], nodes: list[int], facts: Facts) -> BlockRow:
+    cells: list[BlockCell] = [{"text": number(count), "fill": ramp_of(count)} for count in placeable.values()]
+    return {"name": "Placeable now", "note": _amounts(_sum_idle(nodes, facts)), "cells": cells, "total": True}
 
 
 def _waiting_row(sizes: list[int], placeable: dict[int, int], demand: Counter[int], at_quota: Counter[int]) -> BlockRow:
     count = sum(demand.values()) + sum(at_quota.values())
     cells = [_waiting_cell(demand[size], at_quota[size], placeable[size]) for size in sizes]
-    return {"name": "Waiting jobs", "note": f"{count}, by smallest size", "cells": cells, "total": False}
+    return {"name": "Waiting jobs", "note": f"{number(count)}, by smallest size", "cells": cells, "total": False}
 
 
 def _waiting_cell(waiting: int, at_quota: int, placeable: int) -> BlockCell:
     short = max(0, waiting - placeable)
-    notes = [f"{short} short"] if short else []
-    notes += [f"{at_quota} at quota" if waiting else "at quota"] if at_quota else []
-    cell: BlockCell = {"text": str(waiting + at_quota), "fill": f"short-{min(short, STEPS)}" if short else "none"}
+    notes = [f"{number(short)} short"] if short else []
+    notes += [f"{number(at_quota)} at quota" if waiting else "at quota"] if at_quota else []
+    cell: BlockCell = {"text": number(waiting + at_quota), "fill": f"short-{min(short, STEPS)}" if short else "none"}
     if notes:
         cell["note"] = ", ".join(notes)
     return cell
 
 
-def _sentence(idle: dict[int, tuple[int, int]], nodes: list[Node], demand: Counter[int]) -> Rich:
+def _sentence(nodes: list[int], demand: Counter[int], facts: Facts) -> Rich:
     """Say what is idle, the largest job that one node could take, and the demand beyond that."""
-    gpus = sum(idle[node.pk][0] for node in nodes)
+    gpus = _sum_idle(nodes, facts)[0]
     if not gpus:
         return [{"text": "No GPU is idle.", "bold": True}, {"text": _beyond(demand, 0)}]
-    largest = max(min(idle[node.pk]) for node in nodes)
-    lead = f"{gpus} idle GPU{'s' if gpus != 1 else ''}, largest placeable job {largest}."
+    largest = max(min(facts.idle(place)) for place in nodes)
+    lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}, largest placeable job {largest}."
     return [{"text": lead, "bold": True}, {"text": _beyond(demand, largest)}]
 
 
@@ -153,4 +177,4 @@ def _beyond(demand: Counter[int], largest: int) -> str:
     sizes = sorted(larger)
     words = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     verb = "job needs" if jobs == 1 else "jobs need"
-    return f" {jobs} waiting {verb} {words}."
+    return f" {number(jobs)} waiting {verb} {words}."

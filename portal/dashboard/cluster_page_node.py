@@ -48,6 +48,8 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
         "node": node_row(node, snapshot),
         "facts": _facts(node, snapshot),
         "groups": gpu_groups(node, snapshot),
+        "gpu_type": node.gpu_type.name if node.gpu_type else "",
+        "rack": node.rack,
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
         "plots": plot_contexts(node),

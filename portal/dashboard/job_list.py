@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.db.models import Case, Count, F, IntegerField, Q, Value, When
+from django.db.models import Case, Count, F, IntegerField, Value, When
 from django.urls import reverse
 
+from portal.bulk import rows_between
 from portal.dashboard.job_rows import rows_of
 from portal.errors import BerthError
+from portal.jobs.searching import jobs_found
 from portal.jobs.selectors import jobs_visible_to
 from portal.jobs.states import FINAL, JobState
 from portal.tenants.models import Tenant
@@ -73,6 +75,11 @@ LABELS = {
 }
 
 
+ORDER_NOTE = "Waiting first, then running, then ended."
+ARRAYS_NOTE = "An array is one row; the queue counts its tasks."
+FILTERS_NOTE = "Filters are in the address."
+
+
 @dataclass(frozen=True)
 class ListQuery:
     """What the address asks for. A value that means nothing is refused, not ignored."""
@@ -110,7 +117,7 @@ class ListQuery:
         if self.reason:
             jobs = jobs.filter(reason=self.reason)
         if self.q:
-            jobs = jobs.filter(self._text())
+            jobs = jobs_found(jobs, self.q)
         if with_state and self.state:
             jobs = jobs.filter(state=self.state)
         return self._ordered(jobs)
@@ -123,20 +130,15 @@ class ListQuery:
         """
         first = (self.page - 1) * PAGE_ROWS
         if self.sort:
-            return list(self.jobs(user=user)[first : first + PAGE_ROWS])
+            return rows_between(self.jobs(user=user), first, PAGE_ROWS)
         jobs = self.jobs(user=user, with_state=False).order_by("-id")
         found: list[Job] = []
         for states in [[self.state]] if self.state else GROUPS:
             own = sum(counts.get(state, 0) for state in states)
             if first < own and len(found) < PAGE_ROWS:
-                found += jobs.filter(state__in=states)[first : first + PAGE_ROWS - len(found)]
+                found += rows_between(jobs.filter(state__in=states), first, PAGE_ROWS - len(found))
             first = max(0, first - own)
         return found
-
-    def _text(self) -> Q:
-        text = self.q.strip().removeprefix("#")
-        found = Q(name__icontains=text) | Q(labels__icontains=text)
-        return found | Q(pk=int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else found
 
     def _ordered(self, jobs: QuerySet[Job]) -> QuerySet[Job]:
         if self.sort:
@@ -174,7 +176,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "search": query.q,
         "hidden_filters": [(name, value) for name, value in hidden.items() if value],
         "filters": _filters(user=user, query=query, reasons=reasons),
-        "order_note": "" if query.sort else "Waiting first, then running, then ended. Filters are in the address.",
+        "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}" if query.sort else f"{ORDER_NOTE} {ARRAYS_NOTE} {FILTERS_NOTE}",
         "heads": {key: _head(key, query) for key in LABELS},
         "rows": rows,
         "show_progress": any(row["array"] or row["progress_percent"] is not None for row in rows),

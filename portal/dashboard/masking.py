@@ -29,5 +29,10 @@ class Reader:
             return cls(user, frozenset())
         return cls(user, frozenset(Membership.objects.filter(user=user).values_list("tenant_id", flat=True)))
 
+    @property
+    def key(self) -> str:
+        """Readers of an equal key see the same jobs, and may do the same to nodes."""
+        return "operator" if self.user.is_operator else ",".join(map(str, sorted(self.tenant_ids))) or "none"
+
     def sees(self, tenant_id: int) -> bool:
         return self.user.is_operator or tenant_id in self.tenant_ids

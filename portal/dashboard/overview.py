@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from portal.dashboard import figures
+from portal.dashboard.board.facts import HEALTHS
+from portal.dashboard.board.groups import GROUPINGS, groupings
+from portal.dashboard.horizons import HORIZONS_H
 from portal.dashboard.overview_nodes import node_contexts
 from portal.dashboard.overview_problems import problem_sentences
 from portal.dashboard.overview_queue import idle_notice, next_context, tenant_shares
 from portal.dashboard.overview_tiles import fragments_of, tile_contexts
 from portal.dashboard.rounds_page import solve_ms
+from portal.dashboard.sharing_html import shared_html
 from portal.dashboard.templatetags.berth import number
-from portal.errors import BerthError, NotFound
+from portal.errors import NotFound
 from portal.rounds.bars import fragment_bars
 from portal.rounds.history import points_since, raqlr_course
 from portal.rounds.metrics import hold_s
@@ -23,57 +29,76 @@ from portal.rounds.metrics import hold_s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from portal.dashboard.board.facts import Facts
     from portal.dashboard.context import Choice, PlotContext
-    from portal.dashboard.overview_context import NextPlanning, OverviewContext, RoundsContext
+    from portal.dashboard.overview_context import BoardContext, NextPlanning, OverviewContext, RoundsContext
     from portal.dashboard.snapshot import Snapshot
     from portal.rounds.models import Planning
 
-HORIZONS_H = (1, 6, 24)
 PLOT_POINTS, BARS = 180, 36
 
 
-def horizon(text: str | None) -> int:
-    """Return h of `?h=`. Raises BerthError for anything but the choices that the page offers."""
-    if not text:
-        return HORIZONS_H[0]
-    if text not in {str(hours) for hours in HORIZONS_H}:
-        raise BerthError("invalid", f"h is {' or '.join(map(str, HORIZONS_H))}, in hours.", field="h")
-    return int(text)
-
-
 def overview_context(snapshot: Snapshot) -> OverviewContext:
-    shown = f"{snapshot.hours:g} h"
-    nodes = node_contexts(snapshot)
-    cells = (cell for node in nodes for group in node["groups"] for cell in group["cells"])
+    """Return the page's frame, and in `html` its fragments as readers share them."""
+    hours = int(snapshot.hours)
+    is_large = snapshot.is_large
+    names = [name for name in FRAGMENTS if name != "nodes" or not is_large]
+    html = {name: fragment_html(name, snapshot) for name in names}
     return {
         "subtitle": subtitle(snapshot),
-        "horizons": horizons(int(snapshot.hours)),
-        "horizon_label": shown,
-        "query": query(int(snapshot.hours)),
-        "show_memory": any(cell["memory_percent"] is not None for cell in cells),
-        "nodes": nodes,
-        **fragment_context("tiles", snapshot),
-        **fragment_context("head", snapshot),
-        **fragment_context("notice", snapshot),
-        **fragment_context("problems", snapshot),
-        **fragment_context("next", snapshot),
-        **fragment_context("tenants", snapshot),
-        **fragment_context("rounds", snapshot),
+        "horizons": horizons(hours),
+        "horizon_label": f"{hours} h",
+        "query": query(hours),
+        "show_memory": any(memory is not None for memory in snapshot.facts.memories),
+        "board": board_context(snapshot) if is_large else None,
+        "board_url": board_url(hours),
+        "html": html,
         "plots": plot_contexts(snapshot),
-    }  # type: ignore[typeddict-item]
+        "can_operate": snapshot.user.is_operator,
+    }
 
 
-def fragment_context(name: str, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what the template `dashboard/_<name>.html` needs. Raises NotFound for an unknown name."""
+def board_url(hours: int) -> str:
+    return f"{reverse('cluster-board')}?h={hours}"
+
+
+def board_context(snapshot: Snapshot) -> BoardContext:
+    """Return what the strips' frame needs; the figures come as JSON."""
+    facts = snapshot.facts
+    return {
+        "groupings": [
+            {"value": name, "label": GROUPINGS[name], "selected": name == "type"} for name in groupings(facts)
+        ],
+        "note": _board_note(facts),
+        "hours": int(snapshot.hours),
+    }
+
+
+def _board_note(facts: Facts) -> str:
+    counts = Counter(HEALTHS[health] for health in facts.health)
+    return ", ".join(f"{number(counts[word])} {word}" for word in HEALTHS if counts[word])
+
+
+def fragment_html(name: str, snapshot: Snapshot) -> str:
+    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
-    key, made_by = FRAGMENTS[name]
-    return {key: made_by(snapshot)}
+    if name == "nodes" and snapshot.is_large:
+        return grown_html()
+    key, made_by, masked = FRAGMENTS[name]
+    return shared_html(
+        snapshot, f"overview:{name}", f"dashboard/_{name}.html", lambda own: {key: made_by(own)}, masked=masked
+    )
+
+
+def grown_html() -> str:
+    """What a page gets that was opened while the cluster was small enough for cells."""
+    return render_to_string("cluster/_grown.html")
 
 
 def subtitle(snapshot: Snapshot) -> str:
-    nodes, gpus = len(snapshot.nodes), snapshot.gpus_total
-    words = [f"{nodes} node{'s' if nodes != 1 else ''}", f"{gpus} GPU{'s' if gpus != 1 else ''}"]
+    nodes, gpus = len(snapshot.facts.names), snapshot.gpus_total
+    words = [f"{number(nodes)} node{'s' if nodes != 1 else ''}", f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"]
     return ", ".join((["demo"] if settings.DEMO else []) + words)
 
 
@@ -170,9 +195,13 @@ def fragments_plot(hours: int) -> PlotContext:
 
 
 def figure(name: str, snapshot: Snapshot) -> figures.Figure:
-    """Return a figure of the last h hours as JSON for plots.js. Raises NotFound for an unknown name."""
+    """Return a figure of the last h hours as JSON for plots.js, the same for all. Raises NotFound for an unknown name."""
     if name not in {"latency-ratio", "fragments"}:
         raise NotFound("figure")
+    return snapshot.sharing.get(f"figure:{name}:{snapshot.hours:g}", lambda _: _figure(name, snapshot))
+
+
+def _figure(name: str, snapshot: Snapshot) -> figures.Figure:
     if name == "fragments":
         return _fragments_figure(snapshot)
     points = points_since(since=snapshot.since, most=PLOT_POINTS)
@@ -192,13 +221,14 @@ def _fragments_figure(snapshot: Snapshot) -> figures.Figure:
     return figures.fragments(rows, most=[bar.most for bar in bars], start=start, end=end, digits=1)
 
 
-FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any]]] = {
-    "head": ("next_planning", next_planning),
-    "tiles": ("tiles", tile_contexts),
-    "notice": ("notice", idle_notice),
-    "problems": ("problems", problem_sentences),
-    "nodes": ("nodes", node_contexts),
-    "next": ("next", next_context),
-    "tenants": ("tenants", tenant_shares),
-    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings)),
+FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any], bool]] = {
+    "head": ("next_planning", next_planning, False),
+    "tiles": ("tiles", tile_contexts, False),
+    "notice": ("notice", idle_notice, False),
+    "problems": ("problems", problem_sentences, True),
+    "nodes": ("nodes", node_contexts, True),
+    "next": ("next", next_context, True),
+    "tenants": ("tenants", tenant_shares, True),
+    "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings), False),
 }
+"""Fragment -> the name in its template, what makes it, and whether it names jobs or tenants (masked for its reader)."""

@@ -103,18 +103,22 @@ class NextPlanning(TypedDict):
     period_s: float
 
 
+class BoardContext(TypedDict):
+    """The frame of the groups with a strip a node; their figures come as JSON (`portal.dashboard.board`)."""
+
+    groupings: list[Choice]
+    note: str  # "993 up, 6 drained, 1 unreachable"
+    hours: int
+
+
 class OverviewContext(TypedDict):
     subtitle: str  # "demo-cluster, 4 nodes, 24 GPUs"
-    next_planning: NextPlanning | None
     horizons: list[Choice]  # h = 1 h, 6 h, 24 h, with urls ?h=6
     horizon_label: str  # "1 h"
     query: str  # "?h=6" or "", appended to fragment URLs
-    tiles: list[TileContext]
-    notice: Notice | None
-    problems: list[str]  # for operators; others get none
-    nodes: list[NodeContext]
     show_memory: bool
-    next: NextContext
-    tenants: list[TenantShare]
-    rounds: RoundsContext | None
+    board: BoardContext | None  # strips instead of cells, on a large cluster
+    board_url: str
+    html: dict[str, str]  # the fragments by name, as readers share them
     plots: list[PlotContext]
+    can_operate: bool

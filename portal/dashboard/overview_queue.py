@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
 from django.urls import reverse
 
+from portal.dashboard.board.facts import UP
 from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.templatetags.berth import number
+from portal.dashboard.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
 from portal.rounds.decisions import decisions_read
 from portal.rounds.selectors import waited_s
@@ -53,10 +54,10 @@ def needs_words(gpus: list[int]) -> str:
 
 def next_context(snapshot: Snapshot) -> NextContext:
     """Return the first in the order of the last planning; jobs that came after it stand behind, an array is one row."""
-    at = decisions_read(snapshot.planning).columns
-    ranked = at["job"][np.argsort(at["rank"], kind="stable")][np.count_nonzero(at["rank"] == 0) :]
-    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(ranked.tolist(), count=NEXT_SHOWN)]
-    not_counted = _not_counted(snapshot.queue.aside())
+    decisions = decisions_read(snapshot.planning)
+    order = decisions.jobs[decisions.following].tolist()
+    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(order, count=NEXT_SHOWN)]
+    not_counted = aside_words(snapshot.queue.aside())
     return {
         "jobs": jobs,
         "not_counted": not_counted,
@@ -81,29 +82,12 @@ def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
     }
 
 
-def _not_counted(others: Counter[str]) -> str | None:
-    """Say what else is in the queue but does not wait for its turn."""
-    words = [
-        f"{number(count)} {phrase if count == 1 else plural}"
-        for kind, phrase, plural in (
-            ("dependency", "waits on a dependency", "wait on a dependency"),
-            ("tenant-quota", "waits for its tenant's quota", "wait for their tenant's quota"),
-            ("held", "held", "held"),
-            ("invalid", "cannot be planned", "cannot be planned"),
-        )
-        if (count := others[kind])
-    ]
-    return f"Not counted: {', '.join(words)}." if words else None
-
-
 # ---- tenants ---------------------------------------------------------------------------------------------------------
 
 
 def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
     """Return what each tenant holds; those that the reader is not a member of are one row."""
-    held: Counter[int] = Counter()
-    for part in snapshot.parts:
-        held[part.attempt.job.tenant_id] += len(part.gpu_allocations.all())
+    held = Counter({int(tenant): count for tenant, count in snapshot.facts.held_by_tenant.items()})
     tenants = list(Tenant.objects.filter(is_active=True))
     own = [tenant for tenant in tenants if snapshot.reader.sees(tenant.pk)]
     rows = [_share(tenant.name, held[tenant.pk], tenant.gpu_quota, snapshot.gpus_total) for tenant in own]
@@ -148,11 +132,8 @@ def idle_notice(snapshot: Snapshot) -> Notice | None:
 
 def idle_blocks(snapshot: Snapshot) -> list[int]:
     """Return the idle GPUs of each node that takes jobs."""
-    return [
-        len(node.gpus_present) - sum(len(part.gpu_allocations.all()) for part in snapshot.parts_by_node[node.pk])
-        for node in snapshot.nodes
-        if node.is_schedulable
-    ]
+    facts = snapshot.facts
+    return [facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP]
 
 
 def _causes(stuck: Counter[str], at_quota: int) -> str:

@@ -85,35 +85,30 @@ def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return _tile(
         "gpu-active", "GPU active rate", number(100 * held / total, 1) if total else None, "%",
-        f"{held} of {total} allocated" if total else "no GPU has joined",
+        f"{number(held)} of {number(total)} allocated" if total else "no GPU has joined",
         explained="GPUs that a job holds now, of all GPUs.",
         spark=_spark(points, _share("gpu_active_rate"), high=100),
     )  # fmt: skip
 
 
 def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
-    held = sum(len(part.core_ids) for part in snapshot.parts)
-    total = sum(node.cores for node in snapshot.nodes if not node.dead_at)
+    held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
     return _tile(
         "cpu-active", "CPU active rate", number(100 * held / total, 1) if total else None, "%",
-        f"{held} of {total} cores" if total else "no node has joined",
+        f"{number(held)} of {number(total)} cores" if total else "no node has joined",
         explained="CPU cores that a job holds now, of all cores.",
         spark=_spark(points, _share("cpu_active_rate"), high=100),
     )  # fmt: skip
 
 
 def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
-    nodes = {node.pk: snapshot.live_gpus(node) for node in snapshot.nodes}
-    uses = [
-        nodes.get(part.node_id, {}).get(str(held.gpu.index), {}).get("utilisation")
-        for part in snapshot.parts
-        for held in part.gpu_allocations.all()
-    ]
+    facts = snapshot.facts
+    uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
     mean = _mean(measured)
     return _tile(
         "gpu-use", "GPU utilisation", None if mean is None else number(mean, 1), "%",
-        f"mean of the {len(measured)} active" if measured else f"{len(uses)} active, none measured",
+        f"mean of the {number(len(measured))} active" if measured else f"{number(len(uses))} active, none measured",
         explained="How busy the allocated GPUs are, as their nodes measured it in the last 30 s.",
         spark=_spark(points, lambda metrics: metrics.get("utilisation"), high=100),
     )  # fmt: skip
@@ -123,11 +118,13 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     jobs, gpus, oldest = snapshot.queue.jobs, snapshot.queue.gpus, snapshot.queue.oldest_s
     parts = [f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"] if gpus else []
     parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
+    aside = snapshot.queue.set_aside.total()
+    parts += [f"{number(aside)} set aside"] if aside else []
     return _tile(
         "queue", "Queue", number(jobs), "job" if jobs == 1 else "jobs",
         "; ".join(parts) or "nobody waits",
-        explained="Eligible waiting jobs, and the GPUs that their smallest sizes add up to. Held jobs and those that "
-        "wait for a dependency or their tenant's quota are not counted.",
+        explained="Eligible waiting jobs, each task of an array as one, and the GPUs that their smallest sizes add up to. "
+        "Set aside are waiting jobs that a quota, a dependency or their own description keeps back. Held jobs do not wait.",
         spark=_spark(points, lambda metrics: metrics.get("queue_length"), high=None),
     )  # fmt: skip
 
@@ -145,7 +142,7 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
 
 def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
     mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
-    note = f"{number(snapshot.queue.jobs)} waiting" + ("" if largest is None else f", max {number(largest, 2)}")
+    note = f"{number(snapshot.queue.jobs)} eligible" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
         "live-lr", "Live LR, waiting", None if mean is None else number(mean, 2), None, note,
         explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "

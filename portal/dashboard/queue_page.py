@@ -6,6 +6,7 @@ only the jobs of the rows shown are read. Foreign jobs keep their place and noth
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from django.urls import reverse
 from portal.dashboard.kept import until_words
 from portal.dashboard.queue_rows import Rows
 from portal.dashboard.templatetags.berth import DASH, duration, number, share
+from portal.dashboard.waiting_words import aside_words, counted, eligible_words
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
@@ -29,19 +31,18 @@ if TYPE_CHECKING:
     from portal.dashboard.context import PageLinks, Rich
     from portal.dashboard.queue_context import QueueArray, QueueContext, QueueLine, QueueShare
     from portal.dashboard.snapshot import Snapshot
+    from portal.jobs.queue_counts import QueueCounts
     from portal.rounds.decisions import Decisions
     from portal.rounds.kept import KeptFor
 
 PAGE_ROWS = 25
+NOBODY = "nobody waits for a turn"
 ARRAYS = ("gpu-large", "gpu-small", "cpu")
-ASIDE = {
-    "held": ("held", "held"),
-    "dependency": ("waits for another job", "wait for other jobs"),
-    "tenant-quota": ("waits for its tenant's quota", "wait for their tenants' quotas"),
-    "invalid": ("cannot be planned", "cannot be planned"),
-    "no-node-with-type": ("asks for a GPU type that no node has", "ask for GPU types that no node has"),
+NOWHERE = {
     "nodes-unavailable": ("needs nodes that take no jobs now", "need nodes that take no jobs now"),
+    "checkpoint-elsewhere": ("needs nodes that read its checkpoint", "need nodes that read their checkpoints"),
 }
+TOO_MUCH = ("needs more than the cluster has", "need more than the cluster has")
 
 
 def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
@@ -55,14 +56,14 @@ def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
     ]
     planning = snapshot.planning
     return {
-        "subtitle": _subtitle(decisions),
+        "subtitle": _subtitle(snapshot.queue),
         "planning_number": planning.number if planning else None,
         "planning_url": reverse("planning-detail", args=[planning.number]) if planning else None,
         "at": planning.started_at.isoformat() if planning else None,
         "arrays": arrays,
         "shares": _shares(snapshot, decisions),
         "kept": kept_words(kept_now(user=snapshot.user)),
-        "aside": _aside(decisions),
+        "aside": " ".join(filter(None, [_nowhere(decisions), aside_words(snapshot.queue.aside())])) or None,
         "newcomers": _newcomers(decisions),
         "record": record_words(forecast_record()),
         "query": _query({array: page for array, page in numbers.items() if page > 1}),
@@ -86,11 +87,12 @@ def _places(decisions: Decisions, array: str, page: int) -> list[int]:
     return [int(place) for place in _order(decisions, array)[start : start + PAGE_ROWS]]
 
 
-def _subtitle(decisions: Decisions) -> str:
-    count = sum(len(places) for places in decisions.order.values())
-    queues = sum(len(places) > 0 for places in decisions.order.values())
-    in_queues = f", in {queues} queues" if queues > 1 else ""
-    return f"{number(count)} wait{'s' if count == 1 else ''}{in_queues}" if count else "nobody waits for a turn"
+def _subtitle(queue: QueueCounts) -> str:
+    return (
+        f"{number(queue.waiting)} wait{'s' if queue.waiting == 1 else ''}: {eligible_words(queue)}"
+        if queue.waiting
+        else NOBODY
+    )
 
 
 def _query(pages: Mapping[str, int]) -> str:
@@ -219,15 +221,12 @@ def kept_words(kept: list[KeptFor]) -> list[Rich]:
     return lines
 
 
-def _aside(decisions: Decisions) -> str | None:
-    """Say what waits but stands in no order, in words; the jobs' list names them to those who may see them."""
-    codes = decisions.columns["reason"][decisions.aside]
-    words = []
-    for reason, (one, several) in ASIDE.items():
-        count = int((codes == REASONS.index(reason)).sum())
-        if count:
-            words.append(f"{number(count)} {one if count == 1 else several}")
-    return f"In no order: {', '.join(words)}." if words else None
+def _nowhere(decisions: Decisions) -> str | None:
+    """Say which eligible jobs stand in no queue, for no node could hold them now."""
+    reasons = Counter(REASONS[code] for code in decisions.columns["reason"][decisions.nowhere].tolist())
+    words = [counted(reasons.pop(reason), said) for reason, said in NOWHERE.items() if reasons[reason]]
+    words += [counted(reasons.total(), TOO_MUCH)] if reasons.total() else []
+    return f"In no queue: {', '.join(words)}." if words else None
 
 
 def _newcomers(decisions: Decisions) -> int:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from portal.bulk import rows_between
 from portal.cluster.selectors import nodes_visible_to
 from portal.errors import BerthError, NotFound
 from portal.jobs.listing import job_find, jobs_for
+from portal.jobs.searching import jobs_found
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -33,10 +35,14 @@ def search_target(user: User, text: str) -> str | None:
 
 
 def search_context(user: User, text: str) -> dict[str, Any]:
-    """Return what the names of jobs, nodes and tenants have of `text`, at most 20 each. Raises BerthError if too long."""
+    """Return what the names of jobs, nodes and tenants have of `text`, and jobs' labels, at most 20 each.
+
+    Raises BerthError if it is too long.
+    """
     if len(text) > LONGEST:
         raise BerthError("too_long", f"Search for at most {LONGEST} characters.", field="q")
-    jobs = jobs_for(user=user).top_level().filter(name__icontains=text).order_by("-pk")[:SHOWN] if text else []
+    found = jobs_found(jobs_for(user=user).top_level(), text).order_by("-pk")
+    jobs = rows_between(found, 0, SHOWN) if text else []
     nodes = nodes_visible_to(user).filter(name__icontains=text).order_by("name")[:SHOWN] if text else []
     tenants = Tenant.objects.visible_to(user).filter(name__icontains=text)[:SHOWN] if text else []
     return {

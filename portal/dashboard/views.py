@@ -14,7 +14,19 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
-from portal.dashboard import account, cluster_page, cluster_page_node, metrics_page, overview, rounds_page, search
+from portal.dashboard import (
+    account,
+    cluster_page,
+    cluster_page_node,
+    cluster_rows_page,
+    metrics_page,
+    overview,
+    rounds_page,
+    search,
+)
+from portal.dashboard.board.feed import board_now, stream_of
+from portal.dashboard.horizons import HORIZONS_H, horizon
+from portal.dashboard.sharing_html import fragment_answer, page_numbers
 from portal.dashboard.shell import page_follow
 from portal.dashboard.snapshot import Snapshot
 from portal.errors import BerthError, Forbidden, NotFound
@@ -29,22 +41,25 @@ if TYPE_CHECKING:
 @login_required
 @require_GET
 def overview_page(request: HttpRequest) -> HttpResponse:
-    page_follow(request, "cluster")
-    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
-    return render(request, "dashboard/overview.html", overview.overview_context(snapshot))
+    hours = horizon(request.GET.get("h"))
+    page_follow(request, "cluster", stream_of(hours))
+    snapshot = Snapshot(request.user, hours=hours)
+    context = overview.overview_context(snapshot)
+    page_numbers(request, snapshot.sharing)
+    return render(request, "dashboard/overview.html", context)
 
 
 @login_required
 @require_GET
 def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
-    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
-    return render(request, f"dashboard/_{name}.html", overview.fragment_context(name, snapshot))
+    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
+    return fragment_answer(overview.fragment_html(name, snapshot), snapshot.sharing)
 
 
 @login_required
 @require_GET
 def figure(request: HttpRequest, name: str) -> HttpResponse:
-    snapshot = Snapshot(request.user, hours=overview.horizon(request.GET.get("h")))
+    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
     return JsonResponse(overview.figure(name, snapshot))
 
 
@@ -54,36 +69,58 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_GET
 def cluster_list(request: HttpRequest) -> HttpResponse:
-    page_follow(request, "cluster")
-    return render(request, "cluster/list.html", cluster_page.cluster_context(Snapshot(request.user)))
+    page_follow(request, "cluster", stream_of(HORIZONS_H[0]))
+    snapshot = Snapshot(request.user)
+    context = cluster_page.cluster_context(snapshot)
+    page_numbers(request, snapshot.sharing)
+    return render(request, "cluster/list.html", context)
+
+
+@login_required
+@require_GET
+def cluster_board(request: HttpRequest) -> HttpResponse:
+    """The cluster as numbers: the same for every reader, it names no job."""
+    return JsonResponse(board_now(horizon(request.GET.get("h"))), json_dumps_params={"separators": (",", ":")})
+
+
+@login_required
+@require_GET
+def cluster_rows(request: HttpRequest) -> HttpResponse:
+    """The nodes of one group as a table, a page at a time."""
+    by, group, page = request.GET.get("by", "type"), request.GET.get("group", ""), request.GET.get("page")
+    context = cluster_rows_page.rows_context(request.user, by=by, group=group, page=page)
+    return render(request, "cluster/_rows.html", context)
 
 
 @login_required
 @require_GET
 def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
-    return render(request, f"cluster/_{name}.html", cluster_page.fragment_context(name, Snapshot(request.user)))
+    snapshot = Snapshot(request.user)
+    return fragment_answer(cluster_page.fragment_html(name, snapshot), snapshot.sharing)
 
 
 @login_required
 @require_GET
 def node_detail(request: HttpRequest, name: str) -> HttpResponse:
-    page_follow(request, "cluster")
-    return render(request, "cluster/node.html", cluster_page_node.node_context(Snapshot(request.user), name))
+    page_follow(request, "cluster", f"node:{name}")
+    return render(
+        request, "cluster/node.html", cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
+    )
 
 
 @login_required
 @require_GET
 def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
-    if fragment not in {"gpus", "jobs"}:
+    if fragment not in {"gpus", "jobs", "card"}:
         raise NotFound("fragment")
-    context = cluster_page_node.node_context(Snapshot(request.user), name)
+    context = cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
     return render(request, f"cluster/_node_{fragment}.html", context)
 
 
 @login_required
 @require_GET
 def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
-    return JsonResponse(cluster_page_node.node_figure(Snapshot(request.user), name, figure))
+    return JsonResponse(cluster_page_node.node_figure(Snapshot(request.user, names=[name]), name, figure))
 
 
 @login_required

@@ -26,6 +26,7 @@ from portal.jobs import services
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
+from portal.jobs.searching import jobs_named
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
 from portal.rounds.dryrun import dry_run
@@ -124,11 +125,12 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
         jobs = jobs.filter(state__in=states)
     if label := query.text("label", max_chars=320):
         jobs = jobs_labelled(jobs, label=label)
+    if name := query.text("name", max_chars=128):
+        jobs = jobs_named(jobs, name)
     wanted = {
         "tenant__name": query.text("tenant"),
         "owner__username": query.text("owner"),
         "category": query.choice("category", CATEGORIES),
-        "name__icontains": query.text("name", max_chars=128),
         "submitted_at__gte": query.time("since"),
         "submitted_at__lt": query.time("until"),
     }

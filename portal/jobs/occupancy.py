@@ -20,11 +20,13 @@ Interval = tuple["datetime", "datetime | None"]
 """From when until when a GPU was held; None: it still is."""
 
 
-def parts_live(*, node_id: int | None = None) -> list[Allocation]:
+def parts_live(*, node_id: int | None = None, node_ids: Sequence[int] | None = None) -> list[Allocation]:
     """Return what is held now, a part a node, with job, tenant and `gpu_allocations` (GPU included). Two queries."""
     parts = Allocation.objects.filter(released_at=None)
     if node_id is not None:
         parts = parts.filter(node_id=node_id)
+    if node_ids is not None:
+        parts = parts.filter(node_id__in=node_ids)
     held = GpuAllocation.objects.filter(released_at=None).select_related("gpu").order_by("gpu__index")
     return list(
         parts.select_related("attempt__job__tenant")
@@ -33,11 +35,11 @@ def parts_live(*, node_id: int | None = None) -> list[Allocation]:
     )
 
 
-def gpu_intervals(*, since: datetime, node_id: int | None = None) -> dict[int, list[Interval]]:
+def gpu_intervals(*, since: datetime, node_ids: Sequence[int] | None = None) -> dict[int, list[Interval]]:
     """Return when each GPU (by row id) was held at or after `since`, oldest first. One query."""
     rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since))
-    if node_id is not None:
-        rows = rows.filter(gpu__node_id=node_id)
+    if node_ids is not None:
+        rows = rows.filter(gpu__node_id__in=node_ids)
     found: dict[int, list[Interval]] = defaultdict(list)
     for gpu_id, created_at, released_at in rows.order_by("created_at").values_list(
         "gpu_id", "created_at", "released_at"

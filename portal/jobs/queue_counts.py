@@ -1,5 +1,9 @@
 """What waits, counted by the database: how many jobs, what they need, how long, and why. Whoever's they are.
 
+The words, the same on every page, in REST and in `/metrics`: a job *waits* while it is PENDING. Of those that wait the
+*eligible* ones wait for their turn or for room; the others are *set aside*, by their tenant's quota, a dependency or a
+description that cannot be planned. A *held* job does not wait. Each task of an array is a job, once it has been made.
+
 One query gives the whole queue as groups of equal state, reason and smallest size: some dozens of rows, however many jobs
 wait. The index `job_unfinished_counts` holds every column that it reads. No number here is cut off.
 """
@@ -62,6 +66,10 @@ class QueueGroup:
     ratio_sum: float | None
     ratio_max: float | None
 
+    @property
+    def is_held(self) -> bool:
+        return self.state == JobState.HELD
+
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
@@ -77,6 +85,20 @@ class QueueCounts:
     def jobs(self) -> int:
         """The eligible jobs."""
         return sum(group.jobs for group in self.eligible)
+
+    @property
+    def set_aside(self) -> Counter[str]:
+        """Count the jobs that wait but are not eligible, by reason."""
+        return _summed((group.reason, group.jobs) for group in self.groups if not group.counts and not group.is_held)
+
+    @property
+    def held(self) -> int:
+        return sum(group.jobs for group in self.groups if group.is_held)
+
+    @property
+    def waiting(self) -> int:
+        """All that wait: the eligible ones and those set aside."""
+        return self.jobs + self.set_aside.total()
 
     @property
     def gpus(self) -> int:
@@ -104,11 +126,13 @@ class QueueCounts:
 
     def aside(self) -> Counter[str]:
         """Count the jobs that do not wait for their turn, by what keeps them: held, dependency, tenant-quota ..."""
-        return _summed(
-            ("held" if group.state == JobState.HELD else group.reason, group.jobs)
-            for group in self.groups
-            if not group.counts
-        )
+        return self.set_aside + Counter({"held": self.held})
+
+
+def queue_told(queue: QueueCounts) -> dict[str, Any]:
+    """Return what REST says of the queue."""
+    aside = {reason or "none": count for reason, count in sorted(queue.set_aside.items())}
+    return {"waiting": queue.waiting, "eligible": queue.jobs, "set_aside": aside, "held": queue.held}
 
 
 def _summed(pairs: Iterable[tuple[Any, int]]) -> Counter[Any]:

@@ -135,20 +135,21 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     """Portal, workers and beat. Plannings are short, so two worker processes do; one waits while the other solves.
 
     The laboratory has a worker of its own, which gives way to everything else; one that grew is replaced after its task.
+    Celery is quiet: its banner is printed, and on a full disk a print to the log would end it.
     """
     marked = environment | {MARK: str(layout.root)}
     python = guarded_argv(str(layout.root))
     portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
               str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
-              "--log-level", "warning", *proxy_flags()]  # fmt: skip
+              "--ws-max-size", "65536", "--log-level", "warning", *proxy_flags()]  # fmt: skip
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
-    worker = [*python, "celery", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
+    worker = [*python, "celery", "-q", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
               "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
-    laboratory = ["nice", "-n", "5", *python, "celery", "-A", "portal", "worker", "--queues", "laboratory", "--hostname",
+    laboratory = ["nice", "-n", "5", *python, "celery", "-q", "-A", "portal", "worker", "--queues", "laboratory", "--hostname",
                   "laboratory@%h", "--pool", "prefork", "--concurrency", "1", "--max-memory-per-child", "400000",
                   "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
-    beat = [*python, "celery", "-A", "portal", "beat", "--scheduler",
+    beat = [*python, "celery", "-q", "-A", "portal", "beat", "--scheduler",
             "portal.beat:LivingScheduler", "--max-interval", "1", "--loglevel",
             "WARNING"]  # fmt: skip
     return [

@@ -12,6 +12,7 @@ from portal.api.base import ApiView
 from portal.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter, time_parameter
 from portal.errors import BerthError
+from portal.jobs.queue_counts import queue_counts, queue_told
 from portal.rounds.decisions import decisions_read
 from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
 from portal.rounds.outcomes import planning_outcomes
@@ -119,4 +120,5 @@ class MetricsView(ApiView):
         since = since or timezone.now() - length
         series = MetricsPoint(metrics_series(since=since), many=True).data
         rounds = RoundPoint(metrics_rounds(since=since), many=True).data
-        return Response({"now": finite(cluster_metrics()), "series": series, "rounds": rounds})
+        queue = queue_told(queue_counts(now=timezone.now()))
+        return Response({"now": finite(cluster_metrics()), "queue": queue, "series": series, "rounds": rounds})

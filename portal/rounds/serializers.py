@@ -147,7 +147,7 @@ class PlanAnswer(serializers.Serializer):
 class MetricsPoint(serializers.Serializer):
     at = serializers.DateTimeField()
     planning = serializers.IntegerField()
-    queue_length = serializers.IntegerField()
+    queue_length = serializers.IntegerField(help_text="Jobs that it ordered, those that it then started counted.")
     metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
 
 
@@ -159,7 +159,17 @@ class RoundPoint(serializers.Serializer):
     metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
 
 
+class QueueNow(serializers.Serializer):
+    """How many jobs wait now, each task of an array as one: `waiting` = `eligible` + those set aside."""
+
+    waiting = serializers.IntegerField()
+    eligible = serializers.IntegerField(help_text="Waiting for their turn or for room.")
+    set_aside = serializers.DictField(child=serializers.IntegerField(), help_text="Waiting but kept back, by reason.")
+    held = serializers.IntegerField(help_text="Not waiting.")
+
+
 class MetricsAnswer(serializers.Serializer):
     now = serializers.DictField(help_text="The cluster's latest figures; null where there is no data.")
+    queue = QueueNow()
     series = MetricsPoint(many=True, help_text="One point a planning, thinned to at most 500.")
     rounds = RoundPoint(many=True, help_text="One point a round, merged to at most 240; the present round is the last.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
+from portal.cluster.selectors import gpus_counted
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import Job
 from portal.simulations.errors import SimulationError
@@ -114,11 +115,12 @@ def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, 
     What a restart takes is told of the jobs that the user may see. For operators it has every tenant's weight and quota.
     `tenant`: the only one that the token is restricted to.
     """
-    nodes = list(Node.objects.alive().select_related("gpu_type", "speed").prefetch_related("gpus").order_by("pk"))
+    rows = Node.objects.alive().select_related("gpu_type", "speed").defer("live").order_by("pk")
+    nodes, gpus = list(rows), gpus_counted()
     domains = Counter(node.storage_domain for node in nodes)
     groups: dict[str, dict[str, Any]] = {}
     for node in nodes:
-        group = _group(node, shared=domains[node.storage_domain] > 1)
+        group = _group(node, gpus.get(node.pk, 0), shared=domains[node.storage_domain] > 1)
         groups.setdefault(json.dumps(group), {"count": 0} | group)["count"] += 1
     if not groups:
         return {}
@@ -133,9 +135,8 @@ def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, 
     return {name: part for name, part in described.items() if part}
 
 
-def _group(node: Node, *, shared: bool) -> dict[str, Any]:
+def _group(node: Node, gpus: int, *, shared: bool) -> dict[str, Any]:
     """A node as a group of nodes of its kind is described. `shared`: another node reads its checkpoints too."""
-    gpus = sum(gpu.missing_since is None for gpu in node.gpus.all())
     speed = node.speed.factor if hasattr(node, "speed") else None
     return (
         ({"gpu_type": node.gpu_type.name, "gpus": gpus} if gpus and node.gpu_type else {})

@@ -31,6 +31,7 @@
     try {
       const answer = await fetch(fragmentUrl(element), { headers: { "HX-Request": "true", "X-Requested-With": "fetch" }, credentials: "same-origin" });
       if (answer.redirected || answer.status === 401 || answer.status === 403) { window.location.reload(); return null; } // the sign-in ran out
+      if (answer.headers.get("Berth-Late") && running.has(element)) { running.set(element, true); } // made before the last event: ask again
       return answer.ok ? await answer.text() : null;
     } catch (unreachable) {
       return null; // The socket notices the same fault and says so; its reconnection refetches everything.

@@ -3,18 +3,20 @@
   "use strict";
   const WORDS = { use: "Use now", memory: "Memory now" };
 
-  const control = document.querySelector("[data-show-switch]");
-  const grid = document.getElementById(control.dataset.showSwitch);
+  const control = document.querySelector("[data-show-switch]"); // absent where strips are drawn: they have a switch of their own
+  const grid = control && document.getElementById(control.dataset.showSwitch);
   function show(value) {
     grid.dataset.show = value;
     control.querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.value === value)));
     document.querySelector("[data-show-word]").textContent = WORDS[value] || control.dataset.activeWord;
     try { localStorage.setItem("berth-cells", value); } catch (blocked) { /* then it holds for this page only */ }
   }
-  control.addEventListener("click", (event) => { const button = event.target.closest("button"); if (button) { show(button.dataset.value); } });
-  let stored = null;
-  try { stored = localStorage.getItem("berth-cells"); } catch (blocked) { /* the default stands */ }
-  if (stored && control.querySelector(`[data-value="${CSS.escape(stored)}"]`)) { show(stored); }
+  if (control) {
+    control.addEventListener("click", (event) => { const button = event.target.closest("button"); if (button) { show(button.dataset.value); } });
+    let stored = null;
+    try { stored = localStorage.getItem("berth-cells"); } catch (blocked) { /* the default stands */ }
+    if (stored && control.querySelector(`[data-value="${CSS.escape(stored)}"]`)) { show(stored); }
+  }
 
   function countDown() {
     const element = document.querySelector("[data-countdown]");

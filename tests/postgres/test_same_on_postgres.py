@@ -17,6 +17,8 @@ AGAIN = [
     "tests/portal/jobs/test_retry.py",
     "tests/portal/jobs/test_queue_counts.py",
     "tests/portal/jobs/test_state_machine.py",
+    "tests/portal/cluster/test_telemetry.py",
+    "tests/portal/dashboard/test_at_size.py",
     "tests/portal/rounds/test_plannings.py",
     "tests/portal/rounds/test_stops.py",
     "tests/portal/test_bulk.py",

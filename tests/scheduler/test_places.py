@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.fairness.arrays import divide
@@ -37,7 +37,8 @@ def snapshots(draw):
         )
         for number in range(1, draw(st.integers(4, 30)) + 1)
     ]
-    tenants = [Tenant(number, weight=draw(st.sampled_from([1.0, 2.0]))) for number in (1, 2, 3)]
+    quota = st.sampled_from([None, None, None, 4])
+    tenants = [Tenant(n, weight=draw(st.sampled_from([1.0, 2.0])), gpu_quota=draw(quota)) for n in (1, 2, 3)]
     return nodes, live, jobs, tenants
 
 
@@ -51,7 +52,7 @@ def lines_of(made):
     """Array -> its jobs that go on waiting, next first: the window's by turn, the others by rank."""
     lines = defaultdict(list)
     for each in made.decisions:
-        if str(each.result) == "waiting" and each.rank is not None:
+        if str(each.result) == "waiting" and each.rank is not None and each.eligible:
             key = (not each.inside_window, each.standing.turn or 0, each.rank)
             lines[each.standing.array].append((key, each.job))
     return {array: [number for _, number in sorted(line)] for array, line in lines.items()}
@@ -68,7 +69,7 @@ def pools_of(snapshot, policy):
     return sizes if all(sizes.values()) else {}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots(), st.sampled_from(POLICIES))
 def test_every_number_of_a_job_outside_the_window(snapshot, policy):
     made = planned(snapshot, policy)

@@ -173,10 +173,10 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
 def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counting):
     page = signed_in(berth.operator["username"], berth.operator["password"])
     page.goto(f"{berth.url}/cluster/")
-    page.click("#drain-a100-02 > summary")
-    page.fill("#reason-a100-02", "driver")
-    page.evaluate(FOCUS, "#reason-a100-02")
-    page.evaluate("document.getElementById('reason-a100-02').setSelectionRange(1, 4)")
+    page.click("[data-drain='a100-02']")
+    page.fill("#drain-reason", "driver")
+    page.evaluate(FOCUS, "#drain-reason")
+    page.evaluate("document.getElementById('drain-reason').setSelectionRange(1, 4)")
     number = []
 
     def work():
@@ -184,7 +184,7 @@ def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counti
 
     assert hold(page, "nodes", busy=work) >= 10
     assert page.evaluate(
-        "(() => { const e = document.getElementById('reason-a100-02'); return [e.value, e.selectionStart, e.selectionEnd, e.closest('details').open]; })()"
+        "(() => { const e = document.getElementById('drain-reason'); return [e.value, e.selectionStart, e.selectionEnd, e.closest('dialog').open]; })()"
     ) == ["driver", 1, 4, True]
 
 

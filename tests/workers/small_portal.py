@@ -51,6 +51,7 @@ class SmallPortal:
         self.records_dropped = 0
         self.inventories: list[dict] = []
         self.problems: list[dict] = []
+        self.disk: dict | None = None
         self.calls: list[tuple[float, str]] = []
         self.revoked = False
         self.away = False
@@ -211,6 +212,7 @@ class SmallPortal:
 
     def report(self, body: dict) -> dict:
         self.problems = body.get("problems", [])
+        self.disk = body.get("disk")
         if self.swallow_reports:
             raise RefusalError(503, "away")
         self.report_lengths += [len(body["reports"]), len(body["holding"])]

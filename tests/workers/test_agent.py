@@ -204,6 +204,23 @@ def test_multi_node_part_waits_for_go(portal, node):
     assert [r["state"] for r in portal.reports] == ["prepared", "running", "ended"]
 
 
+def test_what_an_agent_of_version_01_made_ready_is_made_ready_anew(portal, node):
+    key = portal.want(command='echo "$BERTH_MARK" "$BERTH_JOB_DIR"', go=False)
+    node.start()
+    portal.wait_report(key, "prepared")
+    node.kill()
+    for name in ("part.json", "launch.json"):
+        path = node.part(key) / name
+        value = json.loads(path.read_text())
+        path.write_text(json.dumps({each: value[each] for each in value if each not in {"mark", "walls", "landlock"}}))
+    portal.change(key, go=True)
+    node.start()
+    assert portal.wait_report(key, "ended")["exit_code"] == 0
+    mark, room = portal.wait_for(lambda: portal.logs.get((*key, "stdout"))).decode().split()
+    assert mark == json.loads((node.part(key) / "part.json").read_text())["mark"]
+    assert room == str(node.job(key) / "work")
+
+
 def test_a_newer_attempt_waits_until_the_older_is_dead(portal, node):
     older = portal.want(attempt=1, command="trap '' TERM; while :; do sleep 321; done")
     node.start()
@@ -446,3 +463,22 @@ def test_after_an_outage_the_whole_list_is_asked_for(portal, node):
     portal.revision = revision
     portal.away = False
     assert portal.wait_report(key, "ended")["exit_code"] == 0
+
+
+def test_what_somebody_closed_is_opened_again_and_told(portal, node):
+    key = portal.want(command="sleep 60")
+    node.start()
+    portal.wait_report(key, "running")
+    for path in (node.part(key) / "shim.json", node.part(key), node.directory / "parts", node.directory):
+        path.chmod(0)
+    wait_until(lambda: all(p.stat().st_mode & 0o600 == 0o600 for p in (node.directory, node.part(key) / "shim.json")))
+    portal.wait_for(lambda: any(problem["subject"] == "modes" for problem in portal.problems))
+    portal.stop(key)
+    assert portal.wait_report(key, "ended")["reason"] == "stopped"
+    node.end()
+    node.directory.chmod(0)
+    (node.directory / "node.json").chmod(0)
+    node.start()
+    later = portal.want(attempt=2, job=2, command="true")
+    assert portal.wait_report(later, "ended")["exit_code"] == 0
+    assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from workers import log
 from workers.files import BrokenFileError, read_bytes, read_json, read_record, set_aside, write_json
 from workers.leftovers import Traces, leftovers_kill
 from workers.parthold import void_part
 from workers.procs import Identity, boot_id
+from workers.room import is_no_room, write_over
 from workers.usage import Usage, usage_read
+from workers.wire import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from workers.engines import Life
 
 LAST_WORDS_LIMIT = 2**20
+_LARGEST_PID, _LATEST = 2**22, 1e11
 _Value = TypeVar("_Value")
 _SHIM = Path(__file__).resolve().parent.parent / "shim.py"
 _IDENTITY: dict[str, Any] = {"pid": int, "start_ticks": int, "boot_id": str}
@@ -77,20 +80,27 @@ class ProcessEngine:
         return job.pid if job else None
 
     def job(self, directory: Path) -> dict[str, Any] | None:
-        return self._read(lambda path: read_record(path, pid=int, started_at=_NUMBER), directory / "job.json")
+        return self._read(_job, directory / "job.json")
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
-        write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
         shim = self.shim(directory)
+        try:
+            write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
+        except OSError as error:
+            if shim is None or not is_no_room(error):
+                raise
+            shim.signal(signal.SIGTERM)  # without a file it stops with its own grace; to kill at once waits for room
+            return
         if shim is not None:
             shim.signal(signal.SIGUSR1)  # "look now"; unheard, it looks within a second
 
     def lease(self, directory: Path, *, until: float) -> None:
         # Not durable: a lease lost with the power is of another boot anyway.
-        write_json(directory / "lease.json", {"until": until, "boot_id": self._boot_id}, durable=False)
+        # Always of one length and layout, so that it can be written over on a full disk, when every other file waits.
+        write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
     def result(self, directory: Path) -> dict[str, Any] | None:
-        return self._read(lambda path: read_record(path, **_RESULT), directory / "result.json")
+        return self._read(_result, directory / "result.json")
 
     def usage(self, directory: Path) -> Usage | None:
         return self._read(usage_read, directory / "usage")
@@ -146,3 +156,29 @@ class ProcessEngine:
 def _identity(path: Path) -> Identity | None:
     value = read_record(path, **_IDENTITY)
     return Identity.from_json(value) if value is not None else None
+
+
+def _result(path: Path) -> dict[str, Any] | None:
+    """How it ended, within the bounds of a report: the portal would refuse a whole message for one foreign figure."""
+    value = read_record(path, **_RESULT)
+    if value is None:
+        return None
+    most = {"exit_code": 255, "signal": 64, "pid": _LARGEST_PID}
+    if value["reason"] not in get_args(Reason):
+        raise BrokenFileError(path, "has no known 'reason'")
+    _check(path, value, most | {"ended_at": _LATEST})
+    return value
+
+
+def _job(path: Path) -> dict[str, Any] | None:
+    value = read_record(path, pid=int, started_at=_NUMBER)
+    if value is not None:
+        _check(path, value, {"pid": _LARGEST_PID, "started_at": _LATEST})
+    return value
+
+
+def _check(path: Path, value: dict[str, Any], most: dict[str, float]) -> None:
+    """Raises BrokenFileError for a number that is not from 0 to the most."""
+    for name, limit in most.items():
+        if value[name] is not None and not 0 <= value[name] <= limit:
+            raise BrokenFileError(path, f"has no proper {name!r}")

@@ -1,7 +1,16 @@
 """Jobs, their attempts, what each attempt holds, and its logs. The constraints here are invariants 1, 2 and 4."""
 
 from portal.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogChunk
-from portal.jobs.models.jobs import CoreTuning, IdempotencyKey, Job, JobDependency, JobEvent, JobPayload, Promise
+from portal.jobs.models.jobs import (
+    CoreTuning,
+    IdempotencyKey,
+    Job,
+    JobDependency,
+    JobEvent,
+    JobPayload,
+    JobText,
+    Promise,
+)
 
 __all__ = [
     "Allocation",
@@ -13,6 +22,7 @@ __all__ = [
     "JobDependency",
     "JobEvent",
     "JobPayload",
+    "JobText",
     "LogChunk",
     "Promise",
 ]

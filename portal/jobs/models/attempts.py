@@ -122,7 +122,10 @@ class Allocation(models.Model):
             models.UniqueConstraint(fields=["attempt", "rank"], name="allocation_rank_once"),
             models.UniqueConstraint(fields=["attempt", "node"], name="allocation_node_once"),
         ]
-        indexes = [models.Index(fields=["node"], condition=Q(released_at=None), name="allocation_live_by_node")]
+        indexes = [
+            models.Index(fields=["node"], condition=Q(released_at=None), name="allocation_live_by_node"),
+            models.Index(fields=["released_at"], name="allocation_by_release"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.attempt} on {self.node}"
@@ -144,6 +147,7 @@ class GpuAllocation(models.Model):
             ),
             models.UniqueConstraint(fields=["allocation", "gpu"], name="gpu_once_an_allocation"),
         ]
+        indexes = [models.Index(fields=["released_at"], name="gpu_allocation_by_release")]
 
     def __str__(self) -> str:
         return f"{self.gpu} for {self.allocation}"

@@ -18,6 +18,7 @@ from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import JobDescription, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
+from portal.jobs.searching import job_text_add
 from portal.jobs.services.arrays import array_refresh
 from portal.jobs.services.changes import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
@@ -147,6 +148,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         environment=dict(parsed.environment),
         description=dict(description),
     )
+    job_text_add(job)
     JobDependency.objects.bulk_create(JobDependency(job=job, on_id=on, kind=kind) for on, kind in dependencies)
     event_record(job_id=job.pk, kind="submitted", text=f"Submitted for {tenant.name}.", actor=user, at=now)
     audit_record(actor=user, action="job.submit", target=f"job:{job.pk}", tenant=tenant)

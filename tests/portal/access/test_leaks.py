@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 ANOTHERS = "a job of another tenant"
 SHOW_JOBS = {
     "queue", "overview", "overview-fragment:nodes", "overview-fragment:next", "node-detail", "node-fragment:gpus",
-    "node-fragment:jobs", "planning-detail", "api-planning",
+    "node-fragment:jobs", "node-fragment:card", "planning-detail", "api-planning",
 }  # fmt: skip
 """Where somebody else's job takes up a place, so that the place must be filled."""
 ECHOES = {"q=zebra", "q={zebra-name}"}

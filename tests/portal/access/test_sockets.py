@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 import redis
@@ -9,9 +10,13 @@ from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.db import connections
 
+from portal.dashboard import consumers, live_rights
+from portal.dashboard.live_rights import MOST_STREAMS
 from portal.errors import NotFound
 from portal.events import relay
 from portal.jobs.selectors import job_get
+from portal.tenants.models import Tenant
+from portal.tenants.services import membership_remove, user_password_reset, user_update
 from tests.portal.access.rows import AGENT
 from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS, build
@@ -160,6 +165,12 @@ def test_those_who_see_a_job_may_follow_it(asgi, world, cast):
     assert run(followed(asgi, world, cast, [stream])) == ({}, {stream})
 
 
+def test_the_board_and_nodes_name_no_job_and_are_followed_by_everybody(asgi, world):
+    streams, strange = ["board:1", "board:24", "node:big"], ["board:2", "board:", "node:nowhere", "node:"]
+    errors, numbers = run(followed(asgi, world, "outsider", [*streams, *strange]))
+    assert (errors, numbers) == (dict.fromkeys(strange, "not_found"), set(streams))
+
+
 def test_simulations_are_followed_by_those_who_see_them(asgi, world):
     own, shared, missing = (f"simulation:{world.names[name]}" for name in ("simulation", "shared", "missing"))
     strange = ["simulation:", "simulation:x", "simulation:-1", f"trace:{world.names['trace']}"]
@@ -230,3 +241,115 @@ def test_a_job_that_the_follower_may_no_longer_see_is_as_good_as_missing(asgi, w
         job_get(user=world.users["teammate"], job_id=world.names["zebra-name"])
     stream = f"job:{world.names['zebra-name']}"
     assert run(followed(asgi, world, "teammate", [stream])) == ({stream: "not_found"}, set())
+
+
+# ---- what a socket may cost, and how long its rights last ------------------------------------------------------------
+
+
+def test_a_stream_has_one_name(asgi, world):
+    """An alias would be a group of its own that no event reaches, and there are any number of them."""
+    number = world.names["zebra-name"]
+    aliases = [
+        f"job:0{number}",
+        f"job: {number}",
+        f"job:{number} ",
+        f"job:+{number}",
+        f"JOB:{number}",
+        f"job:{number}\n",
+        "cluster ",
+    ]
+    errors, numbers = run(followed(asgi, world, "owner", [f"job:{number}", *aliases]))
+    assert errors == dict.fromkeys(aliases, "not_found")
+    assert numbers == {f"job:{number}"}
+
+
+def test_a_socket_follows_so_many_streams_and_says_when_it_is_asked_for_more(asgi, world):
+    async def talk():
+        live = socket(asgi, world, "owner")
+        assert await live.open() is None
+        await live.say({"type": "follow", "streams": [f"job:{n}" for n in range(1, MOST_STREAMS + 2)]})
+        at_once = await live.hear()
+        for n in range(3):
+            await live.say({"type": "follow", "streams": ["cluster", *(f"simulation:{n}{m}" for m in range(9))]})
+        heard = [await live.hear() for _ in range(30)]
+        await live.close()
+        return at_once, heard
+
+    at_once, heard = run(talk())
+    assert (at_once["type"], at_once["code"]) == ("error", "too_many")
+    assert {each["type"] for each in heard} == {"error", "heartbeat"}
+
+
+def test_a_socket_that_talks_without_end_is_closed(asgi, world):
+    async def talk():
+        live = socket(asgi, world, "owner")
+        assert await live.open() is None
+        for _ in range(consumers.MOST_MESSAGES + 1):
+            await live.say({"type": "follow", "streams": []})
+        while (said := await live.talk.receive_output(10))["type"] != "websocket.close":
+            pass
+        return said["code"]
+
+    assert run(talk()) == consumers.TOO_MANY
+
+
+def test_a_person_has_so_many_sockets_and_a_closed_one_makes_room(asgi, world, monkeypatch):
+    monkeypatch.setattr(live_rights, "MOST_SOCKETS", 3)
+    monkeypatch.setattr(live_rights, "_open", Counter())
+
+    async def talk():
+        open_ = [socket(asgi, world, "owner") for _ in range(3)]
+        found = [await live.open() for live in open_]
+        found += [await socket(asgi, world, "owner").open(), await opened(socket(asgi, world, "teammate"))]
+        await open_[0].close()
+        found.append(await opened(socket(asgi, world, "owner")))
+        for live in open_[1:]:
+            await live.close()
+        return found
+
+    assert run(talk()) == [None, None, None, consumers.TOO_MANY, None, None]
+    assert not live_rights._open
+
+
+def _sign_out(world):
+    world.clients["teammate"].post("/logout")
+
+
+def _new_password(world):
+    user_password_reset(user=world.users["teammate"], actor=None)
+
+
+def _leave(world):
+    membership_remove(user=world.users["teammate"], tenant=Tenant.objects.get(name="zebra-lab"), actor=None)
+
+
+def _deactivate(world):
+    user_update(user=world.users["teammate"], actor=None, is_active=False)
+
+
+@pytest.mark.parametrize("end", [_sign_out, _new_password, _leave, _deactivate])
+def test_a_socket_is_closed_soon_after_its_right_has_ended(asgi, world, monkeypatch, end):
+    monkeypatch.setattr(consumers, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.1)
+
+    async def talk():
+        live, other = socket(asgi, world, "teammate"), socket(asgi, world, "owner")
+        for each in (live, other):
+            assert await each.open() is None
+            await each.say({"type": "follow", "streams": [f"job:{world.names['zebra-name']}"]})
+        heard = [(await live.hear())["type"] for _ in range(5)]
+        await asyncio.to_thread(_apart, end, world)
+        while (said := await live.talk.receive_output(20))["type"] != "websocket.close":
+            pass
+        still = [(await other.hear())["type"] for _ in range(3)]
+        await other.close()
+        return heard, said["code"], still
+
+    assert run(talk()) == (["heartbeat"] * 5, consumers.SIGNED_OUT, ["heartbeat"] * 3)
+
+
+def _apart(end, world):
+    try:
+        end(world)
+    finally:
+        connections.close_all()

@@ -67,13 +67,18 @@ def test_the_queries_do_not_grow_with_the_nodes(world, django_assert_max_num_que
     for number in range(30):
         away(node_make(f"n{number}", gpus=0))
     Node.objects.update(disk_low=True, disk_free_mib=1)
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         ask()
 
 
 def test_a_node_with_a_full_disk_is_named(world):
     node_disk_note(node=world.nodes[1], disk={"free_mib": 120, "total_mib": 9000, "low": True})
     assert problems() == (200, "degraded", ["node disks: 1 almost full, no new jobs there (rtx-02 120 MiB free)"])
+
+
+def test_a_node_whose_agent_tells_of_a_problem_is_named_without_the_details(world):
+    Node.objects.filter(name="rtx-02").update(problems=[{"at": 1.0, "subject": "file x", "detail": "a tenant's path"}])
+    assert problems()[2] == ["agents: 1 told of a problem, see the node's page (rtx-02)"]
 
 
 def test_a_job_that_starts_for_too_long_is_named(world):

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db
 
 def test_each_page_fragment_and_list_as_tenant_and_as_operator():
     figures = pages_measure(nodes=3, jobs=60, seed=1, requests=1)
+    assert figures["failed"] == {}
     read = json.loads(pages_report(figures, as_json=True))["pages"]
     for name, own in read.items():
         assert own["queries"] > 0 or name == "api-docs"

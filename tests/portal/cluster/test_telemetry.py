@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from hypothesis import HealthCheck, settings
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
@@ -169,6 +170,7 @@ def test_a_reader_sees_what_is_packed_between_its_looks_once(cluster):
 VALUES = st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=1, max_size=20)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given_any(st.lists(st.tuples(VALUES, st.integers(0, 40)), min_size=1, max_size=12))
 def test_joining_loses_no_sample_and_changes_no_mean(pieces):
     at, batches = float(START), []

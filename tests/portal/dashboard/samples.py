@@ -200,6 +200,9 @@ def overview():
         ],
         "horizon_label": "1 h",
         "query": "",
+        "board": None,
+        "board_url": "/cluster/board?h=1",
+        "can_operate": True,
         "tiles": tiles(),
         "notice": {
             "lead": "5 GPUs idle, yet the largest job that could start needs 2.",
@@ -291,6 +294,36 @@ def node_row(sample):
     }
 
 
+def board():
+    """The frame of a large cluster's strips, with the dialog that its card's button opens."""
+    choices = [("type", "Type", True), ("rack", "Rack", False)]
+    return {
+        "board": {
+            "groupings": [{"value": v, "label": label, "selected": chosen} for v, label, chosen in choices],
+            "note": "993 up, 6 drained, 1 unreachable",
+            "hours": 1,
+        },
+        "board_url": "/cluster/board?h=1",
+        "horizon_label": "1 h",
+        "show_memory": True,
+    }
+
+
+def node_card():
+    sample = nodes()[0]
+    return {"node": node_row(sample), "groups": sample["groups"], "gpu_type": "A100 80 GB", "rack": "rack 3", "jobs": [],
+            "can_operate": True}  # fmt: skip
+
+
+def node_rows():
+    return {
+        "title": "A100 80 GB",
+        "rows": [node_row(sample) for sample in nodes()[:2]],
+        "can_operate": True,
+        "paging": {"summary": "1\u20132 of 2 nodes", "previous_url": None, "next_url": "/cluster/rows?page=2"},
+    }
+
+
 EVENTS = [
     {
         "at": DAY + "08:20:00+00:00",
@@ -332,8 +365,13 @@ def cluster():
                 blocks("Placeable now", "5, 43", ["4", "2", "0", "0"], total=True),
                 blocks("Waiting jobs", "9, by smallest size", ["5", "0", "4 ", "0"], total=True),
             ],
+            "per": "Node",
             "number": 5118,
         },
+        "has_blocks": True,
+        "has_events": True,
+        "board": None,
+        "board_url": "/cluster/board?h=1",
         "groups": [
             {"title": "A100 80 GB", "note": "2 nodes, 13 of 16 GPUs held", "rows": rows[:2]},
             {"title": "RTX 3090", "note": "2 nodes, 6 of 8 GPUs held", "rows": rows[2:]},

@@ -69,14 +69,16 @@ def test_the_order_of_an_array_is_the_picks_by_turn_then_the_rest_by_rank():
         waiting(5, 5, side=Side.FRONT, turn=2),
         waiting(6, 6),
         waiting(7, 7, array="cpu", side=Side.FRONT, turn=1),
-        waiting(8, None, reason=Reason.DEPENDENCY),
+        waiting(8, None, reason=Reason.NODES_UNAVAILABLE),
+        waiting(9, None, reason=Reason.DEPENDENCY, eligible=False),
+        waiting(10, 8, reason=Reason.TENANT_QUOTA, eligible=False),
     )
     assert {array: made.jobs[places].tolist() for array, places in made.order.items()} == {
         "gpu-small": [3, 5, 1, 2, 6],
         "gpu-large": [],
         "cpu": [7],
     }
-    assert made.jobs[made.aside].tolist() == [8]
+    assert made.jobs[made.nowhere].tolist() == [8]
     assert [made.ahead(made.find(job)) for job in (3, 1, 6, 7, 8, 4)] == [0, 2, 4, 0, None, None]
     assert made.standing(made.find(5)) == {"queue": "gpu", "place": 2, "queue_length": 5}
     assert made.standing(made.find(4)) is None

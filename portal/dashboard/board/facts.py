@@ -1,0 +1,143 @@
+"""What the cluster is and holds now, in plain columns: lists of equal length, a place a node or a GPU.
+
+Nothing here names a job, a tenant by name or a user, so every signed-in reader may be given figures made of it. Eight
+queries, whatever the size of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from django.utils import timezone
+
+from portal.cluster.models import Gpu, Node
+from portal.jobs.models import Allocation, GpuAllocation
+from portal.rounds.kept import kept_gpus
+
+HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
+"""The words of `Node.health`, in the order in which nodes are drawn; facts hold their places here."""
+UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
+SAMPLE_FRESH_S = 30
+"""A telemetry sample older than this says nothing about now."""
+
+
+@dataclass
+class Facts:
+    """Columns a node (`names` ... `kept`), then columns a GPU in the order of nodes and indices (`gpu_ids` ...).
+
+    `types`: GPU type, None without GPUs. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
+    per cent of the last sample, None where it is too old or has none. `held_by_tenant`: GPUs by tenant id.
+    """
+
+    at: float
+    ids: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    types: list[str | None] = field(default_factory=list)
+    type_ids: list[int | None] = field(default_factory=list)
+    racks: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    health: list[int] = field(default_factory=list)
+    heard: list[float | None] = field(default_factory=list)
+    joined: list[float] = field(default_factory=list)
+    cores: list[int] = field(default_factory=list)
+    cores_held: list[int] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)
+    gpus_held: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    gpu_ids: list[int] = field(default_factory=list)
+    held: list[bool] = field(default_factory=list)
+    uses: list[float | None] = field(default_factory=list)
+    memories: list[float | None] = field(default_factory=list)
+    held_by_tenant: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> list[int]:
+        """The places of the nodes that are not declared dead."""
+        return [place for place, health in enumerate(self.health) if health != DEAD]
+
+    @cached_property
+    def gpus_total(self) -> int:
+        return sum(self.gpus[place] for place in self.alive)
+
+    @cached_property
+    def cores_total(self) -> int:
+        return sum(self.cores[place] for place in self.alive)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The place of each node's first GPU."""
+        found, at = [], 0
+        for count in self.gpus:
+            found.append(at)
+            at += count
+        return found
+
+    def idle(self, place: int) -> tuple[int, int]:
+        """Return a node's idle GPUs and cores; none on one that takes no jobs."""
+        if self.health[place] != UP:
+            return 0, 0
+        return self.gpus[place] - self.gpus_held[place], self.cores[place] - self.cores_held[place]
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def facts_read() -> Facts:
+    """Read them all as of now."""
+    facts = Facts(at=timezone.now().timestamp())
+    present: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for gpu, node, index, memory_mib in (
+        Gpu.objects.filter(missing_since=None).order_by("index").values_list("pk", "node_id", "index", "memory_mib")
+    ):
+        present[node].append((gpu, index, memory_mib))
+    holders = dict(
+        GpuAllocation.objects.filter(released_at=None).values_list("gpu_id", "allocation__attempt__job__tenant_id")
+    )
+    cores: Counter[int] = Counter()
+    for node, core_ids in Allocation.objects.filter(released_at=None).values_list("node_id", "core_ids"):
+        cores[node] += len(core_ids)
+    facts.held_by_tenant = {str(tenant): count for tenant, count in Counter(holders.values()).items()}
+    kept = kept_gpus()
+    for node in Node.objects.select_related("gpu_type").order_by("name"):
+        _node_add(facts, node, cores=cores[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
+    return facts
+
+
+def _node_add(
+    facts: Facts,
+    node: Node,
+    *,
+    cores: int,
+    gpus: list[tuple[int, int, int]],
+    holders: dict[int, int],
+    kept: dict[int, int | None],
+) -> None:
+    held = [gpu in holders for gpu, *_ in gpus]
+    idle = len(gpus) - sum(held)
+    facts.ids.append(node.pk)
+    facts.names.append(node.name)
+    facts.types.append(node.gpu_type.name if node.gpu_type and gpus else None)
+    facts.type_ids.append(node.gpu_type_id)
+    facts.racks.append(node.rack)
+    facts.labels.append(node.label)
+    facts.health.append(HEALTHS.index(node.health))
+    facts.heard.append(node.last_contact_at.timestamp() if node.last_contact_at else None)
+    facts.joined.append(node.registered_at.timestamp())
+    facts.cores.append(node.cores)
+    facts.cores_held.append(cores)
+    facts.gpus.append(len(gpus))
+    facts.gpus_held.append(sum(held))
+    wanted = kept.get(node.pk, 0)
+    facts.kept.append(idle if wanted is None else min(idle, wanted))
+    live = node.live or {}
+    samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
+    for (gpu, index, memory_mib), is_held in zip(gpus, held, strict=True):
+        sample = samples.get(str(index), {})
+        used_mib = sample.get("memory_mib")
+        facts.gpu_ids.append(gpu)
+        facts.held.append(is_held)
+        facts.uses.append(sample.get("utilisation"))
+        facts.memories.append(None if used_mib is None else round(100 * used_mib / memory_mib, 1))

@@ -1,0 +1,43 @@
+"""Find jobs by a part of their name or labels, whatever the case: in `JobText`, apart from the jobs' wide rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db.models import Q
+
+from portal.jobs.models import JobText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.db.models import QuerySet
+
+    from portal.jobs.models import Job
+
+LONGEST_NUMBER = 18
+"""Digits."""
+
+
+def text_of(*, name: str, labels: Mapping[str, str]) -> str:
+    """Return what a job of this name and these labels is found by."""
+    return "\n".join([name, *(f"{key}={value}" for key, value in labels.items())]).lower()
+
+
+def job_text_add(job: Job) -> None:
+    """Let a job that lists show (no task of an array) be found."""
+    JobText.objects.create(job=job, text=text_of(name=job.name, labels=job.labels))
+
+
+def jobs_found(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
+    """Keep the jobs whose name or labels contain `text`, or whose number it is (`1044`, `#1044`)."""
+    wanted = text.strip().removeprefix("#")
+    found = Q(text__contains=wanted.lower())
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < LONGEST_NUMBER:
+        found |= Q(pk=int(wanted))
+    return jobs.filter(pk__in=JobText.objects.filter(found).values("pk"))
+
+
+def jobs_named(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
+    """Keep the jobs whose name contains `text`."""
+    return jobs.filter(pk__in=JobText.objects.filter(text__contains=text.lower()).values("pk"), name__icontains=text)

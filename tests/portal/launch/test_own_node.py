@@ -1,0 +1,67 @@
+"""Whether the portal's machine becomes a node: asked of the agent, which tries it."""
+
+import os
+import socket
+
+import pytest
+
+from portal.launch import own_node
+from portal.launch.layout import Layout, write_json
+from portal.launch.programs import REGISTERED_FILE, node_names
+from workers.landlock import landlock_version
+
+CLOSED = {"files": True, "signals": True, "landlock": 7, "why": ""}
+OPEN = {"files": False, "signals": False, "landlock": 0, "why": "this kernel has no Landlock"}
+
+
+@pytest.fixture
+def layout(tmp_path):
+    layout = Layout.at(tmp_path)
+    layout.prepare()
+    return layout
+
+
+def test_the_agent_is_asked_and_has_tried_it(layout):
+    told = own_node.isolation_ask(layout)
+    assert told["files"] == (landlock_version() >= 2 and os.geteuid() != 0)
+    assert told["landlock"] == landlock_version()
+    assert list(layout.nodes.iterdir()) == []
+
+
+def test_where_jobs_are_kept_out_it_is_one(layout, monkeypatch):
+    monkeypatch.setattr(own_node, "isolation_ask", lambda _: CLOSED)
+    assert own_node.own_node(layout, with_node=False) == own_node.OwnNode(wanted=True)
+
+
+def test_where_they_are_not_it_is_none_and_the_reason_and_the_remedy_are_said(layout, monkeypatch):
+    monkeypatch.setattr(own_node, "isolation_ask", lambda _: OPEN)
+    decided = own_node.own_node(layout, with_node=False)
+    assert not decided.wanted
+    assert "this kernel has no Landlock" in decided.words
+    assert "--with-node" in decided.words
+
+
+@pytest.mark.parametrize("reason", ["asked", "asked before", "registered"])
+def test_who_wants_it_or_has_it_keeps_it_and_is_warned(layout, monkeypatch, reason):
+    monkeypatch.setattr(own_node, "isolation_ask", lambda _: OPEN)
+    if reason == "asked before":
+        write_json(layout.mode, {"with_node": True})
+    if reason == "registered":
+        (layout.nodes / socket.gethostname()).mkdir()
+        (layout.nodes / socket.gethostname() / REGISTERED_FILE).write_text("{}")
+    decided = own_node.own_node(layout, with_node=reason == "asked")
+    assert decided.wanted
+    assert "can become the operator" in decided.words
+
+
+def test_an_agent_that_cannot_tell_closes_nothing(layout, monkeypatch):
+    monkeypatch.setattr(own_node, "SOURCE", layout.root)  # no agent is found there
+    assert own_node.isolation_ask(layout)["files"] is False
+
+
+def test_what_was_decided_names_the_nodes(layout):
+    write_json(layout.mode, {"node": False})
+    assert node_names(layout, demo=False) == []
+    assert len(node_names(layout, demo=True)) == 4
+    write_json(layout.mode, {"node": True})
+    assert node_names(layout, demo=False) == [socket.gethostname()]
