@@ -3,3 +3,5 @@
 from portal.celery import app as celery_app
 
 __all__ = ["celery_app"]
+
+VERSION = "0.1.0"

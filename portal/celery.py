@@ -14,7 +14,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
-    ["portal.rounds", "portal.jobs", "portal.cluster", "portal.estimation", "portal.simulations", "portal.launch"]
+    [
+        "portal.rounds",
+        "portal.jobs",
+        "portal.cluster",
+        "portal.estimation",
+        "portal.simulations",
+        "portal.launch",
+        "portal.backups",
+    ]
 )
 
 

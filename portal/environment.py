@@ -123,6 +123,15 @@ VARIABLES = (
         "0, 5-3600",
     ),
     Variable(
+        "BERTH_BACKUP_HOURS",
+        int,
+        24,
+        "A backup is made into DIR/backups every so often; 0: none, as in a demo.",
+        "h",
+        "0-8760",
+    ),
+    Variable("BERTH_BACKUP_KEEP", int, 3, "So many automatic backups are kept, the newest.", "backups", "1-1000"),
+    Variable(
         "BERTH_JOB_DISK_GIB",
         int,
         100,

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from scheduler.policy import Parameters, Policy
     from scheduler.work import Outcome, Ranked
 
-INELIGIBLE = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE})
+INELIGIBLE = frozenset(
+    {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE}
+)
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
 EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8

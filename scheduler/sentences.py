@@ -195,6 +195,16 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
     return f"{domain}: {listed(figures['nodes'])}. There is no room for it there now."
 
 
+def _restored(figures: Figures) -> str:
+    nodes, more = figures["nodes"], figures.get("more", 0)
+    names = listed([*nodes, f"{more} more"]) if more else listed(nodes)
+    verb = "has" if len(nodes) == 1 and not more else "have"
+    return (
+        f"Berth was restored from a backup, and {names} {verb} not said yet what runs there. This job may be running there; "
+        "it waits, so that it never runs twice at once."
+    )
+
+
 # ---- what others have ------------------------------------------------------------------------------------------------
 
 
@@ -297,4 +307,5 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.RESERVED: _reserved,
     Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,
     Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
+    Reason.RESTORED: _restored,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from portal.backups.automatic import backup_problems
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.jobs.models import Attempt
 from portal.jobs.states import AttemptState
@@ -67,6 +68,13 @@ def plannings_failing(_now: datetime) -> list[str]:
     return [f"plannings: the last {FAILED_PLANNINGS} failed; logs/worker.log says why"]
 
 
+def nodes_unsettled(_now: datetime) -> list[str]:
+    """Nodes that jobs wait for since a restore; the remedy is the operator's."""
+    waited_for = Node.objects.alive().filter(unsettled_since__isnull=False, token_revoked_at=None).order_by("name")
+    what = "silent since the restore of a backup; jobs from before it wait until they speak or are declared dead"
+    return _counted("nodes", waited_for.values_list("name"), what, lambda row: row[0])
+
+
 def _counted(subject: str, rows: QuerySet, what: str, words: Callable[[tuple], str]) -> list[str]:
     """Return `subject: 7 what (first, second, ... and 2 more)`; nothing when there is none. Two queries at most."""
     found = list(rows[: NAMED + 1])
@@ -83,4 +91,6 @@ CHECKS: Iterable[Callable[[datetime], list[str]]] = (
     nodes_with_problems,
     jobs_starting_long,
     plannings_failing,
+    nodes_unsettled,
+    backup_problems,
 )

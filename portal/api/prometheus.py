@@ -117,7 +117,7 @@ def _cluster() -> Iterator[Metric]:
     yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
     total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
     held = GpuAllocation.objects.filter(released_at=None).aggregate(n=Count("gpu", distinct=True))["n"]
-    yield GaugeMetricFamily("berth_gpus_total", "GPUs of nodes that are not dead.", value=total)
+    yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=total)
     yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
     disk = disk_state()
     yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)

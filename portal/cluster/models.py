@@ -68,6 +68,9 @@ class Node(models.Model):
     last_contact_at = models.DateTimeField(null=True, blank=True)
     drained_at = models.DateTimeField(null=True, blank=True)
     drain_reason = models.CharField(max_length=200, blank=True)
+    unsettled_since = models.DateTimeField(
+        null=True, blank=True, help_text="Restored from a backup; it has not said since what runs on it."
+    )
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
     revision = models.PositiveBigIntegerField(default=1)
     refused_messages = models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped.")

@@ -12,6 +12,7 @@ from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from portal.tenants.models import User
 
@@ -34,6 +35,12 @@ def nodes_with_gpus(user: User):  # noqa: ANN201 - a queryset
     """Every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
     present = Gpu.objects.filter(missing_since=None).order_by("index")
     return nodes_visible_to(user).order_by("name").prefetch_related(Prefetch("gpus", present, to_attr="gpus_present"))
+
+
+def nodes_unsettled() -> list[tuple[str, datetime]]:
+    """Return the nodes that have not said what runs on them since a restore, and when that was. One query."""
+    waited_for = Node.objects.alive().filter(unsettled_since__isnull=False, token_revoked_at=None).order_by("name")
+    return list(waited_for.values_list("name", "unsettled_since"))
 
 
 def node_events(*, limit: int, node: Node | None = None) -> list[NodeEvent]:

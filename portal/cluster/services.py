@@ -250,6 +250,14 @@ def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
             Node.objects.filter(pk=node.pk).update(**values)
 
 
+def node_settled(*, node: Node) -> None:
+    """Note that a node has said what runs on it, and that nothing does that is unknown here (after a restore)."""
+    if Node.objects.filter(pk=node.pk, unsettled_since__isnull=False).update(unsettled_since=None):
+        with transaction.atomic():
+            NodeEvent.objects.create(node=node, kind="settled", detail="said what runs here since the restore")
+            _tell_arrival()
+
+
 def node_touch(*, node_id: int) -> None:
     """Count a change of what should run on a node; its long poll answers on it."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)

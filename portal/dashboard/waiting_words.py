@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ASIDE = {
     "dependency": ("waits for another job", "wait for other jobs"),
+    "restored": ("waits for the nodes' word after a restore", "wait for the nodes' word after a restore"),
     "tenant-quota": ("waits for its tenant's quota", "wait for their tenants' quotas"),
     "no-node-with-type": ("asks for a GPU type that no node has", "ask for GPU types that no node has"),
     "invalid": ("cannot be planned", "cannot be planned"),

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from portal.launch import control, preflight
+from portal.launch import backups, control, preflight
 from portal.launch.errors import LaunchError
 from portal.launch.layout import SOURCE, Layout, read_json
 from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
@@ -36,7 +36,11 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--keep-jobs", action="store_true", help="leave running jobs running")
     status = verbs.add_parser("status", help="say how it is", allow_abbrev=False)
     status.add_argument("--json", action="store_true")
-    for verb in (up, down, status):
+    backup = verbs.add_parser("backup", help="write all of Berth into one file", allow_abbrev=False)
+    backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to (default: DIR/backups/)")
+    restore = verbs.add_parser("restore", help="put a backup back", allow_abbrev=False)
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
+    for verb in (up, down, status, backup, restore):
         verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
     return parser
 
@@ -88,6 +92,10 @@ def main(argv: list[str]) -> int:
         layout = Layout.at(arguments.data)
         if arguments.verb == "down":
             return control.down(layout, keep_jobs=arguments.keep_jobs)
+        if arguments.verb == "backup":
+            return backups.backup(layout, arguments.to)
+        if arguments.verb == "restore":
+            return backups.restore(layout, arguments.file)
         return control.status(layout, as_json=arguments.json)
     except LaunchError as error:
         print(f"berth: {error}", file=sys.stderr)  # noqa: T201 - the one line a person gets

@@ -9,6 +9,7 @@ from types import FrameType
 
 from portal.environment import env
 from portal.launch import broker, health, identity, nodes, own_node, preflight, preparation, programs
+from portal.launch.backups import refuse_half_restored
 from portal.launch.errors import LaunchError
 from portal.launch.guarded import guarded_argv
 from portal.launch.layout import Layout, read_json, write_json, write_private
@@ -50,6 +51,7 @@ class Launch:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._on_signal)
             self.layout.stop_request.unlink(missing_ok=True)
+            refuse_half_restored(self.layout)
             try:
                 self._start()
                 while True:

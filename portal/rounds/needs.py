@@ -119,6 +119,7 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "dependency": _dependency,
     "reserved": _reserved,
     "held": lambda _: "its release",
+    "restored": lambda _: "every node to say what runs there",
     "solver-limit": lambda _: "the next planning",
     "not-planned-yet": lambda _: "the next planning",
     "profiling": lambda _: "its profile",

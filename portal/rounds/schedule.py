@@ -20,10 +20,11 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "simulations.next": 5,
     "simulations.expire": 3600,
     "launch.demo_arrivals": 5,
+    "backups.make": 300,
 }
 
-QUEUES = {"simulations.next": LABORATORY}
-"""What does not go to the workers that plan: simulations may take half an hour each."""
+QUEUES = {"simulations.next": LABORATORY, "backups.make": LABORATORY}
+"""What does not go to the workers that plan: simulations and backups may take half an hour each."""
 
 
 DEMO_ONLY = frozenset({"launch.demo_arrivals"})

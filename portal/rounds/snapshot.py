@@ -21,6 +21,7 @@ from portal.rounds.models import Planning
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
 from portal.rounds.queued import jobs_blocked, queue_load
+from portal.rounds.restored import Restored
 from portal.rounds.running import running_one
 from portal.tenants.models import Tenant
 from scheduler import model
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from portal.rounds.queued import QueuedJob
     from scheduler.policy import Parameters
 
+    Aside = tuple[model.Reason | None, dict[str, Any]]
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 AWAY = {"disk-low": "its disk is almost full"}
@@ -168,7 +170,7 @@ def _jobs(
     profiled: Mapping[int, datetime],
 ) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, now_s = jobs_blocked(), now.timestamp()
+    blocked, now_s, restored = jobs_blocked(), now.timestamp(), Restored.read(now=now)
     return [
         _job(
             job=row,
@@ -178,10 +180,19 @@ def _jobs(
             tuned=tuned,
             promise=promises.get(row.pk),
             profiled=profiled.get(row.pk),
-            blocked=row.pk in blocked or row.array_id in blocked,
+            aside=_aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored),
         )
         for row in queued
     ]
+
+
+def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:
+    """Return why a job does not wait for its turn, with the figures; (None, {}) when it does."""
+    if job.state == JobState.HELD:
+        return model.Reason.HELD, {}
+    if blocked:
+        return model.Reason.DEPENDENCY, {}
+    return (model.Reason.RESTORED, restored.figures) if restored.keeps(job) else (None, {})
 
 
 def _times(job: Any) -> tuple[float, float | None, bool]:
@@ -199,14 +210,10 @@ def _job(
     tuned: Tuned,
     promise: model.Promise | None = None,
     profiled: datetime | None = None,
-    blocked: bool = False,
+    aside: Aside = (None, {}),
 ) -> model.Job:
     submitted_s, since_s, started = times
-    reason = None
-    if job.state == JobState.HELD:
-        reason = model.Reason.HELD
-    elif blocked:
-        reason = model.Reason.DEPENDENCY
+    reason, figures = aside
     return model.Job(
         id=job.pk,
         tenant=job.tenant_id,
@@ -226,6 +233,7 @@ def _job(
         total_samples=job.samples,
         eligible=reason is None,
         ineligible_reason=reason,
+        ineligible_figures=figures,
         checkpoint_domain=job.checkpoint_domain or None,
         movable=job.is_requeueable,
         promise=promise,
@@ -240,7 +248,8 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
-    return _job(job=job, times=_times(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, blocked=blocked)
+    aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
+    return _job(job=job, times=_times(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, aside=aside)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     RESERVED = "reserved"
     TENANT_NOT_TRUSTED = "tenant-not-trusted"
     CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
+    RESTORED = "restored"  # the last: records keep reasons by their place here
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Job:
     expected_duration_s: float | None = None
     total_samples: float | None = None
     eligible: bool = True
-    ineligible_reason: Reason | None = None  # `held` or `dependency` when not eligible
+    ineligible_reason: Reason | None = None  # `held`, `dependency` or `restored` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)

@@ -183,6 +183,16 @@ def held():
     )
 
 
+def restored():
+    figures = {"nodes": ["n1", "n2"], "more": 3}
+    waiting = job(1, 1, eligible=False, ineligible_reason=Reason.RESTORED, ineligible_figures=figures)
+    words = (
+        "Berth was restored from a backup, and n1, n2 and 3 more have not said yet what runs there. This job may be running "
+        "there; it waits, so that it never runs twice at once."
+    )
+    return make_plan([node(1)], [waiting]), 1, words
+
+
 def solver_limit():
     # Every reading of the clock costs 3 s of 15: time is up while configurations are still being generated.
     made = make_plan([node(1, 8)], [job(number, 1) for number in range(1, 9)], clock=ticking(3.0))
@@ -454,6 +464,7 @@ CASES = {
     lost_to_own_job: Reason.LOST_TO_HIGHER_PRIORITY,
     dependency: Reason.DEPENDENCY,
     held: Reason.HELD,
+    restored: Reason.RESTORED,
     solver_limit: Reason.SOLVER_LIMIT,
     not_planned_yet: Reason.NOT_PLANNED_YET,
     invalid: Reason.INVALID,

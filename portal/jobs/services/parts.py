@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
+from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import event_record, job_move
@@ -55,6 +56,8 @@ def report_apply(
         else:
             _hold_one(node=node, key=key, answer=answer)
     _forgotten_end(node=node, known=held | told)
+    if node.unsettled_since is not None and not answer["stop"]:
+        node_settled(node=node)
     return answer
 
 

@@ -28,6 +28,7 @@ CASES = [
     ("lost-to-higher-priority", {"binding": {"resource": "cores", "node": "n1", "needed": 8, "available": 7}},
      "1 more idle core on n1"),
     ("lost-to-higher-priority", {"binding": {"resource": "value", "node": None}}, None),
+    ("restored", {"nodes": ["n1"]}, "every node to say what runs there"),
     ("dependency", {"depends_on": [7, 8]}, "#7 and #8 to end"),
     ("gpus-scattered", {}, None),
 ]  # fmt: skip

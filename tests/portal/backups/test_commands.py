@@ -1,0 +1,204 @@
+"""`./berth backup` and `./berth restore` as they are called, on a database of each kind: all comes back, or nothing changes."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from portal.launch.layout import SOURCE, Layout
+from portal.launch.lock import SupervisorLock
+
+FILL = """
+from tests.portal import given
+from portal.jobs.services import log_append
+cluster = given.Cluster.make()
+attempt = cluster.running(restartable=True, name="runs \\u00e4 \\\\N")
+log_append(node=cluster.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=bytes(range(256)))
+cluster.submit(name="waits", environment={"A": "b\\tc"})
+"""
+pytestmark = pytest.mark.system
+
+STATE = """
+import json
+from portal.jobs.models import Attempt, Job, LogChunk
+from portal.cluster.models import Node
+from portal.tenants.models import User
+print(json.dumps({
+    "jobs": sorted(Job.objects.values_list("name", "key", "state")),
+    "attempts": sorted(Attempt.objects.values_list("key", "state")),
+    "logs": [bytes(row).hex() for row in LogChunk.objects.values_list("data", flat=True)],
+    "users": sorted(User.objects.values_list("username", "password")),
+    "unsettled": Node.objects.exclude(unsettled_since=None).count(),
+}))
+"""
+
+
+class Site:
+    """A data directory and its database; commands run in processes of their own."""
+
+    def __init__(self, directory, **environment):
+        self.data = directory / "data"
+        self.data.mkdir(mode=0o700, parents=True)
+        kept = {
+            name: value for name, value in os.environ.items() if name not in {"DJANGO_SETTINGS_MODULE", "DATABASE_URL"}
+        }
+        self.environment = kept | {"BERTH_DATA_DIR": str(self.data), "PYTHONPATH": str(SOURCE), **environment}
+
+    def run(self, *arguments, check=True):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "portal.launch", *map(str, arguments)],
+            env=self.environment,
+            cwd=self.data,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done
+
+    def python(self, program):
+        return self.run("manage", "shell", "--no-imports", "-c", program).stdout
+
+    @property
+    def state(self):
+        return json.loads(self.python(STATE).strip().splitlines()[-1])
+
+    def fill(self):
+        self.run("manage", "migrate", "-v", "0")
+        (self.data / "secret-key").write_text("k" * 20 + "abcdefghijklmnopqrstuvwxyz")
+        (self.data / "tls").mkdir()
+        (self.data / "tls" / "ca.pem").write_text("certificate")
+        self.python(FILL)
+
+
+@pytest.fixture(scope="module")
+def sqlite_site(tmp_path_factory):
+    site = Site(tmp_path_factory.mktemp("site"))
+    site.fill()
+    return site
+
+
+def there_and_back(site, tmp_path, elsewhere):
+    """Back up, change everything, restore: into the same place, and into an empty one."""
+    file = tmp_path / "kept" / "all.berth-backup"
+    file.parent.mkdir()
+    before = site.state
+    made = site.run("backup", "--to", file)
+    assert "restored into a scratch database and compared: the backup is good" in made.stdout
+    assert file.stat().st_mode & 0o077 == 0
+    assert site.state == before, "a backup changes nothing"
+    assert [path.name for path in file.parent.iterdir()] == [file.name], "no scratch is left"
+    site.python("from portal.jobs.models import Job; Job.objects.update(name='changed'); Job.objects.all()[0].delete()")
+    site.python(
+        "from tests.portal import given; from portal.tenants.models import User; User.objects.all().update(password='x')"
+    )
+    (site.data / "secret-key").write_text("another key, that was made afterwards 0123456789")
+    for target in (site, elsewhere):
+        restored = target.run("restore", file)
+        assert "1 jobs wait, 1 run as far as it knows, 1 nodes are asked" in restored.stdout
+        assert target.state == before | {"unsettled": 1}
+        assert (target.data / "secret-key").read_text().startswith("kkkk")
+        assert (target.data / "tls" / "ca.pem").read_text() == "certificate"
+    (aside,) = site.data.glob("before-restore-*")
+    assert (aside / "secret-key").read_text().startswith("another key")
+    return aside
+
+
+def test_there_and_back_on_sqlite(sqlite_site, tmp_path):
+    aside = there_and_back(sqlite_site, tmp_path, Site(tmp_path / "elsewhere"))
+    with closing(sqlite3.connect(aside / "berth.sqlite3")) as old:
+        assert old.execute("SELECT name FROM jobs_job").fetchall() == [("changed",)]
+
+
+@pytest.mark.postgres
+def test_there_and_back_on_postgres(postgres_url, postgres_server, tmp_path):
+    _, run_sql = postgres_server
+    run_sql("CREATE DATABASE elsewhere")
+    site = Site(tmp_path / "one", DATABASE_URL=postgres_url)
+    site.fill()
+    other = postgres_url.replace("/test_commands", "/elsewhere")
+    there_and_back(site, tmp_path, Site(tmp_path / "two", DATABASE_URL=other))
+    facts = "from portal.backups.postgres import tables_own, used_elsewhere; from django.db import connection;"
+    left = site.python(
+        f"{facts} print(sorted(set(connection.introspection.table_names()) - set(tables_own())), used_elsewhere())"
+    )
+    assert left.strip().splitlines()[-1] == "[] []"
+    again = site.python(
+        FILL.replace("cluster = given.Cluster.make()", "cluster = given.Cluster(*given_rows())").replace(
+            "from portal.jobs.services", ROWS + "from portal.jobs.services"
+        )
+    )  # ids go on: no row is given one that is taken
+    assert "Error" not in again
+
+
+ROWS = """
+from portal.tenants.models import Tenant, User
+from portal.cluster.models import Node
+given_rows = lambda: (Tenant.objects.get(name="vision-lab"), User.objects.get(username="lena"), Node.objects.get(name="n1"))
+"""
+
+
+def test_nothing_is_restored_over_a_running_berth(sqlite_site, tmp_path):
+    layout = Layout.at(sqlite_site.data)
+    layout.prepare()
+    lock = SupervisorLock(layout.lock)
+    assert lock.acquire()
+    before = sqlite_site.state
+    with lock:
+        refused = sqlite_site.run("restore", tmp_path / "any", check=False)
+    assert refused.returncode == 1
+    assert "Stop it first" in refused.stderr
+    assert sqlite_site.state == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[: len(data) // 2], "cut off"),
+        (lambda _: b"hello", "no backup of Berth"),
+        (lambda _: b"", "no backup of Berth"),
+    ],
+)
+def test_a_bad_file_changes_nothing(sqlite_site, tmp_path, damage, said):
+    file, bad = tmp_path / "good.berth-backup", tmp_path / "bad.berth-backup"
+    sqlite_site.run("backup", "--to", file)
+    bad.write_bytes(damage(file.read_bytes()))
+    before, there = sqlite_site.state, sorted(path.name for path in sqlite_site.data.rglob("*"))
+    refused = sqlite_site.run("restore", bad, check=False)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert sqlite_site.state == before
+    assert sorted(path.name for path in sqlite_site.data.rglob("*")) == there
+
+
+def test_a_backup_is_never_written_over_another_file(sqlite_site, tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    for place in ("mine", "no/such/directory"):
+        refused = sqlite_site.run("backup", "--to", tmp_path / place, check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.count("\n") == 1
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_where_there_is_no_berth_there_is_nothing_to_back_up(tmp_path):
+    done = Site(tmp_path).run("backup", check=False)
+    assert done.returncode == 1
+    assert "There is no Berth in" in done.stderr
+
+
+def test_up_refuses_what_a_restore_left_half_done(sqlite_site):
+    layout = Layout.at(sqlite_site.data)
+    layout.restoring.write_text(json.dumps({"path": "/some/backup"}))
+    try:
+        done = sqlite_site.run("up", "--port", "1", check=False)
+    finally:
+        layout.restoring.unlink()
+    assert done.returncode == 1
+    assert "./berth restore /some/backup" in done.stderr
