@@ -28,6 +28,7 @@ from portal.jobs.services import job_submit, submission_check
 from portal.rounds.dryrun import dry_run as plan_dry_run
 from portal.rounds.forecasts import forecast_record
 from portal.rounds.knobs import knobs_current
+from portal.rounds.places import queue_words
 from portal.rounds.selectors import cores_effects
 from portal.tenants.selectors import tenants_of
 
@@ -135,7 +136,11 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
         "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
         "rows": rows,
         "starts": _starts(answer),
-        "facts": [{"label": unit, "value": str(answer["cores"])}, {"label": "Tenant", "value": tenant.name}],
+        "facts": [
+            *([{"label": "Place", "value": queue_words(answer).removeprefix("place ")}] if answer["place"] else []),
+            {"label": unit, "value": str(answer["cores"])},
+            {"label": "Tenant", "value": tenant.name},
+        ],
     }
 
 
