@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.cluster.selectors import idle_blocks
 from portal.jobs.models import Job, JobText
-from portal.jobs.searching import jobs_found, jobs_named, text_of
+from portal.jobs.searching import jobs_found, jobs_with_text, text_of
 from portal.jobs.services import job_cancel
 from portal.rounds.planning import planning_run
 from tests.portal import given
@@ -132,7 +132,7 @@ def test_a_job_is_found_by_its_number_and_an_array_once(cluster):
     for text in (str(job.pk), f"#{job.pk}", f" {job.pk} "):
         assert [each.pk for each in jobs_found(Job.objects.all(), text)] == [job.pk]
     assert [each.pk for each in jobs_found(Job.objects.all(), "sweep")] == [array.pk]
-    assert not jobs_named(Job.objects.all(), str(job.pk)).exists()
+    assert not jobs_with_text(Job.objects.all(), str(job.pk)).exists()
 
 
 def test_the_rest_filter_by_name_asks_of_names_alone(owner, cluster):
@@ -140,6 +140,17 @@ def test_the_rest_filter_by_name_asks_of_names_alone(owner, cluster):
     cluster.submit(name="BERT")
     answer = owner.get(reverse("api-jobs") + "?name=bert").json()
     assert [each["name"] for each in answer["results"]] == ["BERT"]
+
+
+def test_the_rest_filters_by_name_and_label_find_tasks_of_an_array_too(owner, cluster):
+    """Tasks have no text of their own: they are looked for by their rows, within their array."""
+    array = cluster.submit(name="sweep", labels={"Team": "vision"}, array={"size": 3})
+    cluster.submit(name="other", labels={"team": "vision", "Team2": "x"})
+    for query in ("name=SWEEP", "label=Team", "label=Team%3Dvision"):
+        for scope, count in ((f"&array={array.pk}", 3), ("", 1)):
+            answer = owner.get(reverse("api-jobs") + f"?{query}{scope}").json()
+            assert [each["name"] for each in answer["results"]] == ["sweep"] * count, (query, scope)
+    assert not owner.get(reverse("api-jobs") + "?label=Team%3Dvisio").json()["results"]
 
 
 def test_another_tenants_job_is_not_found(client, cluster):
