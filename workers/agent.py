@@ -26,6 +26,7 @@ from workers.inventory import virtual_pace
 from workers.isolation import isolation_find
 from workers.journal import Journal
 from workers.measuring import Measuring, sampler_for
+from workers.modes import entries, put_right
 from workers.offline import keep_jobs, stop_all
 from workers.parts import Parts
 from workers.problems import Problems
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _TIDY_S = 60.0
 _DISK_S = 2.0
+_MODES_S = 1.0
 _FULL_TOLD_S = 300.0
 
 
@@ -108,7 +110,15 @@ class Agent:
         await self._lasting(self._say_hello, once=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
-            for step in (self._sync, self._report, self._logs, self._send_records, self._look_at_disk, self._tidy):
+            for step in (
+                self._sync,
+                self._report,
+                self._logs,
+                self._send_records,
+                self._look_at_disk,
+                self._look_at_modes,
+                self._tidy,
+            ):
                 group.create_task(self._lasting(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
             group.create_task(self._lasting(self._telemetry))
@@ -210,6 +220,15 @@ class Agent:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
         await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
+    async def _look_at_modes(self) -> None:
+        rooms = [self._settings.dir, self._journal.root]
+        rooms += [self._journal.directory(part) for part in self._journal.parts.values() if part.live]
+        closed = await self._files.run("modes", lambda: put_right(entries(*rooms)))
+        if closed:
+            names = ", ".join(str(path) for path in closed[:3])
+            self._problems.note("modes", f"Somebody closed {names} to the agent itself (chmod); opened again.")
+        await asyncio.sleep(_MODES_S)
+
     async def _look_at_disk(self) -> None:
         was_low = self._disk.low
         self._reporter.disk = await asyncio.to_thread(self._disk.look)
@@ -300,6 +319,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
             return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put_right(entries(settings.dir, settings.dir / "parts", *(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             asyncio.run(_serve(settings))

@@ -9,6 +9,7 @@ descendants for ever, root's too. Standard library only: the shim runs without s
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 from dataclasses import dataclass, replace
@@ -106,18 +107,36 @@ class Walls:
 
 
 def _visit(path: Path, rights: int, special: dict[Path, int], ancestors: set[Path]) -> Iterator[tuple[Path, int]]:
+    """What lies at a directory; its entries' kinds come from the listing, as looking at a dead network mount never ends."""
     rights = special.get(path, rights)
     if path not in ancestors:
         if rights != NONE:
             yield path, rights
         return
-    try:
-        children = list(path.iterdir())
-    except OSError:  # what the account may not list it may not name new things in either; what is known is enough
-        children = []
-    known = {p for p in ancestors | special.keys() if p.parent == path != p}
-    for child in sorted({*children, *known}):
+    seen = set()
+    for child, kind in _children(path):
+        seen.add(child)
+        if child in ancestors or child in special or kind == "directory":
+            yield from _visit(child, rights, special, ancestors)
+        elif rights != NONE and kind == "file":  # where a link leads is granted there, or not
+            yield child, rights & _OF_FILES
+    for child in sorted({p for p in ancestors | special.keys() if p.parent == path != p} - seen):
         yield from _visit(child, rights, special, ancestors)
+
+
+def _children(path: Path) -> list[tuple[Path, str]]:
+    """(path, "directory", "file" or "link") of each entry; none of what the account may not list: what is known is enough."""
+    try:
+        with os.scandir(path) as entries:
+            return [(Path(e.path), _kind(e)) for e in entries]
+    except OSError:
+        return []
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    return "directory" if entry.is_dir(follow_symlinks=False) else "file"
 
 
 def restrict(grants: Iterable[tuple[Path, int]], version: int) -> None:
@@ -145,12 +164,6 @@ def _grant(ruleset: int, path: Path, rights: int) -> None:
     except OSError:  # gone meanwhile, or out of the account's own reach: there is nothing to grant
         return
     try:
-        about = os.fstat(descriptor)
-        kind = about.st_mode & 0o170000
-        if kind == 0o120000:  # where a link leads is granted there, or not
-            return
-        if kind != 0o040000:
-            rights &= _OF_FILES
         rule = _PathBeneath(rights, descriptor)
         _syscall(
             _ADD_RULE,
@@ -159,5 +172,8 @@ def _grant(ruleset: int, path: Path, rights: int) -> None:
             ctypes.byref(rule),
             ctypes.c_uint32(0),
         )
+    except LandlockError as error:
+        if error.errno != errno.EBADFD:  # of a file system of the kernel's own: it stays closed
+            raise
     finally:
         os.close(descriptor)

@@ -5,6 +5,7 @@ The directory and all in it belong to the user who runs Berth: directories are 0
 
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,17 @@ class Layout:
     def database(self) -> Path:
         return self.root / "berth.sqlite3"
 
+    def put_right(self) -> list[Path]:
+        """Open again what was closed to ourselves: the directories, and the files directly in them. Returns these."""
+        found = []
+        for directory in (self.root, self.run, self.redis, self.logs, self.nodes, self.tls):
+            found += [directory] if _opened(directory) else []
+            try:
+                found += [path for path in directory.iterdir() if _opened(path)]
+            except OSError:  # there is none
+                continue
+        return found
+
     def prepare(self) -> None:
         """Make the directories, or say why it is not possible."""
         try:
@@ -121,6 +133,19 @@ class Layout:
                 f"The data directory {self.root} cannot be written ({error.strerror}).",
                 "Choose another with --data DIR, or make it writable for this user.",
             ) from error
+
+
+def _opened(path: Path) -> bool:
+    """True when the path had been closed to its owner and is open again."""
+    try:
+        mode = path.lstat().st_mode
+        needed = 0o700 if stat.S_ISDIR(mode) else 0o600 if stat.S_ISREG(mode) else 0
+        if mode & needed == needed:
+            return False
+        path.chmod(needed)
+    except OSError:  # gone meanwhile, or another's
+        return False
+    return True
 
 
 def write_private(path: Path, text: str) -> None:

@@ -27,6 +27,7 @@ HUNG_SETTLED_AFTER_S = 600.0
 """A program that hangs lives for longer than one that dies: only after so long its next start is quick again."""
 LOG_LIMIT_BYTES = 20 * 2**20
 LOG_CHECK_PERIOD_S = 60.0
+MODES_PERIOD_S = 1.0
 STATE_RETRY_S = 2.0
 
 
@@ -50,7 +51,7 @@ class Supervisor:
         self.liveness = liveness or Liveness(limit_s=0.0, clock=clock)
         self._notify = notify
         self._clock = clock
-        self._logs_checked_at = clock()
+        self._logs_checked_at = self._modes_checked_at = clock()
         self._unwritten_since: float | None = None
         self._write_again_at = 0.0
 
@@ -70,7 +71,15 @@ class Supervisor:
         if ended or due or (self._unwritten_since is not None and self._clock() >= self._write_again_at):
             self.write_state()
         self._rotate_logs()
+        self._put_modes_right()
         return ended
+
+    def _put_modes_right(self) -> None:
+        """What a job closed with chmod is opened again: the kernel keeps jobs from our files, not from their modes."""
+        if self._clock() - self._modes_checked_at >= MODES_PERIOD_S:
+            self._modes_checked_at = self._clock()
+            for path in self.layout.put_right():
+                self._notify(f"somebody closed {path} to Berth itself (chmod); opened it again")
 
     def stop(self, roles: Iterable[str]) -> None:
         """End the children of these roles: SIGTERM, then SIGKILL for those that outlive their patience."""

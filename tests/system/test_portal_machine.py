@@ -1,6 +1,5 @@
 """A job on the portal's machine does not become the operator: nothing that would let it is within its reach."""
 
-import base64
 import json
 import os
 from pathlib import Path
@@ -27,9 +26,8 @@ def test_a_job_reads_writes_and_signals_nothing_of_berths(berth):
     victim, burglar = Tenant(berth, "nlp-startup"), Tenant(berth, "vision-lab")
     other = victim.submit("echo private > note; sleep 600", name="victim", gpus=1)
     victim.wait_state(other, "RUNNING")
-    script = base64.b64encode(BURGLAR.read_bytes()).decode()
     command = f'"$BERTH_PYTHON" burglar.py {berth.layout.root} {berth.port}'
-    number = burglar.submit(command, name="burglar", gpus=1, files={"burglar.py": script})
+    number = burglar.submit(command, name="burglar", gpus=1, files={"burglar.py": BURGLAR.read_text()})
     ended = burglar.wait_state(number, "COMPLETED", "FAILED", limit_s=60)
     assert ended["state"] == "COMPLETED", burglar.log(number, stream="stderr")
     found = json.loads(burglar.log(number))

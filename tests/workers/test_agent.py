@@ -463,3 +463,22 @@ def test_after_an_outage_the_whole_list_is_asked_for(portal, node):
     portal.revision = revision
     portal.away = False
     assert portal.wait_report(key, "ended")["exit_code"] == 0
+
+
+def test_what_somebody_closed_is_opened_again_and_told(portal, node):
+    key = portal.want(command="sleep 60")
+    node.start()
+    portal.wait_report(key, "running")
+    for path in (node.part(key) / "shim.json", node.part(key), node.directory / "parts", node.directory):
+        path.chmod(0)
+    wait_until(lambda: all(p.stat().st_mode & 0o600 == 0o600 for p in (node.directory, node.part(key) / "shim.json")))
+    portal.wait_for(lambda: any(problem["subject"] == "modes" for problem in portal.problems))
+    portal.stop(key)
+    assert portal.wait_report(key, "ended")["reason"] == "stopped"
+    node.end()
+    node.directory.chmod(0)
+    (node.directory / "node.json").chmod(0)
+    node.start()
+    later = portal.want(attempt=2, job=2, command="true")
+    assert portal.wait_report(later, "ended")["exit_code"] == 0
+    assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import sys
 import time
 
@@ -164,3 +165,16 @@ def test_logs_above_the_limit_are_turned_over_while_their_writer_lives(superviso
 @pytest.mark.parametrize(("code", "words"), [(3, "exit code 3"), (-9, "signal SIGKILL"), (-63, "signal 63")])
 def test_exit_words(code, words):
     assert exit_words(code) == words
+
+
+def test_what_somebody_closed_is_opened_again(layout):
+    layout.database.write_text("")
+    for path in (layout.database, layout.run, layout.root):
+        path.chmod(0)
+    assert layout.put_right() == [layout.root, layout.database, layout.run]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (layout.root, layout.run, layout.database)] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
+    assert layout.put_right() == []

@@ -1,0 +1,37 @@
+"""Opening again to ourselves what somebody closed: Landlock keeps a job from our files, not from their modes (chmod)."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_DIRECTORY, _FILE = 0o700, 0o600
+
+
+def put_right(paths: Iterable[Path]) -> list[Path]:
+    """Give directories and plain files back to their owner, in this order; return those that had been closed."""
+    closed = []
+    for path in paths:
+        try:
+            mode = path.lstat().st_mode
+            needed = _DIRECTORY if stat.S_ISDIR(mode) else _FILE if stat.S_ISREG(mode) else 0
+            if mode & needed != needed:
+                path.chmod(needed)
+                closed.append(path)
+        except OSError:  # gone meanwhile, or not ours
+            continue
+    return closed
+
+
+def entries(*directories: Path) -> Iterable[Path]:
+    """Each directory, and then what lies directly in it: read once it has been put right."""
+    for directory in directories:
+        yield directory
+        try:
+            yield from sorted(directory.iterdir())
+        except OSError:
+            continue
