@@ -319,7 +319,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
             return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put_right(entries(settings.dir, settings.dir / "parts", *(settings.dir / "parts").glob("*")))
+        put_right(entries(settings.dir, settings.dir / "parts"))
+        put_right(entries(*(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             asyncio.run(_serve(settings))
