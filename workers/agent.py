@@ -139,7 +139,7 @@ class Agent:
                 self._note_away(str(away))
                 await asyncio.sleep(backoff.next_s())
             except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
-                self._problems.note("disk", f"The agent's own files cannot be written: {error}.")
+                self._problems.note("disk", f"The agent's own files cannot be read or written: {error}.")
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))

@@ -17,8 +17,8 @@ LIMIT_S = 10.0
 MOST_THREADS = 32
 
 
-class SlowFilesError(Exception):
-    """No answer within the limit; the call may still be waiting."""
+class SlowFilesError(OSError):
+    """No answer within the limit; the call may still be waiting. As any error of files, it costs one step, not the agent."""
 
 
 class FileWork:
