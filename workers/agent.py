@@ -74,6 +74,7 @@ class Agent:
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         files.on_slow = lambda about: self._problems.note(f"slow {about}", f"The files of {about} do not answer.")
+        files.on_closed = self._open_again
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
         self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")
@@ -221,13 +222,16 @@ class Agent:
         await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
     async def _look_at_modes(self) -> None:
-        rooms = [self._settings.dir, self._journal.root]
-        rooms += [self._journal.directory(part) for part in self._journal.parts.values() if part.live]
-        closed = await self._files.run("modes", lambda: put_right(entries(*rooms)))
+        await self._files.run("modes", self._open_again)
+        await asyncio.sleep(_MODES_S)
+
+    def _open_again(self) -> None:
+        """Called from any thread."""
+        live = [self._journal.directory(part) for part in list(self._journal.parts.values()) if part.phase != "closed"]
+        closed = put_right(entries(self._settings.dir, self._journal.root, self._settings.dir / "jobs", *live))
         if closed:
             names = ", ".join(str(path) for path in closed[:3])
             self._problems.note("modes", f"Somebody closed {names} to the agent itself (chmod); opened again.")
-        await asyncio.sleep(_MODES_S)
 
     async def _look_at_disk(self) -> None:
         was_low = self._disk.low

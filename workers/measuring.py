@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.client import PortalRefusedError
-from workers.filework import SlowFilesError
 from workers.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.telemetry.host import HostSampler
 from workers.telemetry.sampler import GpuFound, GpuSampler
@@ -63,7 +62,7 @@ class Measuring:
         directories = [journal.directory(p) for p in parts]
         try:
             usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
-        except SlowFilesError:
+        except OSError:  # they do not answer, or are closed to us: a second without figures
             usages = [None] * len(parts)
         return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
 
