@@ -31,6 +31,10 @@ MANY = 500
 """A command is applied to so many objects at once at most; each is a transaction of its own."""
 
 
+def _too_many(count: int) -> str:
+    return f"{count} were chosen; a command is applied to at most {MANY} at once. Nothing was done: choose fewer."
+
+
 class Confirm(forms.Form):
     """Nothing to fill in: the page itself is the question."""
 
@@ -92,7 +96,7 @@ class OperatorOnly:
 
 class ConsoleAdmin(OperatorOnly, ModelAdmin):
     commands: tuple[Command, ...] = ()
-    list_per_page = 50
+    list_per_page = 30  # a row of the console's list is 8 kB
     show_full_result_count = False
     list_fullwidth = True
     change_form_outer_before_template = "admin/commands.html"
@@ -104,8 +108,12 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
 
     @staticmethod
     def _bulk(command: Command) -> Callable[..., HttpResponse]:
-        def go(model_admin: ConsoleAdmin, request: HttpRequest, queryset: QuerySet) -> HttpResponse:
-            chosen = "&".join(f"id={pk}" for pk in queryset.values_list("pk", flat=True)[:MANY])
+        def go(model_admin: ConsoleAdmin, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+            ids = list(queryset.values_list("pk", flat=True))
+            if len(ids) > MANY:
+                messages.error(request, _too_many(len(ids)))
+                return None
+            chosen = "&".join(f"id={pk}" for pk in ids)
             return HttpResponseRedirect(f"{model_admin.command_url(command)}?{chosen}")
 
         return go
@@ -123,9 +131,11 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
         command = next((each for each in self.commands if each.name == name), None)
         if command is None or not is_operator(request):
             raise NotFound("command")
-        ids = [
-            each for each in request.GET.getlist("id")[:MANY] if each.isascii() and each.isdigit() and len(each) < 19
-        ]
+        given = request.GET.getlist("id")
+        if len(given) > MANY:
+            messages.error(request, _too_many(len(given)))
+            return HttpResponseRedirect(self._list_url())
+        ids = [each for each in given if each.isascii() and each.isdigit() and len(each) < 19]
         objects = list(self.get_queryset(request).filter(pk__in=ids))
         if not objects:
             messages.error(request, "Nothing was chosen, or it is gone.")

@@ -13,14 +13,14 @@ MOST_NODES = 3
 
 
 def remedy_sentence(remedy: Remedy) -> str:
-    """As: With 2 GPUs it would start now on n1, at about 53% of the speed of what it asks for now."""
+    """As: With 2 GPUs it would start now on n1. That is about 53% of the speed of what it asks for now."""
     condition = CONDITIONS[remedy.change](remedy)
     if remedy.starts is None:
-        return f"{condition}: not tried, for want of time."
+        return f"{condition.rstrip(',')}: not tried, the time for this question was up."
     when = "then" if remedy.change == "wait" else "now"
     if not remedy.starts:
         return f"{condition} it would still not start {when} ({remedy.reason})."
-    return f"{condition} it would start {when} on {_nodes(remedy)}{_cost(remedy)}."
+    return f"{condition} it would start {when} on {_nodes(remedy)}.{_cost(remedy)}"
 
 
 def _nodes(remedy: Remedy) -> str:
@@ -32,8 +32,8 @@ def _nodes(remedy: Remedy) -> str:
 def _cost(remedy: Remedy) -> str:
     if remedy.of_asked is None or remedy.source is None:
         return ""
-    by = ", by assumption" if remedy.source == "assumed" else ""
-    return f", at about {remedy.of_asked:.0%} of the speed of what it asks for now{by}"
+    known = " (assumed, not measured)" if remedy.source == "assumed" else ""
+    return f" That is about {remedy.of_asked:.0%} of the speed of what it asks for now{known}."
 
 
 def _counted(number: int, word: str) -> str:
@@ -46,14 +46,14 @@ def _minutes(seconds: float) -> str:
 
 
 CONDITIONS: Mapping[str, Callable[[Remedy], str]] = {
-    "none": lambda _: "As it is",
-    "release": lambda _: "Released",
-    "dependency": lambda _: "Without the jobs that it depends on",
+    "none": lambda _: "As it is,",
+    "release": lambda _: "If it is released,",
+    "dependency": lambda _: "Without the jobs that it waits for",
     "size": lambda remedy: f"With {_counted(remedy.value, 'GPU')}",
     "cores": lambda remedy: f"With {_counted(remedy.value, 'core')}",
     "cores-per-gpu": lambda remedy: f"With {_counted(remedy.value, 'core')} a GPU",
     "gpu-type": lambda remedy: f"With GPUs of type {' or '.join(remedy.value)} allowed too",
     "memory": lambda remedy: f"With {remedy.value} MiB of memory",
-    "checkpoint": lambda _: "Without its checkpoint, from the beginning,",
+    "checkpoint": lambda _: "Without its checkpoint, so from the beginning,",
     "wait": lambda remedy: f"In about {_minutes(remedy.value)}, when running jobs are expected to end,",
 }

@@ -84,7 +84,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "disk_low_mib",
         int,
-        500,
+        200,
         "MiB",
         "With less free where jobs write the node takes no new jobs; 0: always.",
         0,

@@ -20,7 +20,7 @@ from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
-from portal.jobs.states import ACTIVE, JobState
+from portal.jobs.states import ACTIVE, QUEUED, JobState
 from portal.rounds.models import Planning
 from portal.tenants.authentication import scope_check, token_find, token_touch
 
@@ -97,14 +97,14 @@ def _states() -> Counter[str]:
     """Count jobs by state, without arrays' parents.
 
     Three queries, so that the long queue is counted in the index `job_unfinished_counts` alone, which leaves out those
-    that are being cancelled; they are few.
+    that are being cancelled. Of these the running ones are added; a waiting one is as good as gone.
     """
     runnable = Job.objects.runnable().order_by()
     unfinished = runnable.filter(ended_at=None)
     found = Counter[str]()
     for rows in (
         unfinished.filter(cancel_requested_at=None),
-        unfinished.filter(cancel_requested_at__isnull=False, state__in=ACTIVE),
+        unfinished.filter(cancel_requested_at__isnull=False, state__in=ACTIVE - QUEUED),
         runnable.filter(ended_at__isnull=False),
     ):
         found.update(dict(rows.values_list("state").annotate(n=Count("*"))))

@@ -152,7 +152,7 @@ LEFT_OUT = {
         ACTS,
     ),
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
-    "job-csv": "up to 20 000 rows, as a stream",
+    "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",
     "livez": "a constant",
     "healthz": "asks the broker; 503 without a whole Berth",

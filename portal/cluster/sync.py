@@ -14,10 +14,13 @@ from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
+from django.db import DatabaseError, InterfaceError, OperationalError
 
+from portal.api.errors import plain_error
 from portal.cluster.agent_authentication import bearer_secret, node_by_token
 from portal.cluster.models import Node
 from portal.cluster.services import node_seen
+from portal.disk import disk_full_error
 from portal.events.relay import group_name
 from portal.jobs.selectors import parts_wanted
 
@@ -29,6 +32,15 @@ AWAY_LOOK_S = 1.0
 
 
 async def sync_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    try:
+        await _sync(scope, receive, send)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("sync: the database does not answer: %s", error)
+        refusal = disk_full_error(error) or plain_error(503)
+        await _answer(send, refusal.status, refusal.envelope())
+
+
+async def _sync(scope: dict[str, Any], receive: Any, send: Any) -> None:
     if scope["method"] != "GET":
         await _answer(send, 405, {"error": {"code": "method_not_allowed", "field": None, "detail": "Use GET."}})
         return
@@ -51,7 +63,12 @@ async def sync_application(scope: dict[str, Any], receive: Any, send: Any) -> No
 def _authenticate(secret: str | None) -> Node | None:
     node = node_by_token(secret) if secret else None
     if node is not None:
-        node_seen(node=node)
+        try:
+            node_seen(node=node)
+        except DatabaseError as error:
+            # What should run there is read, not written: a stop order reaches the node on a full disk, too.
+            if disk_full_error(error) is None:
+                raise
     return node
 
 

@@ -223,10 +223,35 @@ class JobBodyContext(TypedDict):
     attempts: list[AttemptRow]
     profiles: list[ProfileRow]
     events: list[EventRow]
+    files: list[JobFile]
 
 
 class JobPageContext(JobHeaderContext, JobBodyContext, JobLogContext):
     """The whole page of one job."""
+
+
+class JobFile(TypedDict):
+    name: str
+    size_bytes: int
+
+
+class FilesContext(TypedDict):
+    """The form's files. `kept` is JSON {name: base64}, for the hidden field."""
+
+    kept: str
+    files: list[JobFile]
+    error: str | None
+    max_files: int
+    max_bytes: int
+
+
+class FormProblem(TypedDict):
+    """A line of the summary above the form; `target` is the id of the field, None for the whole form."""
+
+    field: str
+    label: str | None
+    target: str | None
+    detail: str
 
 
 class GpuChoice(TypedDict):
@@ -274,7 +299,8 @@ class SubmitContext(TypedDict):
     """
 
     fields: dict[str, FieldContext]
-    errors: list[str]  # of the whole form
+    problems: list[FormProblem]  # all that is wrong, in the form's order
+    files: FilesContext
     gpu_modes: list[Choice]  # of set, range, cpu
     gpu_columns: list[str]
     gpu_choices: list[GpuChoice]

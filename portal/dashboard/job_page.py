@@ -15,6 +15,7 @@ from portal.dashboard.job_speed import speed_make
 from portal.dashboard.job_timeline import timeline_make
 from portal.dashboard.job_why import why_make
 from portal.dashboard.kept import kept_note
+from portal.dashboard.submit_files import file_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED
@@ -76,6 +77,7 @@ def body_make(job: Job) -> JobBodyContext:
         "attempts": [_attempt(attempt) for attempt in attempts],
         "profiles": profiles_make(profiles),
         "events": events_make(job),
+        "files": file_rows((job.array.payload if job.array_id else job.payload).files),
     }
 
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from portal.dashboard.grouping import Holder, group_cells
 from portal.dashboard.masking import ANOTHERS
-from portal.dashboard.templatetags.berth import duration, number
+from portal.dashboard.templatetags.berth import duration
 from portal.jobs.occupancy import active_share
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def health_word(node: Node, now: datetime) -> str:
     if node.health == "drained":
         return f"drained: {node.drain_reason}" if node.drain_reason else "drained"
     if node.health == "disk-low":
-        return f"disk almost full: {number(node.disk_free_mib or 0)} MiB free"
+        return "disk almost full"
     return "declared dead" if node.health == "dead" else "up"
 
 

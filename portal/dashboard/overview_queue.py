@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
 from django.urls import reverse
 
 from portal.dashboard.board.facts import UP
@@ -55,9 +54,9 @@ def needs_words(gpus: list[int]) -> str:
 
 def next_context(snapshot: Snapshot) -> NextContext:
     """Return the first in the order of the last planning; jobs that came after it stand behind, an array is one row."""
-    at = decisions_read(snapshot.planning).columns
-    ranked = at["job"][np.argsort(at["rank"], kind="stable")][np.count_nonzero(at["rank"] == 0) :]
-    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(ranked.tolist(), count=NEXT_SHOWN)]
+    decisions = decisions_read(snapshot.planning)
+    order = decisions.jobs[decisions.following].tolist()
+    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(order, count=NEXT_SHOWN)]
     not_counted = aside_words(snapshot.queue.aside())
     return {
         "jobs": jobs,

@@ -1,15 +1,15 @@
-"""The submit form: what it asks, how its fields become a job description, and how a refusal finds its field.
+"""The submit form: what it asks, and the values that its fields begin with.
 
-The form writes the same JSON that REST takes; `description_parse` is the one that judges it.
+`submit_reading` reads what was filled in.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.submit_rates import learning_rate_of, rate_fields, rate_values
+from portal.dashboard.submit_rates import rate_fields, rate_values
+from portal.dashboard.submit_reading import FORM_OF
 from portal.environment import env
-from portal.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,138 +22,6 @@ GIB_MIB = 1024
 GPU_COUNTS = (1, 2, 4, 8, 16)
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
 MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
-
-# form field -> description field; the others have the same name
-FORM_OF = {
-    "model": "model_label",
-    "working_directory": "workdir",
-    "heavy_between_iterations": "heavy",
-    "batch_per_gpu": "batch_size",
-    "expected_duration_s": "expected_s",
-    "cores_per_gpu": "cores",
-    "memory_mib": "memory",
-    "disk_gib": "disk",
-    "time_limit_s": "time_limit",
-    "environment": "env",
-    "depends_on": "dependencies",
-}
-PLAIN = ("name", "tenant", "command", "model_label", "workdir", "category")
-WHOLE = {"parameters": "parameters", "samples": "samples", "batch_size": "batch_per_gpu", "retries": "retries"}
-CHECKS = {
-    "pipelined": "pipelined",
-    "heavy": "heavy_between_iterations",
-    "instrumented": "instrumented",
-    "checkpointable": "checkpointable",
-    "restartable": "restartable",
-}
-_FIELD_OF = {form: field for field, form in FORM_OF.items()}
-_DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1, "tib": 2**20, "t": 2**20, "tb": 2**20}
-
-
-def description_of(post: QueryDict) -> dict[str, Any]:
-    """Return the job description that the form holds. Raises BerthError for text that is not even a number."""
-    description: dict[str, Any] = {}
-    for form in PLAIN:
-        if value := post.get(form, "").strip():
-            description[_FIELD_OF.get(form, form)] = value
-    for form, field in WHOLE.items():
-        if value := post.get(form, "").strip():
-            description[field] = _whole(value, field)
-    for form, field in CHECKS.items():
-        if post.get(form):
-            description[field] = True
-    description |= _gpus(post) | _limits(post) | _more(post)
-    return description
-
-
-def _gpus(post: QueryDict) -> dict[str, Any]:
-    mode = post.get("gpu_mode", "set")
-    cores = post.get("cores", "").strip()
-    if mode == "cpu":
-        return {"gpus": 0, "cores": _whole(cores, "cores") if cores else 1}
-    found: dict[str, Any] = {}
-    if cores:
-        found["cores_per_gpu"] = _whole(cores, "cores_per_gpu")
-    if mode == "range":
-        low, high = (_whole(post.get(name, "").strip() or "0", "gpus") for name in ("gpus_min", "gpus_max"))
-        found["gpus"] = {"min": low, "max": high}
-    else:
-        found["gpus"] = sorted(_whole(value, "gpus") for value in post.getlist("gpus"))
-        if not found["gpus"]:
-            raise BerthError("required", "Tick at least one number of GPUs, or choose CPU only.", field="gpus")
-    types = [name for name in post.getlist("gpu_types") if name]
-    return found | ({"gpu_types": types} if types else {})
-
-
-def _limits(post: QueryDict) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if value := post.get("memory", "").strip():
-        found["memory_mib"] = round(_measured(value, _SIZE_MIB, "gib", "memory_mib", "24 GiB or 512 MiB"))
-    if value := post.get("disk", "").strip():
-        found["disk_gib"] = _measured(value, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB
-    for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
-        if value := post.get(form, "").strip():
-            found[field] = round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
-    if value := post.get("priority", "").strip():
-        found["priority"] = _whole(value, "priority")
-    return found
-
-
-def _more(post: QueryDict) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if size := post.get("array", "").strip():
-        found["array"] = {"size": _whole(size, "array")}
-        if cap := post.get("array_limit", "").strip():
-            found["array"]["concurrency"] = _whole(cap, "array")
-    if value := post.get("dependencies", "").strip():
-        ids = value.replace("#", " ").replace(",", " ").split()
-        found["depends_on"] = [_whole(job_id, "depends_on") for job_id in ids]
-    for form, field in (("env", "environment"), ("labels", "labels")):
-        if value := post.get(form, "").strip():
-            found[field] = _pairs(value, field)
-    return found | learning_rate_of(post)
-
-
-def _whole(text: str, field: str) -> int:
-    try:
-        return int(text.replace("\u202f", "").replace(" ", ""))
-    except ValueError:
-        raise BerthError("invalid", f"{text[:30]!r} is not a whole number.", field=field) from None
-
-
-def _measured(text: str, units: Mapping[str, int], default: str, field: str, example: str) -> float:
-    """Read `24 GiB`, `10 h`, or a bare number in the default unit."""
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-    unit = text[len(number) :].strip().lower() or default
-    try:
-        value = float(number.replace(" ", "").replace(",", "."))
-    except ValueError:
-        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field) from None
-    if unit not in units or not 0 < value < 1e12:
-        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field)
-    return value * units[unit]
-
-
-def _pairs(text: str, field: str) -> dict[str, str]:
-    """Read NAME=value, one a line."""
-    pairs = {}
-    for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        if not line.strip():
-            continue
-        if not equals:
-            raise BerthError("invalid", f"{line[:40]!r}: write NAME=value, one a line.", field=field)
-        pairs[name.strip()] = value
-    return pairs
-
-
-def form_field_of(error: BerthError) -> str | None:
-    """Return the form's name of the field that an error names."""
-    if error.field is None:
-        return None
-    field = error.field.split(".", 1)[0].split("[", 1)[0]
-    return FORM_OF.get(field, field)
 
 
 def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,11 +66,10 @@ def fields_make(
     *,
     tenants: list[str],
     gpu_types: list[str],
-    error: BerthError | None,
+    errors: Mapping[str, str],
     effects: Mapping[str, str],
 ) -> dict[str, FieldContext]:
-    """Return every field with its value, its error if it is the one at fault, and its help."""
-    wrong = form_field_of(error) if error else None
+    """Return every field with its value, its error if it has one, and its help."""
 
     def text(name: str, label: str, width: int, help_text: str = "", **more: Any) -> FieldContext:
         value = values.get(name)
@@ -212,7 +79,7 @@ def fields_make(
             "kind": "text",
             "value": "" if value is None or isinstance(value, (list, dict)) else str(value),
             "help": help_text,
-            "error": error.detail if error and wrong == name else None,
+            "error": errors.get(name),
             "width": width,
         }
         return {**field, **more}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
@@ -13,21 +11,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.cluster.selectors import gpu_type_names, idle_blocks
 from portal.dashboard.queue_page import record_words
-from portal.dashboard.submit_form import (
-    GPU_COUNTS,
-    MODES,
-    description_of,
-    fields_make,
-    form_field_of,
-    initial_of,
-    initial_of_post,
-)
+from portal.dashboard.submit_files import files_context
+from portal.dashboard.submit_form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
+from portal.dashboard.submit_reading import description_read, errors_of, form_field_of
+from portal.dashboard.submit_request import request_text
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
-from portal.jobs.services import job_submit, submission_check
+from portal.jobs.services import job_submit, submission_check, submission_problems
 from portal.rounds.dryrun import dry_run as plan_dry_run
 from portal.rounds.forecasts import forecast_record
 from portal.rounds.knobs import knobs_current
+from portal.rounds.places import queue_words
 from portal.rounds.selectors import cores_effects
 from portal.tenants.selectors import tenants_of
 
@@ -36,8 +30,9 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, HttpResponse
 
-    from portal.dashboard.context import StartsContext
-    from portal.dashboard.job_context import DryRunContext, GpuChoice, RequestContext, SubmitContext
+    from portal.dashboard.context import FieldContext, StartsContext
+    from portal.dashboard.job_context import DryRunContext, FormProblem, GpuChoice, SubmitContext
+    from portal.dashboard.submit_reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
 
@@ -49,47 +44,65 @@ def submit(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         values = DEFAULTS
         if number := request.GET.get("from"):
-            values = initial_of(job_find(user=request.user, number=number).payload.description)
-        return render(request, "jobs/submit.html", _context(request, values, error=None))
-    try:
-        description = description_of(request.POST)
-        job = job_submit(user=request.user, description=description, r_num=knobs_current()["r_num"])
-    except BerthError as error:
-        context = _context(request, initial_of_post(request.POST), error=error)
-        return render(request, "jobs/submit.html", context, status=error.status)
-    messages.success(request, f"Submitted: job {job.number}.")
-    return redirect("job-detail", number=job.number)
+            payload = job_find(user=request.user, number=number).payload
+            values = initial_of(payload.description) | {"files": payload.files}
+        return render(request, "jobs/submit.html", _context(request, values, problems=[]))
+    reading, problems = _examined(request)
+    if not problems:
+        try:
+            job = job_submit(user=request.user, description=reading.description, r_num=knobs_current()["r_num"])
+        except BerthError as error:
+            problems = [error]
+        else:
+            messages.success(request, f"Submitted: job {job.number}.")
+            return redirect("job-detail", number=job.number)
+    files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
+    context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
+    return render(request, "jobs/submit.html", context, status=problems[0].status)
 
 
 @login_required
 @require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """Answer with the two cards beside the form: what would happen now, and the request as text."""
-    context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None}
+    """Answer with the cards beside the form, what would happen now and the request as text, and with all that is wrong."""
+    reading, problems = _examined(request)
+    context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None, "problems": errors_of(problems)}
     if request.POST.get("command", "").strip():
-        try:
-            description = description_of(request.POST)
-            context["request_text"] = _request_text(request, description)
-            context["dry_run"] = _dry_run(request, description)
-        except BerthError as error:
-            context["dry_run"] = _refused(error)
+        if not problems or not reading.problems:
+            context["request_text"] = request_text(request, reading.description)
+        context["dry_run"] = _refused(problems) if problems else _dry_run(request, reading.description)
     return render(request, "jobs/_dryrun.html", context)
 
 
-def _context(request: HttpRequest, values: Mapping[str, Any], *, error: BerthError | None) -> SubmitContext:
+def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
+    """Read the form and return it with all that a submission would be refused for, at most one error a field."""
+    reading = description_read(request.POST, request.FILES)
+    description = dict(reading.description)
+    if any(form_field_of(problem) == "gpus" for problem in reading.problems):
+        description["gpus"] = 1  # so that the other fields can be judged: what is said of it is left out below
+    found = {form_field_of(problem) for problem in reading.problems}
+    problems = list(reading.problems)
+    for problem in submission_problems(user=request.user, description=description, r_num=knobs_current()["r_num"]):
+        if (field := form_field_of(problem)) is None or field not in found:
+            problems.append(problem)
+            found.add(field)
+    return reading, problems
+
+
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
     tenants = [tenant.name for tenant in tenants_of(request.user)]
     types = gpu_type_names()
-    fields = fields_make(values, tenants=tenants, gpu_types=types, error=error, effects=cores_effects(request.user))
-    wrong = form_field_of(error) if error else None
-    known = wrong in fields or wrong == "gpus"
+    errors = errors_of(problems)
+    fields = fields_make(values, tenants=tenants, gpu_types=types, errors=errors, effects=cores_effects(request.user))
     mode = values.get("gpu_mode", "set")
     return {
         "fields": fields,
-        "errors": [error.detail] if error and not known else [],
+        "problems": _summary(errors, fields),
+        "files": files_context(values, errors.get("files")),
         "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
         "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
         "gpu_choices": _gpu_choices(values, types),
-        "gpu_error": error.detail if error and wrong == "gpus" else None,
+        "gpu_error": errors.get("gpus"),
         "gpu_min": str(values.get("gpus_min") or ""),
         "gpu_max": str(values.get("gpus_max") or ""),
         "gpu_note": "A block is so many idle GPUs on one node.",
@@ -97,6 +110,17 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, error: BerthErr
         "request_text": None,
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
+
+
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+    """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
+    labels = {"gpus": "GPUs it accepts", "files": "Files"} | {name: field["label"] for name, field in fields.items()}
+    first = ("name", "model_label", "tenant", "command", "workdir", "files", "gpus")
+    order = {name: place for place, name in enumerate([*first, *fields])}
+    return [
+        {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
+        for name, detail in sorted(errors.items(), key=lambda item: order.get(item[0], -1))
+    ]
 
 
 def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
@@ -135,7 +159,11 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
         "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
         "rows": rows,
         "starts": _starts(answer),
-        "facts": [{"label": unit, "value": str(answer["cores"])}, {"label": "Tenant", "value": tenant.name}],
+        "facts": [
+            *([{"label": "Place", "value": queue_words(answer).removeprefix("place ")}] if answer["place"] else []),
+            {"label": unit, "value": str(answer["cores"])},
+            {"label": "Tenant", "value": tenant.name},
+        ],
     }
 
 
@@ -148,34 +176,17 @@ def _starts(answer: dict[str, Any]) -> StartsContext | None:
     return {**moments, "record": record_words(forecast_record())}  # type: ignore[typeddict-item]
 
 
-def _refused(error: BerthError) -> DryRunContext:
+def _refused(problems: list[BerthError]) -> DryRunContext:
     from django.utils import timezone
 
-    impossible = error.code == "unsatisfiable"
+    impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
+    more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""
     return {
         "at": timezone.now().isoformat(),
         "outcome": "impossible" if impossible else "invalid",
         "word": "Impossible here" if impossible else "Not valid yet",
-        "sentence": error.detail,
+        "sentence": problems[0].detail + more,
         "rows": [],
         "starts": None,
-        "facts": [{"label": "Field", "value": error.field}] if error.field else [],
+        "facts": [],
     }
-
-
-def _request_text(request: HttpRequest, description: dict[str, Any]) -> RequestContext:
-    """Return the same request for a shell and for Python. The shell line is quoted: a command may hold any character."""
-    url = f"{request.scheme}://{request.get_host()}/api/v1/jobs"
-    body = json.dumps(description, indent=1, ensure_ascii=False)
-    curl = (
-        f'curl -X POST {shlex.quote(url)} \\\n -H "Authorization: Bearer $BERTH_TOKEN" \\\n'
-        f" -H 'Content-Type: application/json' \\\n --data {shlex.quote(body)}"
-    )
-    python = (
-        "import json, os, urllib.request\n\n"
-        f"job = {description!r}\n"
-        f"request = urllib.request.Request(\n    {url!r},\n    json.dumps(job).encode(),\n"
-        '    {"Authorization": "Bearer " + os.environ["BERTH_TOKEN"], "Content-Type": "application/json"},\n)\n'
-        'print(json.load(urllib.request.urlopen(request))["id"])'
-    )
-    return {"curl": curl, "python": python}

@@ -26,7 +26,7 @@ from portal.jobs import services
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
-from portal.jobs.searching import jobs_named
+from portal.jobs.searching import jobs_with_text, label_text
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
 from portal.rounds.dryrun import dry_run
@@ -123,10 +123,11 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     jobs = jobs.top_level() if array is None else jobs.filter(array_id=array)
     if states := query.choices("state", JobState.values):
         jobs = jobs.filter(state__in=states)
+    top = array is None
     if label := query.text("label", max_chars=320):
-        jobs = jobs_labelled(jobs, label=label)
+        jobs = jobs_labelled(jobs_with_text(jobs, label_text(label)) if top else jobs, label=label)
     if name := query.text("name", max_chars=128):
-        jobs = jobs_named(jobs, name)
+        jobs = (jobs_with_text(jobs, name) if top else jobs).filter(name__icontains=name)
     wanted = {
         "tenant__name": query.text("tenant"),
         "owner__username": query.text("owner"),

@@ -16,7 +16,7 @@ from portal.jobs import description_parts as parts
 from portal.jobs.naming import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
 MAX_CORES = 65_536
@@ -164,20 +164,56 @@ def description_parse(data: object, *, r_num: int = R_NUM) -> JobDescription:
 
     `data` is what a JSON object says; `r_num` is the operator's limit on the sizes cut from a range of GPUs.
     """
-    given = _known_fields(data)
-    values = {name: check(given[name], name) for name, check in SIMPLE.items() if name in given}
-    if "command" not in values:
-        raise BerthError("required", "`command` is missing; say what to run.", field="command")
-    values["gpus"] = gpus = parts.requirement_set(given.get("gpus", 0), r_num=r_num)
-    if "learning_rate" in given:
-        values["learning_rate"] = parts.learning_rate(given["learning_rate"], gpus)
-    if "array" in given:
-        values["array_size"], values["array_concurrency"] = parts.array(given["array"])
-    if "epochs" in given or "dataset_size" in given:
-        values["samples"] = _samples(given)
-    _refuse_mismatch(values)
+    parsed, problems = description_examine(data, r_num=r_num)
+    if parsed is None:
+        raise problems[0]
+    return parsed
+
+
+def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescription | None, list[BerthError]]:
+    """Return the description in normal form, or None and all that is wrong with it, at most one error a field."""
+    try:
+        given = _known_fields(data)
+    except BerthError as error:
+        return None, [error]
+    values: dict[str, Any] = {}
+    problems: list[BerthError] = []
+
+    def check(read: Callable[[], dict[str, Any]]) -> None:
+        try:
+            values.update(read())
+        except BerthError as error:
+            problems.append(error)
+
+    for name, simple in SIMPLE.items():
+        if name in given:
+            check(lambda name=name, simple=simple: {name: simple(given[name], name)})
+    if "command" not in given:
+        problems.append(BerthError("required", "`command` is missing; say what to run.", field="command"))
+    _composed(given, values, check, r_num=r_num)
+    if "gpus" in values:
+        problems += _mismatches(values)
+    if problems:
+        return None, problems
     values.setdefault("name", name_of(command=values["command"], model=values.get("model", "")))
-    return JobDescription(**values)
+    return JobDescription(**values), []
+
+
+def _composed(
+    given: Mapping[str, Any],
+    values: Mapping[str, Any],
+    check: Callable[[Callable[[], dict[str, Any]]], None],
+    *,
+    r_num: int,
+) -> None:
+    """Check what needs more than its own value; `values` grows with each check that passes."""
+    check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
+    if "learning_rate" in given and "gpus" in values:
+        check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})
+    if "array" in given:
+        check(lambda: dict(zip(("array_size", "array_concurrency"), parts.array(given["array"]), strict=True)))
+    if "epochs" in given or "dataset_size" in given:
+        check(lambda: {"samples": _samples(given)})
 
 
 def _known_fields(data: object) -> dict[str, Any]:
@@ -220,16 +256,16 @@ def _samples(given: Mapping[str, Any]) -> int:
     return checks.whole(product, "epochs", 1, MAX_COUNT)
 
 
-def _refuse_mismatch(values: Mapping[str, Any]) -> None:
+def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
     """Refuse what says nothing about this kind of job, rather than ignore it."""
     if values["gpus"] == (0,):
         for name in ("cores_per_gpu", "gpu_types", "batch_per_gpu"):
             if values.get(name):
                 detail = f"`{name}` is for jobs with GPUs, and this one has none; remove it or ask for `gpus`."
-                raise BerthError("not_for_cpu_jobs", detail, field=name)
+                yield BerthError("not_for_cpu_jobs", detail, field=name)
     elif values.get("cores") is not None:
         detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
-        raise BerthError("only_for_cpu_jobs", detail, field="cores")
+        yield BerthError("only_for_cpu_jobs", detail, field="cores")
 
 
 class HasLearningRate(Protocol):

@@ -158,7 +158,7 @@ def queue_counts(*, now: datetime) -> QueueCounts:
         .annotate(eligible=Case(When(ELIGIBLE, then=Value(1)), default=Value(0)))
         .values_list("state", "reason", "gpus_least", "eligible")
         .annotate(
-            jobs=Count("pk"), longest=Max(waited, output_field=FloatField()), ratios=Count(ratio),
+            jobs=Count("*"), longest=Max(waited, output_field=FloatField()), ratios=Count(ratio),
             ratio_sum=Sum(ratio), ratio_max=Max(ratio),
         )
     )  # fmt: skip

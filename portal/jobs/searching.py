@@ -38,6 +38,12 @@ def jobs_found(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
     return jobs.filter(pk__in=JobText.objects.filter(found).values("pk"))
 
 
-def jobs_named(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
-    """Keep the jobs whose name contains `text`."""
-    return jobs.filter(pk__in=JobText.objects.filter(text__contains=text.lower()).values("pk"), name__icontains=text)
+def jobs_with_text(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
+    """Keep the jobs whose name or labels contain `text`: few enough to look at their rows. Not for tasks of arrays."""
+    return jobs.filter(pk__in=JobText.objects.filter(text__contains=text.lower()).values("pk"))
+
+
+def label_text(label: str) -> str:
+    """Return what the text of a job with this label (`name` or `name=value`) contains."""
+    name, equals, value = label.partition("=")
+    return f"\n{name}={value}" if equals else f"\n{name}="

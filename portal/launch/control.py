@@ -96,10 +96,15 @@ def status(layout: Layout, *, as_json: bool) -> int:
     return {"running": 0, "stopped": 3, "crashed": 3}.get(facts["state"], 1)
 
 
+def _unless_listed(facts: dict[str, Any]) -> str:
+    """What is wrong, where no list of problems follows."""
+    return ":" if facts.get("problems") else f": {facts.get('problem')}"
+
+
 def _show(facts: dict[str, Any]) -> None:
     sentences = {
         "running": f"Berth runs at {facts['url']}",
-        "unhealthy": f"Berth runs at {facts['url']} but is not well: {facts.get('problem')}",
+        "unhealthy": f"Berth runs at {facts['url']} but is not well{_unless_listed(facts)}",
         "starting": "Berth is starting.",
         "crashed": "Berth's supervisor was killed; `./berth up` brings it back, running jobs included.",
         "stopped": "Berth does not run; `./berth up` starts it.",

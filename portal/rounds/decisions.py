@@ -158,17 +158,21 @@ class Decisions:
         return int(found[0]) if len(found) else None
 
     @cached_property
-    def order(self) -> dict[str, np.ndarray]:
-        """Return per array the places of the jobs that go on waiting in its queue, next first.
+    def following(self) -> np.ndarray:
+        """Return the places of the jobs that go on waiting in a queue, next first, those of all queues side by side.
 
         The window's jobs stand in the order in which they were picked, then the others by rank.
         """
         at = self.columns
         waiting = np.flatnonzero((at["rank"] > 0) & (at["result"] == RESULTS.index("waiting")) & (at["eligible"] > 0))
         outside = at["side"][waiting] == SIDES.index("outside")
-        waiting = waiting[np.lexsort((at["rank"][waiting], at["turn"][waiting], outside))]
-        arrays = at["array"][waiting]
-        return {word: waiting[arrays == code] for code, word in enumerate(self.head["arrays"]) if word}
+        return waiting[np.lexsort((at["rank"][waiting], at["turn"][waiting], outside))]
+
+    @cached_property
+    def order(self) -> dict[str, np.ndarray]:
+        """Return per array the places of the jobs that go on waiting in its queue, next first."""
+        arrays = self.columns["array"][self.following]
+        return {word: self.following[arrays == code] for code, word in enumerate(self.head["arrays"]) if word}
 
     @cached_property
     def nowhere(self) -> np.ndarray:

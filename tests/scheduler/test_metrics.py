@@ -1,7 +1,7 @@
 """Activity, RAQLR and fragments (algorithms.md sections 3 and 10)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler import metrics
@@ -25,6 +25,7 @@ def test_an_arrays_tasks_weigh_in_raqlr_as_one_job():
     assert (found, count) == (pytest.approx((99.5 + 0.0 + 0.5) / 3), 3)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.builds(Ended, st.integers(0, 50), st.integers(0, 9), st.integers(1, 9), st.sampled_from([None, None, 1, 2])),

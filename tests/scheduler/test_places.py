@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.fairness.arrays import divide
@@ -69,7 +69,7 @@ def pools_of(snapshot, policy):
     return sizes if all(sizes.values()) else {}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots(), st.sampled_from(POLICIES))
 def test_every_number_of_a_job_outside_the_window(snapshot, policy):
     made = planned(snapshot, policy)

@@ -34,9 +34,9 @@ def starting(found):
 def test_nothing_has_to_change_for_a_job_that_starts_anyway():
     (only,) = asked([node(1)], [job(1, 2)])
     assert (only.change, only.starts, only.nodes, only.of_asked) == ("none", True, {"n1": 2}, 1.0)
-    assert (
-        only.sentence
-        == "As it is it would start now on n1, at about 100% of the speed of what it asks for now, by assumption."
+    assert only.sentence == (
+        "As it is, it would start now on n1. "
+        "That is about 100% of the speed of what it asks for now (assumed, not measured)."
     )
 
 
@@ -46,7 +46,7 @@ def test_a_smaller_size_and_what_it_costs():
     best = found["size", 3]
     assert (best.gpus, best.nodes) == (3, {"n1": 3})
     assert best.of_asked == pytest.approx((3 / 8) ** 0.9)
-    assert best.sentence.startswith("With 3 GPUs it would start now on n1, at about 41% of the speed")
+    assert best.sentence.startswith("With 3 GPUs it would start now on n1. That is about 41% of the speed")
 
 
 def test_those_that_start_come_first_and_the_others_say_why_not():
@@ -83,7 +83,9 @@ def test_fewer_cores_a_gpu_are_tried_under_a_quota_of_cores():
 
 def test_held_and_waiting_for_others():
     held = job(1, 1, eligible=False, ineligible_reason=Reason.HELD)
-    assert starting(asked([node(1)], [held]))["release", None].sentence.startswith("Released it would start now on n1")
+    assert starting(asked([node(1)], [held]))["release", None].sentence.startswith(
+        "If it is released, it would start now on n1"
+    )
     waiting = replace(held, ineligible_reason=Reason.DEPENDENCY, ineligible_figures={"depends_on": [3]})
     assert set(starting(asked([node(1)], [waiting]))) == {("dependency", None)}
 
@@ -113,7 +115,7 @@ def test_what_there_was_no_time_for_is_said():
     assert {each.starts for each in found} & {None} or all(each.starts is not None for each in found)
     late = asked([node(1, 8, idle=3)], [job(1, 8)], clock=ticking(4.0))
     assert [each.starts for each in late][-1] is None
-    assert late[-1].sentence.endswith("not tried, for want of time.")
+    assert late[-1].sentence.endswith(": not tried, the time for this question was up.")
 
 
 def test_the_same_seed_gives_the_same_answer():

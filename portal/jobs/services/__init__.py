@@ -6,7 +6,7 @@ from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
 from portal.jobs.services.retrying import job_retry
-from portal.jobs.services.submission import idempotency_keys_expire, job_submit, submission_check
+from portal.jobs.services.submission import idempotency_keys_expire, job_submit, submission_check, submission_problems
 from portal.jobs.services.tuning import core_tuning_record
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "reconcile",
     "report_apply",
     "submission_check",
+    "submission_problems",
 ]

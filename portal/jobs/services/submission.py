@@ -16,7 +16,7 @@ from portal.cluster.selectors import capacity_check
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
-from portal.jobs.description import JobDescription, description_parse
+from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
 from portal.jobs.searching import job_text_add
 from portal.jobs.services.arrays import array_refresh
@@ -28,7 +28,7 @@ from portal.tenants.selectors import priority_ceiling, role_of, tenants_of
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores "
@@ -88,6 +88,42 @@ def submission_check(
     _quota_check(tenant=tenant, parsed=parsed)
     _dependencies(user=user, parsed=parsed, locked=False)
     return tenant, parsed
+
+
+def submission_problems(*, user: User, description: Mapping[str, Any], r_num: int = 8) -> list[BerthError]:
+    """Return all that a submission would be refused for, at most one error a field; [] where it would be taken.
+
+    What depends on other rows is checked without the fields that are wrong by themselves. Changes nothing.
+    """
+    parsed, problems = description_examine(description, r_num=r_num)
+    if parsed is None:
+        wrong = {(problem.field or "").split(".")[0] for problem in problems}
+        right = {name: value for name, value in description.items() if SHORT_NAMES.get(name, name) not in wrong}
+        if "gpus" in wrong:
+            right["gpus"] = 1
+        parsed, _ = description_examine({"command": ":", **right}, r_num=r_num)
+    if parsed is None:
+        return problems
+    tenant: Tenant | None = None
+
+    def check(refuse: Callable[[], object]) -> None:
+        try:
+            refuse()
+        except BerthError as error:
+            if error.field is None or error.field not in {problem.field for problem in problems}:
+                problems.append(error)
+
+    try:
+        tenant = _tenant_resolve(user=user, tenant=None, name=parsed.tenant)
+    except BerthError as error:
+        problems.append(error)
+    ask = {"gpus": parsed.gpus, "gpu_types": parsed.gpu_types, "cores": parsed.cores, "memory_mib": parsed.memory_mib}
+    check(lambda: capacity_check(**ask))
+    if tenant is not None:
+        check(lambda: _priority_check(user=user, tenant=tenant, parsed=parsed))
+        check(lambda: _quota_check(tenant=tenant, parsed=parsed))
+    check(lambda: _dependencies(user=user, parsed=parsed, locked=False))
+    return problems
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:

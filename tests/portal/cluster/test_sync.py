@@ -4,9 +4,12 @@ import asyncio
 import json
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.db import OperationalError, connection
+from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services import node_touch
@@ -154,3 +157,31 @@ def test_an_agent_that_hangs_up_ends_its_poll(node, broker_settings):
         return time.monotonic() - began
 
     assert asyncio.run(run()) < 2.0
+
+
+@pytest.fixture
+def no_room(node):
+    """Each change of a node's row is refused as on a full disk."""
+    if connection.vendor != "sqlite":
+        pytest.skip("SQLite's trigger")
+    Node.objects.update(last_contact_at=timezone.now() - timedelta(minutes=1))
+    with connection.cursor() as cursor:
+        says = "SELECT RAISE(ABORT, 'database or disk is full')"
+        cursor.execute(f"CREATE TRIGGER no_room BEFORE UPDATE ON cluster_node BEGIN {says}; END")
+        yield
+        cursor.execute("DROP TRIGGER no_room")
+
+
+def test_what_should_run_is_told_without_room_for_the_contact(node, no_room):
+    """A stop order must reach the node; only that it called cannot be noted."""
+    status, body, _ = ask("revision=-1&wait=0")
+    assert (status, body["attempts"]) == (200, [])
+
+
+def test_a_database_that_does_not_answer_is_no_crash(node, monkeypatch):
+    def gone(**_):
+        raise OperationalError("server closed the connection")
+
+    monkeypatch.setattr("portal.cluster.sync.node_seen", gone)
+    status, body, _ = ask("revision=-1&wait=0")
+    assert (status, body["error"]["code"]) == (503, "unavailable")

@@ -326,6 +326,7 @@ def job():
             },
             {"at": DAY + "11:48:06+00:00", "text": "Attempt 1 ended, exit 0 after checkpoint"},
         ],
+        "files": [{"name": "train.py", "size_bytes": 1200}],
         "log": {
             "url": "/jobs/1042/log",
             "download_url": "/jobs/1042/log/download",
@@ -415,7 +416,22 @@ def submit():
     return {
         "shell": shell("jobs"),
         "fields": {each["name"]: each for each in fields},
-        "errors": [],
+        "problems": [
+            {
+                "field": "time_limit",
+                "label": "Time limit",
+                "target": "id_time_limit",
+                "detail": "Give for example 10 h.",
+            },
+            {"field": "", "label": None, "target": None, "detail": "vision-lab has 5 jobs waiting and may have 5."},
+        ],
+        "files": {
+            "kept": "",
+            "files": [{"name": "train.py", "size_bytes": 1200}],
+            "error": None,
+            "max_files": 1000,
+            "max_bytes": 1048576,
+        },
         "gpu_modes": [
             {"value": "set", "label": "Set", "selected": True},
             {"value": "range", "label": "Range", "selected": False},

@@ -1,5 +1,7 @@
 """Pages and lists cost a constant number of queries, and late pages, searches and a node's page read no more than they show."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -8,7 +10,8 @@ from django.utils import timezone
 
 from portal.cluster.selectors import idle_blocks
 from portal.jobs.models import Job, JobText
-from portal.jobs.searching import jobs_found, jobs_named, text_of
+from portal.jobs.queue_counts import queue_counts
+from portal.jobs.searching import jobs_found, jobs_with_text, text_of
 from portal.jobs.services import job_cancel
 from portal.rounds.planning import planning_run
 from tests.portal import given
@@ -104,6 +107,27 @@ def test_pages_follow_each_other_without_a_gap(owner, cluster):
     assert seen == numbers[::-1]
 
 
+def test_the_queue_is_counted_in_its_index_alone(cluster):
+    """COUNT(id) asks for a column that the index has not, so Postgres read all the rows: ten times the pages."""
+    cluster.submit()
+    index = next(each for each in Job._meta.indexes if each.name == "job_unfinished_counts")
+    known = {*index.fields, "array_size", "cancel_requested_at", "ended_at"}
+    with CaptureQueriesContext(connection) as captured:
+        assert queue_counts(now=timezone.now()).jobs == 1
+    (statement,) = (each["sql"] for each in captured)
+    assert set(re.findall(r'"jobs_job"\."(\w+)"', statement)) <= known
+
+
+def test_a_list_of_the_console_stays_below_300_kb(client, cluster):
+    now = timezone.now()
+    fields = {"tenant": cluster.tenant, "owner": cluster.owner, "gpus": [1], "submitted_at": now}
+    Job.objects.bulk_create(
+        Job(name=f"resnet50-imagenet-{k}", state="COMPLETED", ended_at=now, **fields) for k in range(60)
+    )
+    client.force_login(given.operator())
+    assert 100_000 < len(client.get(reverse("admin:jobs_job_changelist")).content) < 300_000
+
+
 # ---- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +156,7 @@ def test_a_job_is_found_by_its_number_and_an_array_once(cluster):
     for text in (str(job.pk), f"#{job.pk}", f" {job.pk} "):
         assert [each.pk for each in jobs_found(Job.objects.all(), text)] == [job.pk]
     assert [each.pk for each in jobs_found(Job.objects.all(), "sweep")] == [array.pk]
-    assert not jobs_named(Job.objects.all(), str(job.pk)).exists()
+    assert not jobs_with_text(Job.objects.all(), str(job.pk)).exists()
 
 
 def test_the_rest_filter_by_name_asks_of_names_alone(owner, cluster):
@@ -140,6 +164,17 @@ def test_the_rest_filter_by_name_asks_of_names_alone(owner, cluster):
     cluster.submit(name="BERT")
     answer = owner.get(reverse("api-jobs") + "?name=bert").json()
     assert [each["name"] for each in answer["results"]] == ["BERT"]
+
+
+def test_the_rest_filters_by_name_and_label_find_tasks_of_an_array_too(owner, cluster):
+    """Tasks have no text of their own: they are looked for by their rows, within their array."""
+    array = cluster.submit(name="sweep", labels={"Team": "vision"}, array={"size": 3})
+    cluster.submit(name="other", labels={"team": "vision", "Team2": "x"})
+    for query in ("name=SWEEP", "label=Team", "label=Team%3Dvision"):
+        for scope, count in ((f"&array={array.pk}", 3), ("", 1)):
+            answer = owner.get(reverse("api-jobs") + f"?{query}{scope}").json()
+            assert [each["name"] for each in answer["results"]] == ["sweep"] * count, (query, scope)
+    assert not owner.get(reverse("api-jobs") + "?label=Team%3Dvisio").json()["results"]
 
 
 def test_another_tenants_job_is_not_found(client, cluster):

@@ -254,6 +254,17 @@ def test_a_dry_run_says_where_and_changes_nothing(owner, world):
     assert Job.objects.count() == before
 
 
+def test_a_dry_run_of_a_job_that_would_wait_says_its_place(owner, world):
+    """Whatever its reason, in the words that its page would have."""
+    world.started(gpus=4)
+    first = world.submit(gpus=1)
+    planning_run()
+    text = owner.post(reverse("job-dry-run"), FORM).content.decode()
+    assert "<dt>Place</dt><dd>2 of 2 in the queue for GPU jobs</dd>" in text
+    page = owner.get(reverse("job-detail", args=[first.number])).content.decode()
+    assert "Place 1 of 1 in the queue for GPU jobs" in page
+
+
 def test_bulk_says_how_many_it_applied_to(owner, world):
     waiting, ended = world.submit(), world.submit()
     job_cancel(job=ended, actor=world.owner)

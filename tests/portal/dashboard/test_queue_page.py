@@ -45,6 +45,17 @@ def test_the_order_is_that_of_the_turns_with_the_borders_drawn(client, crowd):
     assert "1 more idle GPU" in shown
 
 
+def test_the_overview_shows_who_is_next_in_the_same_order(client, crowd):
+    """It went by rank alone, so that a job stood first there which another tenant's job precedes in its queue."""
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    orders = []
+    for path in ("/queue/", "/fragments/overview/next"):
+        shown = client.get(path).content.decode()
+        names = ["secret-name", *(job.name for job in crowd.jobs)]
+        orders.append(sorted(names, key=shown.index))
+    assert orders[0] == orders[1] == ["secret-name", "mine-0", "mine-1", "mine-2"]
+
+
 def test_a_tenant_sees_of_foreign_jobs_the_place_alone(client, crowd):
     shown = page(client, crowd.owner)
     assert "secret-name" not in shown

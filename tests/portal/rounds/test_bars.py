@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portal.rounds.bars import Held, bars_of, fragment_bars
@@ -32,6 +32,7 @@ def test_what_is_not_known_is_no_nought():
     assert bar.cores == 5.0, "of the ten seconds that are known"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=30),
     st.integers(1, 50),

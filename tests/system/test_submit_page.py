@@ -1,0 +1,102 @@
+"""The submit form in a browser: errors lead to their fields and go when mended; files are chosen, dropped, kept and run."""
+
+import re
+
+import pytest
+
+from tests.system.helpers.client import Tenant
+from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+
+pytestmark = [pytest.mark.system, pytest.mark.browser]
+SLOW_MS = 60_000
+DROP = """(files) => { const data = new DataTransfer(); files.forEach(([name, text]) => data.items.add(new File([text], name)));
+  document.querySelector('[data-dropzone]').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); }"""
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browser_started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser, berth):
+    watch = Watch(berth.url, expected=["400"])
+    page = browser.new_context().new_page()
+    page.set_default_timeout(SLOW_MS)
+    watch.on(page)
+    sign_in(page, berth.url, "viktor", berth.users["viktor"]["password"])
+    page.wait_for_url(f"{berth.url}/")
+    page.goto(f"{berth.url}/jobs/new")
+    yield page
+    page.context.close()
+    watch.check()
+
+
+def names(page):
+    return page.locator("[data-filelist] li code").all_inner_texts()
+
+
+def test_errors_lead_to_their_fields_and_go_when_mended(page):
+    page.fill("#id_command", "true")
+    page.fill("#id_memory", "much")
+    page.fill("#id_time_limit", "0 h")
+    page.click("#more-fields > summary")
+    page.fill("#id_array", "none")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
+    until(page, "document.activeElement.id === 'form-errors'")
+    assert "3 things to correct; nothing was submitted" in page.inner_text("#form-errors")
+    assert page.locator("#more-fields").get_attribute("open") is not None
+    page.click("#form-errors a[href='#id_array']")
+    assert page.evaluate("document.activeElement.id") == "id_array"
+    page.fill("#id_array", "2")
+    until(page, "document.getElementById('error_array').hidden")
+    assert page.locator("#id_array").get_attribute("aria-invalid") is None
+    assert page.locator("#error_memory").is_visible()
+    assert page.inner_text("[data-problem-title]").startswith("2 things")
+    page.fill("#id_memory", "2 GiB")
+    page.fill("#id_time_limit", "1 h")
+    until(page, "document.getElementById('form-errors').hidden")
+    page.fill("#id_priority", "high")  # a new one is told once its field was left
+    page.locator("#id_priority").blur()
+    until(page, "!document.getElementById('error_priority').hidden")
+    page.fill("#id_priority", "0")
+    until(page, "document.getElementById('error_priority').hidden")
+    assert page.evaluate("document.activeElement.id") == "id_priority"
+
+
+def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
+    (tmp_path / "main.py").write_text("print('sent along')\n")
+    (tmp_path / "big").write_bytes(b"x" * 1_100_000)
+    page.set_input_files("#id_files", str(tmp_path / "main.py"))
+    until(page, "document.querySelectorAll('[data-filelist] li').length === 1")
+    page.evaluate(DROP, [["a.txt", "dropped"], ["b.txt", "gone"]])
+    until(page, "document.querySelectorAll('[data-filelist] li').length === 3")
+    page.set_input_files("#id_files", str(tmp_path / "big"))
+    until(page, "!document.getElementById('error_files').hidden")
+    assert "1 MiB in all. None was added" in page.inner_text("#error_files")
+    page.click("button[aria-label='Remove b.txt']")
+    until(page, "document.getElementById('error_files').hidden")
+    page.fill("#id_command", "python3 main.py; cat a.txt")
+    page.fill("#id_memory", "much")
+    page.click("button:has-text('Submit job')")
+    until(page, "document.activeElement.id === 'form-errors'")
+    assert names(page) == ["a.txt", "main.py"]
+    page.fill("#id_memory", "")
+    until(page, "document.querySelector('#request-text').innerText.includes('base64 < main.py')")
+    page.click("button:has-text('Submit job')")
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    assert page.inner_text("h1") == "main.py"
+    assert page.locator("#files code").all_inner_texts() == ["a.txt", "main.py"]
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('sent along')")
+    number = re.search(r"/jobs/(\d+)/", page.url)[1]
+    Tenant(berth).wait_state(number, "COMPLETED")
+    page.click("text=Edit and relaunch")
+    page.wait_for_url(re.compile("/jobs/new"))
+    assert names(page) == ["a.txt", "main.py"]
