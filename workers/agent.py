@@ -75,6 +75,7 @@ class Agent:
         self._problems, self._files = Problems(), files
         files.on_slow = lambda about: self._problems.note(f"slow {about}", f"The files of {about} do not answer.")
         files.on_closed = self._open_again
+        measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
         self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")

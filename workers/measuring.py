@@ -16,6 +16,8 @@ from workers.telemetry.simulated import SimulatedSampler
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.client import Portal
     from workers.engines import Engine
     from workers.filework import FileWork
@@ -48,6 +50,7 @@ class Measuring:
         self._window = Window(backlog_s)
         self._gpus: dict[str, tuple[int, ...]] = {}
         self.period_s = 1.0
+        self.on_refused: Callable[[str], None] = lambda _: None
 
     async def sample_forever(self, journal: Journal, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
@@ -76,4 +79,5 @@ class Measuring:
                     raise
                 # It would refuse the same again, and all that comes after would wait behind it.
                 log.error("telemetry refused", reason=str(refusal), seconds=len(batch))
+                self.on_refused(f"The portal refuses this node's telemetry: {refusal}")
             self._window.drop(batch)
