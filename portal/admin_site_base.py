@@ -96,7 +96,7 @@ class OperatorOnly:
 
 class ConsoleAdmin(OperatorOnly, ModelAdmin):
     commands: tuple[Command, ...] = ()
-    list_per_page = 50
+    list_per_page = 30  # a row of the console's list is 8 kB
     show_full_result_count = False
     list_fullwidth = True
     change_form_outer_before_template = "admin/commands.html"

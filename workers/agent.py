@@ -74,6 +74,8 @@ class Agent:
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         files.on_slow = lambda about: self._problems.note(f"slow {about}", f"The files of {about} do not answer.")
+        files.on_closed = self._open_again
+        measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
         self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")
@@ -139,7 +141,7 @@ class Agent:
                 self._note_away(str(away))
                 await asyncio.sleep(backoff.next_s())
             except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
-                self._problems.note("disk", f"The agent's own files cannot be written: {error}.")
+                self._problems.note("disk", f"The agent's own files cannot be read or written: {error}.")
                 await asyncio.sleep(backoff.next_s())
             except PortalRefusedError as refusal:
                 await asyncio.sleep(self._pause_after(refusal, backoff))
@@ -221,13 +223,16 @@ class Agent:
         await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
 
     async def _look_at_modes(self) -> None:
-        rooms = [self._settings.dir, self._journal.root]
-        rooms += [self._journal.directory(part) for part in self._journal.parts.values() if part.live]
-        closed = await self._files.run("modes", lambda: put_right(entries(*rooms)))
+        await self._files.run("modes", self._open_again)
+        await asyncio.sleep(_MODES_S)
+
+    def _open_again(self) -> None:
+        """Called from any thread."""
+        live = [self._journal.directory(part) for part in list(self._journal.parts.values()) if part.phase != "closed"]
+        closed = put_right(entries(self._settings.dir, self._journal.root, self._settings.dir / "jobs", *live))
         if closed:
             names = ", ".join(str(path) for path in closed[:3])
             self._problems.note("modes", f"Somebody closed {names} to the agent itself (chmod); opened again.")
-        await asyncio.sleep(_MODES_S)
 
     async def _look_at_disk(self) -> None:
         was_low = self._disk.low
@@ -319,7 +324,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
             return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put_right(entries(settings.dir, settings.dir / "parts", *(settings.dir / "parts").glob("*")))
+        put_right(entries(settings.dir, settings.dir / "parts"))
+        put_right(entries(*(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             asyncio.run(_serve(settings))

@@ -78,7 +78,7 @@ class Beginning:
             rooms = self._tools.journal.rooms(part)
             await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
         except (SpecError, OSError) as error:
-            if is_no_room(error):
+            if is_no_room(error) or self._is_closed(error):
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
@@ -92,6 +92,11 @@ class Beginning:
             self._tools.reporter.wake()
         log.info("part prepared", **part.name, job=part.job)
         return True
+
+    def _is_closed(self, error: Exception) -> bool:
+        """Somebody closed the agent's own directories (chmod); they are opened again, and the part is begun then."""
+        ours = str(self._tools.journal.root.parent)
+        return isinstance(error, PermissionError) and str(error.filename).startswith(ours)
 
     async def _end_older(self, wanted: Wanted) -> None:
         """No attempt begins while an older one of the same job still lives here."""

@@ -63,7 +63,7 @@ class Ending:
 
     async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
         """Done beside the loop, however long it takes: the part's own road waits, nobody else's does."""
-        return await self._tools.files.run(part.key, work, *args, limit_s=None)
+        return await self._tools.patiently(part.key, work, *args)
 
     def drop(self, part: Part, *, grace_s: float) -> None:
         """End it without a report: the portal has closed it."""

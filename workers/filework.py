@@ -15,10 +15,12 @@ _Value = TypeVar("_Value")
 LIMIT_S = 10.0
 """Longer than a healthy disk ever takes."""
 MOST_THREADS = 32
+OPEN_AGAIN = 3
+"""So often work is done once more when something was closed to us."""
 
 
-class SlowFilesError(Exception):
-    """No answer within the limit; the call may still be waiting."""
+class SlowFilesError(OSError):
+    """No answer within the limit; the call may still be waiting. As any error of files, it costs one step, not the agent."""
 
 
 class FileWork:
@@ -28,11 +30,13 @@ class FileWork:
     with a dead file system costs one thread.
     """
 
-    def __init__(self, *, on_slow: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, *, on_slow: Callable[[str], None] = lambda _: None, on_closed: Callable[[], None] = lambda: None
+    ) -> None:
         self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._threads = self._idle = 0
         self._stuck: set[str] = set()
-        self.on_slow = on_slow
+        self.on_slow, self.on_closed = on_slow, on_closed
 
     async def run(self, about: str, work: Callable[..., _Value], *args: Any, limit_s: float | None = LIMIT_S) -> _Value:
         """What `work(*args)` returns or raises. Raises SlowFilesError after `limit_s`; None: wait as long as it takes."""
@@ -44,7 +48,7 @@ class FileWork:
         def act() -> None:
             value, error = None, None
             try:
-                value = work(*args)
+                value = self._try(work, args)
             except BaseException as raised:  # noqa: BLE001 - raised again where it is awaited
                 error = raised
             if not loop.is_closed():
@@ -58,6 +62,15 @@ class FileWork:
         self._stuck.add(about)
         self.on_slow(about)
         raise SlowFilesError(f"{about}: no answer within {limit_s:g} s")
+
+    def _try(self, work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Do the work; what was closed to us meanwhile is opened again (`on_closed`), and the work done once more."""
+        for _ in range(OPEN_AGAIN):
+            try:
+                return work(*args)
+            except PermissionError:
+                self.on_closed()
+        return work(*args)
 
     def _settle(self, about: str, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         self._stuck.discard(about)

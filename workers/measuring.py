@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from workers import log
 from workers.client import PortalRefusedError
-from workers.filework import SlowFilesError
 from workers.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.telemetry.host import HostSampler
 from workers.telemetry.sampler import GpuFound, GpuSampler
@@ -17,6 +16,8 @@ from workers.telemetry.simulated import SimulatedSampler
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.client import Portal
     from workers.engines import Engine
     from workers.filework import FileWork
@@ -49,6 +50,7 @@ class Measuring:
         self._window = Window(backlog_s)
         self._gpus: dict[str, tuple[int, ...]] = {}
         self.period_s = 1.0
+        self.on_refused: Callable[[str], None] = lambda _: None
 
     async def sample_forever(self, journal: Journal, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
@@ -63,7 +65,7 @@ class Measuring:
         directories = [journal.directory(p) for p in parts]
         try:
             usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
-        except SlowFilesError:
+        except OSError:  # they do not answer, or are closed to us: a second without figures
             usages = [None] * len(parts)
         return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
 
@@ -77,4 +79,5 @@ class Measuring:
                     raise
                 # It would refuse the same again, and all that comes after would wait behind it.
                 log.error("telemetry refused", reason=str(refusal), seconds=len(batch))
+                self.on_refused(f"The portal refuses this node's telemetry: {refusal}")
             self._window.drop(batch)

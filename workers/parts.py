@@ -85,7 +85,7 @@ class Parts:
         log.warning("part set aside", part=name, killed=killed)
 
     async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
-        return await self._tools.files.run(part.key, work, *args, limit_s=None)
+        return await self._tools.patiently(part.key, work, *args)
 
     def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
         """Act on a whole new list, asked for at `asked_at` (seconds since boot); True when it is wanted again at once.

@@ -133,6 +133,10 @@ class Reporter:
 
     def _renew(self, part: Part, until: float) -> None:
         directory = self._journal.directory(part)
-        self._engine.lease(directory, until=until)
-        (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back; the ordinary lease rules
+        try:
+            self._engine.lease(directory, until=until)
+            (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back; the ordinary lease rules
+        except OSError as error:  # this one part's; the others' leases are renewed all the same
+            self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
+            return
         self.leased_until[part.key] = until

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from workers.journal import Journal, Part
     from workers.problems import Problems
 
+AGAIN_S = 0.5
+
 
 class Shipper:
     """Keeps where each log stands; after a restart the first chunk's answer puts it right."""
@@ -74,7 +76,7 @@ class Shipper:
             return False
         data, more = await self._read(part, stream, offset)
         if not data:
-            return False
+            return more
         try:
             answer, taken = await self._portal.logs(part.name, stream=stream, offset=offset, data=data)
         except PortalRefusedError as refusal:
@@ -97,7 +99,10 @@ class Shipper:
         """A chunk, and whether there is more; nothing of a log that another file stands in for."""
         try:
             return await self._files.run(part.key, self._read_file, part, stream, offset)
-        except (BrokenFileError, SlowFilesError, OSError) as error:
+        except (PermissionError, SlowFilesError):  # closed by somebody, or a disk that hangs: it is read when it can be
+            await asyncio.sleep(AGAIN_S)
+            return b"", True
+        except (BrokenFileError, OSError) as error:
             self._problems.note(f"log {part.key} {stream}", f"Its {stream} is sent no further: {error}")
             self._full.add((part.key, stream))
             return b"", False

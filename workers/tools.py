@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.client import Portal
     from workers.engines import Engine
     from workers.filework import FileWork
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from workers.records import Records
     from workers.reporting import Reporter
     from workers.shipping import Shipper
+
+_Value = TypeVar("_Value")
+CLOSED_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +32,12 @@ class Tools:
     records: Records
     files: FileWork
     problems: Problems
+
+    async def patiently(self, about: str, work: Callable[..., _Value], *args: Any) -> _Value:
+        """Done beside the loop, however long it takes; what is closed to us is waited for, as it is opened again."""
+        while True:
+            try:
+                return await self.files.run(about, work, *args, limit_s=None)
+            except PermissionError as error:
+                self.problems.note(f"closed {about}", f"Closed to the agent itself: {error}.")
+            await asyncio.sleep(CLOSED_PAUSE_S)

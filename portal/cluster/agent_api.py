@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
@@ -15,6 +16,7 @@ from rest_framework.views import APIView
 
 from portal.cluster import agent_serializers as shapes
 from portal.cluster.agent_authentication import NodeToken, bearer_secret
+from portal.cluster.agent_fields import clock_check
 from portal.cluster.services import node_disk_note, node_hello, node_problems, node_register, node_seen
 from portal.cluster.telemetry import telemetry_store
 from portal.disk import disk_require
@@ -22,7 +24,7 @@ from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
 from portal.jobs.keys import KEY_PATTERN
-from portal.jobs.selectors import part_spec
+from portal.jobs.selectors import attempts_of, part_spec
 from portal.jobs.services import log_append, report_apply
 from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
 
@@ -70,7 +72,13 @@ class RegisterView(APIView):
 class HelloView(AgentView):
     @extend_schema(request=shapes.Inventory, responses=shapes.Welcome)
     def post(self, request: Request) -> Response:
-        node = node_hello(node=self.node, inventory=checked(shapes.Inventory, request.data))
+        inventory = checked(shapes.Inventory, request.data)
+        if inventory["name"] != self.node.name:
+            detail = (
+                f"This token is node {self.node.name}'s; start the agent with --name {self.node.name}, or join anew."
+            )
+            raise Conflict("name_mismatch", detail, field="name")
+        node = node_hello(node=self.node, inventory=inventory)
         return Response(
             {
                 "node": node.pk,
@@ -108,6 +116,9 @@ class TelemetryView(AgentView):
     def post(self, request: Request) -> Response:
         body = checked(shapes.Telemetry, request.data)
         self.boot_check(body["boot_id"])
+        end = body["start"] + (body["count"] - 1) * body["period_s"]
+        clock_check(start=body["start"], end=end, now=time.time())
+        body["attempts"] = attempts_of(node=self.node, series=body.get("attempts") or {})
         try:
             disk_require()
         except BerthError:

@@ -1,7 +1,10 @@
 """The shapes of the agent protocol (docs/agent-protocol.md), checked at the door."""
 
+from typing import Any
+
 from rest_framework import serializers
 
+from portal.cluster.agent_fields import MOST_GPUS, Number, inventory_check, series_check
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -31,9 +34,9 @@ SAMPLES = 600
 
 
 class GpuInventory(serializers.Serializer):
-    index = serializers.IntegerField(min_value=0, max_value=1023)
+    index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
     uuid = serializers.CharField(max_length=64)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=SMALL)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
 
 
 class Isolation(serializers.Serializer):
@@ -55,10 +58,14 @@ class Inventory(serializers.Serializer):
     trusts_tenants = serializers.BooleanField()
     isolation = Isolation(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
-    gpus = GpuInventory(many=True, max_length=1024)
+    gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=BIG)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
     storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        inventory_check(attrs)
+        return attrs
 
 
 class Registered(serializers.Serializer):
@@ -87,7 +94,7 @@ class Report(PartKey):
     sequence = serializers.IntegerField(min_value=1, max_value=BIG)
     state = serializers.ChoiceField(choices=REPORT_STATES)
     pid = serializers.IntegerField(allow_null=True, required=False, min_value=1, max_value=SMALL)
-    at = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1e11)
+    at = Number(required=False, allow_null=True, min_value=0, max_value=1e11)
     exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=-SMALL, max_value=SMALL)
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
@@ -97,7 +104,7 @@ class Report(PartKey):
 class Problem(serializers.Serializer):
     """A sentence for the operator."""
 
-    at = serializers.FloatField(min_value=0, max_value=1e11)
+    at = Number(min_value=0, max_value=1e11)
     subject = serializers.CharField(max_length=200)
     detail = serializers.CharField(max_length=300, allow_blank=True)
 
@@ -138,33 +145,35 @@ class ReportAnswer(serializers.Serializer):
 class Series(serializers.DictField):
     """Measures by name, each a list of numbers or null, one a sample."""
 
-    child = serializers.ListField(
-        child=serializers.FloatField(allow_null=True), allow_null=True, allow_empty=True, max_length=SAMPLES
-    )
+    child = serializers.ListField(child=Number(allow_null=True), allow_null=True, allow_empty=True, max_length=SAMPLES)
 
 
 class Telemetry(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
-    start = serializers.FloatField(min_value=0, max_value=1e11)
-    period_s = serializers.FloatField(min_value=0.01, max_value=60)
+    start = Number(min_value=0, max_value=1e11)
+    period_s = Number(min_value=0.01, max_value=60)
     count = serializers.IntegerField(min_value=1, max_value=SAMPLES)
     gpus = serializers.DictField(child=Series(), required=False)
     host = Series(required=False)
     attempts = serializers.DictField(child=Series(), required=False)
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        series_check(attrs)
+        return attrs
 
-def _seconds() -> serializers.FloatField:
-    return serializers.FloatField(allow_null=True, min_value=0, max_value=LONGEST_S)
+
+def _seconds() -> Number:
+    return Number(allow_null=True, min_value=0, max_value=LONGEST_S)
 
 
 class Iterations(serializers.Serializer):
     """Sums over an instrumented job's iterations since its last record, and the times of some of them."""
 
     iterations = serializers.IntegerField(min_value=0, max_value=SMALL)
-    samples = serializers.FloatField(min_value=0, max_value=MOST_SAMPLES)
-    seconds = serializers.FloatField(min_value=0, max_value=LONGEST_S)
-    done = serializers.FloatField(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
-    total = serializers.FloatField(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    samples = Number(min_value=0, max_value=MOST_SAMPLES)
+    seconds = Number(min_value=0, max_value=LONGEST_S)
+    done = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    total = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
     batch = serializers.IntegerField(min_value=1, max_value=SMALL)
     world = serializers.IntegerField(min_value=1, max_value=65536)
     parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)

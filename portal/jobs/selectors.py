@@ -14,6 +14,8 @@ from portal.jobs.description import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.jobs.models import Attempt
     from portal.jobs.querysets import JobQuerySet
     from portal.tenants.models import User
@@ -38,6 +40,15 @@ def job_get(*, user: User, job_id: int | str) -> Job:
     if job is None:
         raise NotFound("job")
     return job
+
+
+def attempts_of(*, node: Node, series: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a node measured of attempts that are or were its own. What it tells of others is no one's to believe."""
+    if not series:
+        return {}
+    own = Allocation.objects.filter(node=node, attempt__key__in=list(series))
+    keys = set(own.values_list("attempt__key", flat=True))
+    return {key: measures for key, measures in series.items() if key in keys}
 
 
 def parts_wanted(*, node_id: int) -> dict[str, Any]:

@@ -75,6 +75,14 @@ def _marks(directory: Path) -> set[str]:
     return found - {None}
 
 
+def _looked_at(entry: Path) -> tuple[bytes, Path]:
+    """Environment and standard output; empty for agents and shims, which hide them from others of the account."""
+    try:
+        return (entry / "environ").read_bytes(), (entry / "fd/1").readlink()
+    except OSError:
+        return b"", Path()
+
+
 def processes_of(directory: Path) -> list[tuple[int, str]]:
     """(pid, command line) of every process that names this directory, was marked with it or writes into it."""
     found = []
@@ -82,10 +90,10 @@ def processes_of(directory: Path) -> list[tuple[int, str]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                environment, arguments = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
-                output = (entry / "fd/1").readlink()
-            except OSError:  # gone, or a kernel thread
+                arguments = (entry / "cmdline").read_bytes()
+            except OSError:  # gone
                 continue
+            environment, output = _looked_at(entry)
             marked = not marks.isdisjoint(environment.split(b"\0")) or str(directory).encode() in arguments
             if marked or output.is_relative_to(directory):
                 found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))

@@ -34,6 +34,12 @@ def test_what_does_not_answer_stops_nobody_else(tmp_path):
     asyncio.run(story())
 
 
+def test_slow_files_are_an_error_of_files():
+    """The agent's steps outlive an OSError and try again; they must outlive this one."""
+    with pytest.raises(OSError, match="no answer within"):
+        asyncio.run(FileWork().run("a", lambda: time.sleep(5), limit_s=0.05))
+
+
 def test_errors_come_where_they_are_awaited():
     async def story():
         with pytest.raises(ZeroDivisionError):

@@ -269,7 +269,7 @@ AGENTS = [
     _agent("agent-hello", "POST", AGENT, INVENTORY),
     _agent("agent-report", "POST", AGENT, HOLD),
     _agent("agent-telemetry", "POST", (401, 401, 401, 401, 401, 204),
-           {"boot_id": "boot-big", "start": 1.0, "period_s": 1.0, "count": 1, "gpus": {}}),
+           {"boot_id": "boot-big", "start": "{now}", "period_s": 1.0, "count": 1, "gpus": {}}),
     _agent("agent-records", "POST", AGENT, {"boot_id": "boot-big", "parts": []}),
     _agent("agent-logs", "POST", AGENT, b"more\n",
            "attempt={attempt}&epoch={epoch}&rank=0&stream=stderr&offset=0"),

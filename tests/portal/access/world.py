@@ -175,7 +175,8 @@ def build():
     _, world.bearers["join"] = join_token_create(actor=None)
     planning = Planning.objects.order_by("-number").first()
     world.names |= {"attempt": own.attempt.key, "epoch": key["epoch"], "planning": planning.number,
-                    "round": planning.round.number, "missing": 987654321}  # fmt: skip
+                    "round": planning.round.number, "missing": 987654321,
+                    "now": timezone.now().timestamp()}  # fmt: skip
     _laboratory(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

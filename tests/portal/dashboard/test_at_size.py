@@ -118,6 +118,16 @@ def test_the_queue_is_counted_in_its_index_alone(cluster):
     assert set(re.findall(r'"jobs_job"\."(\w+)"', statement)) <= known
 
 
+def test_a_list_of_the_console_stays_below_300_kb(client, cluster):
+    now = timezone.now()
+    fields = {"tenant": cluster.tenant, "owner": cluster.owner, "gpus": [1], "submitted_at": now}
+    Job.objects.bulk_create(
+        Job(name=f"resnet50-imagenet-{k}", state="COMPLETED", ended_at=now, **fields) for k in range(60)
+    )
+    client.force_login(given.operator())
+    assert 100_000 < len(client.get(reverse("admin:jobs_job_changelist")).content) < 300_000
+
+
 # ---- search ----------------------------------------------------------------------------------------------------------
 
 
