@@ -129,7 +129,8 @@ def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, 
     def attempt(case, known):
         if known and case.path_parameters and mode == schemathesis.GenerationMode.POSITIVE:
             case.path_parameters = dict.fromkeys(case.path_parameters, known)
-        response = case.call(headers=world.operator.headers)
+        # What carries the requests in process undoes no compression.
+        response = case.call(headers=world.operator.headers | {"Accept-Encoding": "identity"})
         case.validate_response(
             response, checks=[not_a_server_error, status_code_conformance, response_schema_conformance]
         )

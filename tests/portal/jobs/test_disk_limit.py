@@ -4,7 +4,8 @@ import pytest
 from django.http import QueryDict
 
 from portal.dashboard.job_remedies import remedy_for
-from portal.dashboard.submit_form import description_of, initial_of
+from portal.dashboard.submit_form import initial_of
+from portal.dashboard.submit_reading import description_read
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
@@ -72,8 +73,7 @@ def test_the_job_says_why_and_its_page_what_to_do(cluster):
 
 def test_the_form_takes_and_gives_it_back():
     post = QueryDict("command=true&gpu_mode=cpu&disk=1.5 TiB")
-    assert description_of(post)["disk_gib"] == 1536
+    assert description_read(post).description["disk_gib"] == 1536
     assert initial_of({"command": "true", "disk_gib": 0.5})["disk"] == "0.5 GiB"
-    with pytest.raises(BerthError) as error:
-        description_of(QueryDict("command=true&gpu_mode=cpu&disk=much"))
-    assert (error.value.field, "50 GiB" in error.value.detail) == ("disk_gib", True)
+    (problem,) = description_read(QueryDict("command=true&gpu_mode=cpu&disk=much")).problems
+    assert (problem.field, "50 GiB" in problem.detail) == ("disk_gib", True)
