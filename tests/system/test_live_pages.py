@@ -151,10 +151,10 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
     array = tenant.submit("sleep 600", name="folded", array={"size": 6, "concurrency": 2})
     page.goto(f"{berth.url}/jobs/")
     page.click(f"tr[data-job='{array}'] [data-tasks-url]")
-    until(page, f"document.querySelectorAll('tr[data-parent=\"{array}\"]').length === 2")
+    until(page, f"document.querySelectorAll('tr[data-parent=\"{array}\"][data-job]').length === 2")
     page.check(f"input[value='{counting}']")
     page.evaluate(FOCUS, f"input[value='{counting}']")
-    page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"]').__first = true")
+    page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"][data-job]').__first = true")
     ended = []
 
     def submit():
@@ -164,8 +164,8 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
     assert hold(page, "table", busy=submit) >= 10
     assert page.is_checked(f"input[value='{counting}']")
     assert page.inner_text("[data-bulk-count]") == "1 selected"
-    assert page.evaluate(f"document.querySelectorAll('tr[data-parent=\"{array}\"]').length") == 2
-    assert page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"]').__first") is True
+    assert page.evaluate(f"document.querySelectorAll('tr[data-parent=\"{array}\"][data-job]').length") == 2
+    assert page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"][data-job]').__first") is True
     assert page.locator(f"tr[data-job='{ended[-1]}']").count() == 1
     tenant.act(array, "cancel")
 
