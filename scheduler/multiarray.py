@@ -80,7 +80,11 @@ def place(work: Work, mode: Mode) -> Outcome:
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
-    outcome.homes, outcome.standings, outcome.windows = windows.homes, standings_of(windows), views_of(windows)
+    promised = (
+        job for job in work.state.jobs if job.promise is not None and not job.is_cpu
+    )  # in no window of this planning
+    outcome.homes = {**windows.homes, **{job.id: homes.of(job) for job in promised}}
+    outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {

@@ -79,8 +79,8 @@ class Places:
         if line is None:
             line = self._lines[standing.array] = _Line()
         inside, placed = job.id in outcome.window, job.id in outcome.chosen
-        line.considered += inside
-        line.started += placed
+        line.considered += inside and job.promise is None  # a promise is kept ahead of the window
+        line.started += placed and job.promise is None
         if placed or job.id in outcome.invalid or job.id in outcome.sated or self._final.over_quota(job) is not None:
             return
         if inside:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from workers.files import write_atomic, write_json
+from workers.modes import put_right
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +25,17 @@ def is_no_room(error: BaseException) -> bool:
 
 
 def write_until_room(path: Path, value: Any) -> None:
-    """Write it however long that takes: what waits here has nothing better to do, and may not be lost."""
+    """Write it however long that takes: what waits here has nothing better to do, and may not be lost.
+
+    A directory that somebody removed is made again, one that was closed is opened. Raises OSError when those above it are gone.
+    """
     while True:
         try:
             write_json(path, value)
+        except (FileNotFoundError, NotADirectoryError):
+            path.parent.mkdir(mode=0o700)
         except OSError:
+            put_right((path.parent.parent, path.parent))
             time.sleep(TRY_AGAIN_S)
         else:
             return

@@ -24,9 +24,10 @@ if __name__ == "__main__":  # -I and -S leave only the standard library on the p
 from workers.diskuse import disk_meter
 from workers.files import BrokenFileError, read_record, write_json
 from workers.joblog import JobLog
+from workers.modes import put_right
 from workers.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.procs import Family, Identity, Stat, Tree, become_subreaper, boottime, hide
-from workers.room import is_no_room, write_until_room
+from workers.room import write_until_room
 from workers.spawn import StartFailedError, command_spawn
 from workers.usage import UsageMeter
 
@@ -39,6 +40,8 @@ LEASE_GRACE_SHARE = 1 / 3
 # So many running processes are stopped before they are killed, and so often at most: some may not be stopped.
 FREEZE_FROM = 50
 FREEZE_ROUNDS = 20
+# So long the shim goes by the lease that it read last.
+BLIND_S = 10.0
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class Shim:
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
         self.job_record: dict[str, Any] | None = None
+        self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
 
     def run(self) -> None:
@@ -102,9 +106,8 @@ class Shim:
             return
         try:
             write_json(self.directory / "job.json", self.job_record)
-        except OSError as error:
-            if not is_no_room(error):
-                raise
+        except OSError:  # without room, or closed by somebody
+            put_right((self.directory.parent, self.directory))
         else:
             self.job_record = None
 
@@ -155,6 +158,17 @@ class Shim:
         except BrokenFileError as error:
             # Nobody but a job could have put that there, and without its control files it is not under control.
             self._end("stopped", f"its control files were tampered with: {error}", 0.0)
+        except OSError as error:
+            self._blind(now, error)
+        else:
+            self.blind_since = None
+
+    def _blind(self, now: float, error: OSError) -> None:
+        """Somebody closed our directories (chmod): open them. A lease that cannot be read for long counts as ended."""
+        put_right((*reversed(self.directory.parents[:2]), self.directory, *self.directory.glob("*.json")))
+        self.blind_since = self.blind_since or now
+        if self.launch["leased"] and now - self.blind_since > BLIND_S:
+            self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
 
     def _follow_orders(self, now: float) -> None:
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))

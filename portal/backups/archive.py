@@ -93,7 +93,7 @@ def archive_written(path: Path, header: dict[str, Any]) -> Iterator[Writer]:
                 yield writer
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, path)  # unlike a rename, never over a file that came meanwhile
+        _name(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -101,6 +101,18 @@ def archive_written(path: Path, header: dict[str, Any]) -> Iterator[Writer]:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def _name(partial: Path, path: Path) -> None:
+    """Give the finished file its name, but never over a file that came meanwhile. Raises FileExistsError."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise FileExistsError(path) from None
+        partial.rename(path)
 
 
 @dataclass(frozen=True)

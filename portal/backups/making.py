@@ -64,7 +64,10 @@ def backup_make(*, to: Path | None = None, automatic: bool = False, tell: Tell =
             path.unlink()
             raise
     row = Backup(at=at, path=str(path), size_bytes=path.stat().st_size, took_s=time.monotonic() - began, proof=proof)
-    row.save()
+    if Backup._meta.db_table in connection.introspection.table_names():  # noqa: SLF001 - Django's documented Meta API
+        row.save()
+    else:
+        tell("not recorded: the database is an older Berth's, which ./berth up will bring up to date")
     return row
 
 
@@ -120,9 +123,11 @@ def _database(scratch: Path) -> tuple[dict[str, Any], dict[str, Path]]:
 
 
 def _write(path: Path, *, at: datetime, facts: dict[str, Any], members: Mapping[str, Path]) -> None:
+    sources = {**members, **files_here()}
     about = {"made_at": at.isoformat(), "berth": portal.VERSION, "database": connection.vendor}
-    with archive_written(path, about) as writer:
-        for name, source in {**members, **files_here()}.items():
+    size = sum(source.stat().st_size for source in sources.values())
+    with archive_written(path, about | {"unpacked_bytes": size}) as writer:
+        for name, source in sources.items():
             writer.add(name, source)
         writer.add_json(MANIFEST, {"members": writer.members, "database": facts})
 

@@ -26,9 +26,6 @@ from portal.launch.layout import write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-UNPACKED_SHARE = 12
-"""A backup unpacks to so many times its size, at most, as a rule; less room is refused."""
-
 
 DYING_S = 5.0
 
@@ -75,8 +72,8 @@ def backup_check(path: Path) -> None:
 @contextmanager
 def unpacked(path: Path, root: Path) -> Iterator[Unpacked]:
     """Unpack and check a backup, in a directory under `root` that is gone afterwards."""
-    header_read(path)
-    room_check(root, needed_bytes=UNPACKED_SHARE * path.stat().st_size)
+    size = header_read(path).get("unpacked_bytes")
+    room_check(root, needed_bytes=size if isinstance(size, int) else path.stat().st_size)
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=root) as scratch:
         try:
             found = archive_unpack(path, Path(scratch))
@@ -128,4 +125,6 @@ def _database_put(found: Unpacked, aside: Path) -> None:
     for name in (main, Path(f"{main}-wal"), Path(f"{main}-shm")):
         if name.exists():
             shutil.move(name, aside / name.name)
-    found.path(sqlite.MEMBER).replace(main)
+    beside = main.with_name(f".{main.name}.restored")  # the data directory may be on another disk
+    shutil.move(found.path(sqlite.MEMBER), beside)
+    beside.replace(main)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 50
 ORDER = ("fail", "run", "wait", "done", "stop")
+BAR_ORDER = ("fail", "done", "run", "stop", "wait")
 LABELS = {"fail": "Failed", "run": "Running", "wait": "Waiting", "done": "Completed", "stop": "Held, cancelled"}
 GLYPHS = {"fail": "FAILED", "run": "RUNNING", "wait": "PENDING", "done": "COMPLETED", "stop": "CANCELLED"}
 BEYOND = 10**9
@@ -84,7 +85,7 @@ def array_body(job: Job) -> ArrayBodyContext:
     return {
         "id": job.number,
         "sentence": _sentence(job, sums),
-        "segments": [{"token": token, "count": sums[token]} for token in ORDER if sums[token]],
+        "segments": [{"token": token, "count": sums[token]} for token in BAR_ORDER if sums[token]],
         "legend": _chips(job, sums, TaskQuery(), everything=False),
         "grid": grid_make(job),
         "failures": failures_make(job),

@@ -85,6 +85,7 @@ class PlotContext(TypedDict):
     url: str  # answers figure JSON, see figures.py
     legend: list[LegendItem]
     height_px: NotRequired[int]
+    refresh_s: NotRequired[int]  # drawn anew every so many seconds, whatever happens
     topics: NotRequired[str]  # live topics that refetch the figure, default "planning metrics"
 
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt, Job
 
 EVENTS_SHOWN = 30
+MEASURED_EVERY_S = 5
+"""While it runs its plots are drawn anew so often."""
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
@@ -187,14 +189,15 @@ def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:
 
 
 def _plot(job: Job, name: str, title: str, note: str, legend: Sequence[LegendItem] = ()) -> PlotContext:
-    return {
+    plot: PlotContext = {
         "name": name,
         "title": title,
         "note": note,
         "url": reverse("job-figure", args=[job.number, name]),
         "legend": list(legend),
-        "topics": "own-job telemetry" if job.state in LIVE else "own-job",
+        "topics": "own-job",
     }
+    return plot | {"refresh_s": MEASURED_EVERY_S} if job.state in LIVE else plot
 
 
 def _attempt(attempt: Attempt) -> AttemptRow:

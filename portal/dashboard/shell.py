@@ -84,7 +84,10 @@ def _banner() -> str | None:
     """Say that the disk is full; else warn where all jobs run as one account, and say what keeps them apart there."""
     if (disk := disk_state()).low:
         return f"{disk.sentence}."
-    found = set(Node.objects.alive().filter(single_account=True).values_list("isolation__files", flat=True).distinct())
+    alone = (
+        Node.objects.alive().filter(single_account=True).order_by()
+    )  # in no order: each node's row would be distinct
+    found = set(alone.values_list("isolation__files", flat=True).distinct())
     if not found:
         return None
     trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"

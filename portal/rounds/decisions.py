@@ -202,6 +202,8 @@ class Decisions:
         """Return how many jobs of an array the planning considered, and how many of them it started."""
         at = self.columns
         inside = (at["array"] == self.head["arrays"].index(array)) & (at["side"] != SIDES.index("outside"))
+        if self.window(array):
+            inside &= at["turn"] > 0  # a promised job is started ahead of the window and has no turn in it
         started = inside & (at["result"] == RESULTS.index("placed"))
         return {"considered": int(np.count_nonzero(inside)), "started": int(np.count_nonzero(started))}
 

@@ -20,6 +20,8 @@
   const pending = new Map(); // element -> timer
   const running = new Map(); // element -> whether another event came meanwhile
   const nextAt = new WeakMap(); // element -> when it may be fetched again
+  const refreshedAt = new WeakMap(); // element -> when it was last asked for because of its age
+  const startedAt = Date.now();
   let missed = false; // something changed while nobody looked
 
   function fragmentUrl(element) {
@@ -145,7 +147,15 @@
     document.dispatchEvent(new CustomEvent("berth:theme"));
     refetchAll();
   }
+  function refresh() { // what measures, not events, move on: `data-live-refresh` is every so many seconds
+    if (root.dataset.live === "stale" || document.hidden) { return; }
+    document.querySelectorAll("[data-live-refresh]").forEach((element) => {
+      const due = (refreshedAt.get(element) || startedAt) + 1000 * Number(element.dataset.liveRefresh);
+      if (Date.now() >= due) { refreshedAt.set(element, Date.now()); schedule(element); }
+    });
+  }
   function tick() {
+    refresh();
     if (retryAt && Date.now() >= retryAt) { connect(); }
     if (Date.now() - heardAt > STALE_MS && root.dataset.live !== "stale") { becomeStale(); }
     if (root.dataset.live !== "stale") { return; }

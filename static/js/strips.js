@@ -43,14 +43,16 @@
     root.querySelector("[data-by-word]").textContent = BY_WORDS[by];
     const loading = root.querySelector("[data-board-loading]");
     if (loading) { loading.remove(); }
-    rows.forEach((row) => { row.watcher.disconnect(); row.element.remove(); row.table.remove(); });
+    rows.forEach((row) => { row.watcher.disconnect(); row.element.remove(); });
     rows = wanted.map((group, place) => {
       const made = root.querySelector("[data-board-row]").content.firstElementChild.cloneNode(true);
       const table = element("div", "b-board-table");
       table.hidden = true;
+      table.setAttribute("role", "cell");
       table.id = `board-table-${place}`;
       made.querySelector(".b-board-open").setAttribute("aria-controls", table.id);
-      space.append(made, table);
+      made.append(table);
+      space.append(made);
       const row = { element: made, table, canvas: made.querySelector("canvas"), place, title: group.title };
       row.watcher = new ResizeObserver(() => layout(row));
       row.watcher.observe(made.querySelector(".b-board-strips"));

@@ -2,15 +2,16 @@
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.fairness.arrays import divide
-from scheduler.model import ArrayHistory, Reason, Tenant
+from scheduler.model import ArrayHistory, Promise, Reason, Share, Tenant
 from scheduler.places import QUEUES, UNDIVIDED
 from scheduler.sentences import sentence
-from tests.scheduler.builders import decisions_of, job, make_plan, node, running
+from tests.scheduler.builders import NOW_S, decisions_of, job, make_plan, node, running
 
 POLICIES = ("berth", "berth-undivided", "coda", "hops", "fifo", "drf")
 NUMBER = re.compile(r"(?<![\w-])\d+(?![\w-])")
@@ -147,3 +148,18 @@ def test_places_of_a_pool_do_not_count_the_other_pools_jobs():
     made = make_plan(nodes, jobs, policy="berth", borrowing="off")
     figures = decisions_of(made)[2].figures
     assert (figures["place"], figures["queue_length"], figures["window_gpus"], figures["considered"]) == (2, 7, 4, 1)
+
+
+def test_a_promised_job_stands_in_the_queue_of_its_size_and_its_window_does_not_count_it():
+    """What was seen: a job of 4 GPUs at place 1 of the jobs of 1 to 3, whose three jobs "asked for 4 GPUs"."""
+    nodes = [node(1, 8, idle=0), node(2, 4, idle=0)]
+    kept = Promise((Share(2, 4, 4, 0),), NOW_S - 30, "call-back")
+    stops = replace(running(99, 2, 2, 4, 4), movable=True, stopping=True)
+    small = [job(n, 2, wait_s=100 - n) for n in (2, 3, 4)]
+    made = make_plan(
+        nodes, [job(1, 4, wait_s=900, promise=kept), *small], running=[running(98, 2, 1, 8, 8), stops], policy="berth"
+    )
+    assert decisions_of(made)[1].standing.array == "gpu-large"
+    figures = decisions_of(made)[4].figures
+    assert (figures["queue"], figures["place"], figures["queue_length"]) == ("gpu-small", 3, 3)
+    assert figures["considered"] == 2  # of 2 GPUs each, until they ask for the pool's 4

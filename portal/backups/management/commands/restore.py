@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from portal.backups.errors import BackupError
 from portal.backups.restoring import backup_check, backup_restore
@@ -32,6 +33,9 @@ class Command(BaseCommand):
             settled = backup_restore(options["file"], tell=self.stdout.write)
         except BackupError as error:
             raise CommandError(str(error)) from error
+        except (OSError, DatabaseError) as error:
+            why = str(error).strip().splitlines()[0]
+            raise CommandError(f"The restore stopped before its end ({why}). Mend that, and run it again.") from error
         self.stdout.write(
             f"Restored to {settled.made_at:%F %T} UTC: {settled.waiting} jobs wait, {settled.running} run as far as it knows, "
             f"{settled.nodes} nodes are asked what runs on them. Start Berth with ./berth up."
