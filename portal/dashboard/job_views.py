@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
+from portal.api.streams import Streamed
 from portal.dashboard.array_page import TaskQuery, array_context, folded_tasks
 from portal.dashboard.job_figures import job_figure_make
 from portal.dashboard.job_list import ListQuery, list_context
@@ -177,7 +178,7 @@ def job_log_download(request: HttpRequest, number: str) -> HttpResponse:
     epoch = _number(request, "attempt") if profile is None else profile
     parts = log_parts(job=job, epoch=epoch, profile=profile is not None)
     chunks = _whole_log(job, epoch, parts, profile=profile is not None)
-    response = StreamingHttpResponse(chunks, content_type="text/plain; charset=utf-8")
+    response = Streamed(chunks, content_type="text/plain; charset=utf-8")
     name = f"job-{job.number}" if profile is None else f"job-{job.number}-profile-{profile}"
     response["Content-Disposition"] = f'attachment; filename="{name}.log"'
     return response
@@ -239,7 +240,7 @@ def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
 def job_csv(request: HttpRequest) -> HttpResponse:
     """Export the whole list as filtered, as a stream. A cell that a spreadsheet would take for a formula is defused."""
     jobs = ListQuery.of(request).jobs(user=request.user).select_related("tenant", "owner")
-    response = StreamingHttpResponse(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
+    response = Streamed(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'
     return response
 

@@ -41,6 +41,14 @@ class MembershipInline(OperatorOnly, TabularInline):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return is_operator(request)
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Give the fields of a row names of their own: the table's head is no label to a screen reader."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            widget = getattr(field.widget, "widget", field.widget)  # the theme wraps those of relations
+            widget.attrs["aria-label"] = str(field.label or db_field.verbose_name).capitalize()
+        return field
+
 
 @admin.register(Tenant)
 class TenantAdmin(ConsoleAdmin):

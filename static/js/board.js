@@ -72,15 +72,19 @@
     write(cell.querySelector(".b-cell-memory"), memory === UNKNOWN ? (idle ? "idle" : "") : String(memory), memory === UNKNOWN ? "" : "%");
   }
   function nodesShown(root) {
-    if (!board || root.hasAttribute("data-strips")) { return; }
+    if (!board) { return; }
+    const elements = root.querySelectorAll("[data-node]");
+    if (!elements.length) { return; }
+    const starts = new Map();
     let start = 0;
-    board.nodes.forEach((name, place) => {
-      const element = root.querySelector(`[data-node="${CSS.escape(name)}"]`);
-      const cells = element ? element.querySelectorAll(".b-cell") : [];
-      if (cells.length === board.gpus[place]) { cells.forEach((cell, index) => cellShown(cell, start + index)); }
-      const heard = element && element.querySelector('time[data-format="age"]');
+    board.nodes.forEach((name, place) => { starts.set(name, [start, place]); start += board.gpus[place]; });
+    elements.forEach((element) => {
+      const [first, place] = starts.get(element.dataset.node) || [0, -1];
+      if (place < 0) { return; }
+      const cells = element.querySelectorAll(".b-cell");
+      if (cells.length === board.gpus[place]) { cells.forEach((cell, index) => cellShown(cell, first + index)); }
+      const heard = element.querySelector('time[data-format="age"]');
       if (heard && board.heard[place]) { set(heard, "datetime", new Date(board.heard[place] * 1000).toISOString()); }
-      start += board.gpus[place];
     });
   }
   document.addEventListener("berth:board", () => nodesShown(holder));

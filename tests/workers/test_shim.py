@@ -298,3 +298,16 @@ def test_usage_counts_processor_time(shim):
     shim.prepare(command="timeout 2 sh -c 'while :; do :; done'").start().result()
     usage = shim.engine.usage(shim.directory)
     assert 0.5 < usage.cpu_s + usage.wait_s < 3
+
+
+def test_a_removed_directory_is_made_again_for_the_result(shim):
+    """The job takes its control files away; its shim still says how it ended, and ends."""
+    shim.prepare(command=f"rm -rf {shim.directory}; exit 3").start()
+    path = shim.directory / "result.json"
+    wait_until(lambda: path.exists() and json.loads(path.read_text())["exit_code"] == 3)
+    wait_until(lambda: shim.engine.reap() or not shim.engine._children)
+
+
+def test_what_is_closed_is_opened_again_by_the_shim(shim):
+    shim.prepare(command=f"chmod 000 {shim.directory}; exit 3").start()
+    assert shim.result(within_s=40)["exit_code"] == 3

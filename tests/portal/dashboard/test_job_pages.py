@@ -168,7 +168,7 @@ def test_a_download_is_the_whole_output(owner, world):
 
 def test_csv_defuses_formulas(owner, world):
     world.submit(name="=HYPERLINK(1)")
-    assert "'=HYPERLINK(1)" in owner.get(reverse("job-csv")).content.decode()
+    assert "'=HYPERLINK(1)" in owner.get(reverse("job-csv")).getvalue().decode()
 
 
 FORM = {"command": "python train.py", "gpu_mode": "set", "gpus": ["1", "2"]}

@@ -6,6 +6,8 @@ from itertools import chain
 
 import pytest
 import redis
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, GpuType, Node
@@ -14,7 +16,7 @@ from portal.cluster.telemetry import telemetry_store
 from portal.dashboard.board import feed, ticker
 from portal.dashboard.overview_nodes import gpu_cells
 from portal.dashboard.snapshot import Snapshot
-from portal.events import following, relay
+from portal.events import following, relay, shared
 from portal.events.relay import number_key
 from portal.events.shared import client
 from portal.jobs.models import GpuAllocation
@@ -181,3 +183,16 @@ def test_a_page_older_than_the_last_event_says_so(world, broker):
     assert answer.headers.get("Berth-Late") == "1"
     page = client_.get("/").content.decode()
     assert "&quot;cluster&quot;:0" in page, "the socket's first heartbeat then shows the gap"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "most"), [("/", 8), ("/cluster/", 9), ("/fragments/overview/tiles", 3), ("/cluster/board", 3)]
+)
+def test_what_is_shared_costs_the_next_reader_its_sign_in_and_frame_only(world, broker, path, most, monkeypatch):
+    monkeypatch.setattr(shared, "SHARE_OF_TIME", 10_000)  # however slow this machine is
+    first, second = world.client("owner"), world.client("teammate")
+    assert first.get(path).status_code == 200
+    with CaptureQueriesContext(connection) as queries:
+        assert second.get(path).status_code == 200
+    assert len(queries) <= most, [each["sql"][:100] for each in queries]
