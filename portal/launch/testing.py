@@ -23,6 +23,7 @@ from portal.launch.descendants import become_subreaper, end_all
 from portal.launch.layout import SOURCE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
 
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
@@ -30,6 +31,7 @@ WAITING = "system or browser or postgres"
 COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
 WAITING_PART = ["-m", f"({WAITING}) and not gpu"]
 NO_TESTS = 5
+LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPT_PATIENCE_S = 20.0
 END_PATIENCE_S = 5.0
@@ -67,6 +69,12 @@ def summary_of(outputs: list[str], took_s: float) -> str:
 
 def _pytest(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *arguments]
+
+
+def environment_of(ours: Mapping[str, str]) -> dict[str, str]:
+    """What pytest finds: nothing that names an installation. Our own import of `portal` has named Django's settings."""
+    kept = {name: value for name, value in ours.items() if name not in LEFT_OUT}
+    return kept | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Stopped(Exception):
@@ -151,8 +159,7 @@ def _alone(arguments: list[str], environment: dict[str, str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run the tests; nothing that they started outlives this call, however it ends."""
-    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "BERTH_DATA_DIR"}}
-    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = environment_of(os.environ)
     become_subreaper()
     for number in STOPPING:
         signal.signal(number, _stop)

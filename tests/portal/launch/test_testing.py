@@ -27,6 +27,14 @@ def test_what_pytest_is_asked_for(given, expected):
     assert arguments_for(given) == expected
 
 
+def test_pytest_finds_its_own_settings_and_no_installation():
+    """Importing `portal` names Django's settings in our environment; pytest would take them for the caller's choice."""
+    ours = {"DJANGO_SETTINGS_MODULE": "portal.settings", "BERTH_DATA_DIR": "/srv/berth", "HOME": "/root"}
+    found = testing.environment_of(ours)
+    assert found["HOME"] == "/root"
+    assert not {"DJANGO_SETTINGS_MODULE", "BERTH_DATA_DIR"} & set(found)
+
+
 def test_a_summary_counts_both_runs():
     first = "...\n==== 2 failed, 10 passed, 5 deselected, 1 warning in 2.00s ====\n"
     second = "==== 3 passed, 2 skipped, 12 deselected, 2 errors in 9.50s (0:00:09) ====\n"
