@@ -54,7 +54,7 @@ def _kept_for_it(figures: Figures) -> str:
     """After the reason of a job that waited long: what is kept for it until others end by themselves."""
     if (kept := figures.get("kept_for_it")) is None:
         return ""
-    return f" Idle GPUs on {listed(kept['nodes'])} are kept for it. It should start there in about {minutes(kept)} min."
+    return f" What becomes idle on {listed(kept['nodes'])} is kept for it. It should start there in about {minutes(kept)} min."
 
 
 def _places(nodes: Mapping[str, Mapping[str, int]]) -> str:
