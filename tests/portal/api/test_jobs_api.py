@@ -24,7 +24,7 @@ def test_a_submitted_job_is_there_with_its_description(world):
     assert answer.status_code == 201
     job = answer.json()
     assert answer.headers["Location"] == job["url"] == f"/api/v1/jobs/{job['id']}"
-    assert (job["state"], job["tenant"], job["owner"], job["name"]) == ("PENDING", "vision-lab", "lena", "python3")
+    assert (job["state"], job["tenant"], job["owner"], job["name"]) == ("PENDING", "vision-lab", "lena", "a.py")
     shown = world.teammate("GET", f"/jobs/{job['id']}").json()
     assert shown["files"] == [{"name": "a.py", "bytes": 9}]
     assert (shown["working_directory"], shown["environment"], shown["labels"]) == ("sub", {"A": "b"}, {"run": "7"})
