@@ -30,11 +30,12 @@ class SmallDisk:
     def fill(self, *, leave_mib=0):
         """Take all room but so much; returns what is left."""
         with self.ballast.open("ab") as file:
-            while (left := self.free_mib() - leave_mib) > 0:
+            share = 1.0
+            while (left := self.free_mib() - leave_mib) > 0 and share * left * MIB >= 4096:
                 try:
-                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, max(4096, int(left * MIB)))
-                except OSError:  # others write too, and were quicker
-                    break
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, int(share * left * MIB))
+                except OSError:  # others write too and were quicker: nothing at all was taken
+                    share /= 2
         return self.free_mib()
 
     def give_back(self):

@@ -7,11 +7,11 @@ from django.db.utils import ConnectionHandler
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="Postgres does so unless its operator turned it off")
-def test_each_commit_is_synced(tmp_path):
+def test_each_commit_is_synced(tmp_path, django_db_blocker):
     own = ConnectionHandler({"default": settings.DATABASES["default"] | {"NAME": str(tmp_path / "own.sqlite3")}})[
         "default"
     ]
-    with own.cursor() as cursor:
+    with django_db_blocker.unblock(), own.cursor() as cursor:
         assert cursor.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert cursor.execute("PRAGMA synchronous").fetchone()[0] == 2, (
             "FULL; NORMAL loses the last seconds with the power"

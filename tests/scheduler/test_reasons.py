@@ -313,7 +313,9 @@ def kept_for_this_job():
     return (
         starving_job_of_4(),
         1,
-        ("It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it. It should start there in about 5 min."),
+        (
+            "It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it. It should start there in about 5 min."
+        ),
     )
 
 

@@ -17,7 +17,7 @@ OURS = ("tenants", "cluster", "jobs", "rounds", "events")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation", "StartForecast",
-    "Membership", "JobPayload", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
+    "Membership", "JobPayload", "JobText", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
     "IdempotencyKey", "Promise", "CoreTuning",
 }  # fmt: skip
 
