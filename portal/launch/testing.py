@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
 COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
-WAITING_PART = ["-m", f"({WAITING}) and not gpu"]
+# Two files of them at a time: each waits for servers, leases and browsers.
+WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "-m", f"({WAITING}) and not gpu"]
 NO_TESTS = 5
 LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
