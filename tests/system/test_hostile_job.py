@@ -17,6 +17,7 @@ import pytest
 from tests.system.helpers import hostile
 from tests.workers.conftest import AgentRunner, command_lines, processes_of, wait_until
 from tests.workers.small_portal import NODE_TOKEN, SmallPortal
+from workers.trees import tree_remove
 
 pytestmark = pytest.mark.system
 
@@ -46,6 +47,9 @@ def hostile_node(request, tmp_path):
         os.kill(pid, 9)
     portal.close()
     print(runner.log.read_text())
+    tree_remove(
+        runner.directory
+    )  # pytest itself cannot remove a tree of thousands of levels, and would fail much later
 
 
 def jobs_left(runner):
