@@ -29,6 +29,7 @@ from portal.rounds.lease import lease_release, lease_take, planned_since
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
+from portal.rounds.running import cores_asked
 from portal.rounds.snapshot import snapshot_load
 from scheduler.planning import plan, window_ran_out
 
@@ -111,7 +112,16 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any], new_round: b
         details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
         record.decisions = decisions_pack(made, details.marks, columns)
         _fill(record=record, made=made, now=now)
-        plan_apply(made=made, record=record, holder=holder, now=now, queued=snapshot.queued, details=details)
+        cores = cores_asked(made, snapshot.state)
+        plan_apply(
+            made=made,
+            record=record,
+            holder=holder,
+            now=now,
+            queued=snapshot.queued,
+            details=details,
+            cores_wanted=cores,
+        )
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
