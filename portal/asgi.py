@@ -20,6 +20,7 @@ from portal.cluster.sync import sync_application
 from portal.dashboard.board import ticker
 from portal.dashboard.consumers import LiveConsumer
 from portal.events import relay
+from portal.loaded import portal_loaded
 
 http_routes = [
     path("api/agent/v1/sync", sync_application),
@@ -34,5 +35,6 @@ application = ProtocolTypeRouter(
     }
 )
 
+portal_loaded()
 relay.start()
 ticker.start()

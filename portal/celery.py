@@ -1,5 +1,6 @@
 """Celery inside the portal: plannings, reconciliation, roll-ups. Messages carry nothing; the database is the truth."""
 
+import gc
 import os
 from typing import Any
 
@@ -46,6 +47,12 @@ app.steps["consumer"].add(SignsOfLife)
 def pool_signs(**_: Any) -> None:
     """Sign for each pool process too: Celery waits for a stopped one for ever. A task that takes too long has a limit."""
     alive.thread_start()
+
+
+@worker_process_init.connect
+def loaded_stays(**_: Any) -> None:
+    """What the pool's parent loaded is shared with it; a collector's pass would copy it, page by page."""
+    gc.freeze()
 
 
 @celeryd_init.connect

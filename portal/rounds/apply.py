@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -20,7 +21,7 @@ from scheduler.model import Reason
 from scheduler.places import PLACE_FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from portal.rounds.explanations import Details
@@ -39,10 +40,12 @@ def plan_apply(
     now: datetime,
     queued: Sequence[QueuedJob],
     details: Details | None = None,
+    cores_wanted: Mapping[int, int] = MappingProxyType({}),
 ) -> None:
     """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
 
     `queued`: the queue as the snapshot read it. Only what the plan says otherwise of a job is locked and looked at again.
+    `cores_wanted`: by job, what the plan went by; it stays with the attempts and promises.
     """
     applied_before = Planning.objects.filter(number=record.number).exists()
     if applied_before or not lease_confirm(holder=holder, number=record.number):
@@ -61,9 +64,9 @@ def plan_apply(
         others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
     )
     _profile_all(made, record)
-    _place_all(placed, record)
+    _place_all(placed, record, cores_wanted)
     plan_stops_apply(made=made, record=record)
-    plan_promises_apply(made=made, record=record)
+    plan_promises_apply(made=made, record=record, cores_wanted=cores_wanted)
     waiting_note(notes=notes, now=now)
     if details is not None:
         explanations_store(details)
@@ -71,8 +74,9 @@ def plan_apply(
     record.save()
 
 
-def _place_all(placed: list[Decision], record: Planning) -> None:
-    refused = attempts_start(placings=[_placing(decision) for decision in placed], planning_number=record.number)
+def _place_all(placed: list[Decision], record: Planning, cores_wanted: Mapping[int, int]) -> None:
+    placings = [_placing(decision, cores_wanted.get(decision.job)) for decision in placed]
+    refused = attempts_start(placings=placings, planning_number=record.number)
     for job_id, error in refused.items():
         log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
     promises_withdraw(job_ids=[decision.job for decision in placed if decision.job not in refused])
@@ -102,10 +106,10 @@ def _part(piece: Piece) -> Part:
     return Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
 
 
-def _placing(decision: Decision) -> Placing:
+def _placing(decision: Decision, cores_wanted: int | None) -> Placing:
     parts = [_part(piece) for piece in decision.placement.pieces]
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
-    return Placing(decision.job, parts, age)
+    return Placing(decision.job, parts, age, cores_wanted=cores_wanted)
 
 
 def _note(decision: Decision) -> WaitingNote:

@@ -28,6 +28,7 @@ from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take,
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
+from portal.rounds.running import cores_asked
 from portal.rounds.snapshot import snapshot_load
 from scheduler.planning import plan
 
@@ -142,7 +143,16 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
             record.decisions = decisions_pack(made, details.marks, columns)
             _fill(record=record, made=made, now=now)
-        plan_apply(made=made, record=record, holder=turn.holder, now=now, queued=snapshot.queued, details=details)
+            cores = cores_asked(made, snapshot.state)
+        plan_apply(
+            made=made,
+            record=record,
+            holder=turn.holder,
+            now=now,
+            queued=snapshot.queued,
+            details=details,
+            cores_wanted=cores,
+        )
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"

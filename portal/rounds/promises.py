@@ -13,6 +13,8 @@ from portal.jobs.states import StopCause
 from scheduler import model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.rounds.models import Planning
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ def promises_load() -> dict[int, model.Promise]:
             shares=tuple(model.Share(*share) for share in row.shares),
             given_s=row.given_at.timestamp(),
             cause=row.cause,
+            cores_wanted=row.cores_wanted,
         )
         for row in Promise.objects.all()
     }
@@ -42,13 +45,22 @@ def plan_stops_apply(*, made: model.Plan, record: Planning) -> None:
         record.stops.append({**entry, **sizes, "ordered": ordered})
 
 
-def plan_promises_apply(*, made: model.Plan, record: Planning) -> None:
-    """Store what a plan keeps for jobs, after its stops; forget what it gives up; note the nodes that it reserves."""
+def plan_promises_apply(*, made: model.Plan, record: Planning, cores_wanted: Mapping[int, int]) -> None:
+    """Store what a plan keeps for jobs, after its stops; forget what it gives up; note the nodes that it reserves.
+
+    `cores_wanted`: by job, what the plan went by.
+    """
     promises_withdraw(job_ids=made.lapsed)
     record.lapsed = list(made.lapsed)
     for each in made.promises:
         shares = [(share.node, share.gpus, share.cores, share.memory_mib) for share in each.shares]
-        kept = promise_give(job_id=each.job, shares=shares, cause=each.cause, planning_number=record.number)
+        kept = promise_give(
+            job_id=each.job,
+            shares=shares,
+            cause=each.cause,
+            planning_number=record.number,
+            cores_wanted=cores_wanted.get(each.job),
+        )
         if kept:
             record.promises.append({"job": each.job, "shares": [list(share) for share in shares], "cause": each.cause})
     record.reservations = [

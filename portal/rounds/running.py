@@ -59,8 +59,20 @@ def _profile(attempt: Attempt, parts: Sequence[Any]) -> model.Running:
 
 
 def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
-    """Return a running job's description: its checkpoint is being written where its first part runs."""
-    return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done)
+    """Return a running job's description: its checkpoint is being written where its first part runs.
+
+    It keeps the cores that this attempt wanted: what its owner's start rule says by now is for those that start.
+    """
+    cores = first.attempt.cores_wanted or job.cores
+    return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done, cores=cores)
+
+
+def cores_asked(made: model.Plan, state: model.ClusterState) -> dict[int, int]:
+    """Return the cores a GPU (of a CPU job: in all) by which a plan placed jobs or promised them something, by job."""
+    given = {each.job for each in (*made.placements, *made.promises)}
+    running = (live.description for live in state.running)
+    known = (job for job in (*state.jobs, *running) if job is not None)
+    return {job.id: job.cores for job in known if job.id in given}
 
 
 def piece_of(part: Any) -> model.Piece:

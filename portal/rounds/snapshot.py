@@ -220,7 +220,7 @@ def _job(
         requirement=tuple(job.gpus),
         submitted_s=submitted_s,
         gpu_types=frozenset(job.gpu_types),
-        cores=cores_wanted(job=job, parameters=parameters, tuned=tuned),
+        cores=(promise and promise.cores_wanted) or cores_wanted(job=job, parameters=parameters, tuned=tuned),
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s if since_s is None else job.waited_s + max(0.0, now_s - since_s),

@@ -43,11 +43,13 @@ class Promise:
     """Resources kept for a job until it starts there: idle ones, and those that stopping attempts will free.
 
     `given_s`: when, on the snapshot's clock; `cause`: the stop's, as in `StopOrder`. See `scheduler.replan.promises`.
+    `cores_wanted`: what the job wanted a GPU when it was given, and still wants when it starts there; None = not kept.
     """
 
     shares: tuple[Share, ...]
     given_s: float
     cause: str
+    cores_wanted: int | None = None
 
     @property
     def gpus(self) -> int:

@@ -431,8 +431,14 @@ def test_what_the_portal_forgot_is_named_until_it_is_dead_and_keeps_its_gpus_so_
     portal.swallow_reports = True  # else the answer to a report says to stop at once, without the grace
     portal.forget(old)
     new = portal.want(attempt=2, job=2, command="true", gpus=[0], gpu_uuids=["x"])
-    wait_until(lambda: processes_of(node.part(old)) == [])
-    assert not node.part(new).exists(), "its GPU was not free"
+
+    def is_dead():
+        new_began = node.part(new).exists()  # looked at first: what began after the old one's death began rightly
+        alive = processes_of(node.part(old))
+        assert not (new_began and alive), "its GPU was not free"
+        return not alive
+
+    wait_until(is_dead)
     portal.swallow_reports = False
     assert portal.wait_report(new, "ended")["exit_code"] == 0
     assert held[-1] == []

@@ -39,6 +39,9 @@ class Attempt(models.Model):
     planning_number = models.PositiveBigIntegerField(null=True)
     gpus = models.PositiveIntegerField()
     cores = models.PositiveIntegerField()
+    cores_wanted = models.PositiveIntegerField(
+        null=True, help_text="A GPU (a CPU job: in all), by which it was placed; null: from before that was kept."
+    )
     rendezvous_port = models.PositiveIntegerField()
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)

@@ -255,6 +255,7 @@ class Promise(models.Model):
     cause = models.CharField(max_length=16, choices=StopCause.choices)
     planning_number = models.PositiveBigIntegerField()
     given_at = models.DateTimeField()
+    cores_wanted = models.PositiveIntegerField(null=True, help_text="A GPU (a CPU job: in all), by which it was given.")
 
     def __str__(self) -> str:
         return f"promise to job {self.job_id} by planning {self.planning_number}"

@@ -52,13 +52,14 @@ class Placing:
     """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
 
     The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
-    With a `profile` the job goes on waiting: the attempt is one of its speed alone.
+    With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
     """
 
     job_id: int
     parts: Sequence[Part]
     age: tuple[float, str] | None = None
     profile: Profile | None = None
+    cores_wanted: int | None = None
 
 
 def attempt_start(

@@ -17,7 +17,9 @@ ShareRow = tuple[int, int, int, int]
 """Node id, GPUs, cores, memory in MiB."""
 
 
-def promise_give(*, job_id: int, shares: Sequence[ShareRow], cause: str, planning_number: int) -> bool:
+def promise_give(
+    *, job_id: int, shares: Sequence[ShareRow], cause: str, planning_number: int, cores_wanted: int | None = None
+) -> bool:
     """Keep these resources for a job that waits, or that is being stopped to go on there; False when it does neither.
 
     The caller holds the job's lock. A second promise takes the place of the first.
@@ -31,6 +33,7 @@ def promise_give(*, job_id: int, shares: Sequence[ShareRow], cause: str, plannin
         "cause": cause,
         "planning_number": planning_number,
         "given_at": timezone.now(),
+        "cores_wanted": cores_wanted,
     }
     Promise.objects.update_or_create(job_id=job_id, defaults=values)
     return True

@@ -56,6 +56,7 @@ def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int
             planning_number=planning_number,
             gpus=sum(len(p.gpu_indices) for p in placing.parts),
             cores=sum(len(p.core_ids) for p in placing.parts),
+            cores_wanted=placing.cores_wanted,
             rendezvous_port=0,
             created_at=now,
             # A profile may be repeated, so it may be ended for silence.

@@ -46,10 +46,12 @@ def program(code=SIGNS, **changes):
 
 
 def pass_time(supervisor, clock, seconds):
-    """In steps as the supervisor takes them: a leap would be taken for a suspended machine."""
+    """In steps as the supervisor takes them: a leap would be taken for a suspended machine. Returns whose end it saw."""
+    ended = []
     for _ in range(int(seconds)):
         clock.now += 1.0
-        supervisor.tick()
+        ended += supervisor.tick()
+    return ended
 
 
 def signed(supervisor, clock):
@@ -75,8 +77,8 @@ def test_a_stopped_child_is_killed_and_started_again(supervisor, layout, clock, 
     os.kill(pid, signal.SIGSTOP)
     pass_time(supervisor, clock, LIMIT_S - 2)
     assert identity.is_alive(stopped), "the limit is not over"
-    pass_time(supervisor, clock, 5)
-    until(lambda: supervisor.tick() == ["one"])
+    ended = pass_time(supervisor, clock, 5)
+    until(lambda: ended or supervisor.tick() == ["one"])
     assert f"one gave no sign of life for {LIMIT_S:g} s; killing it" in told
     assert hangs(layout) == 1
     clock.now += 1
@@ -120,13 +122,13 @@ def test_a_machine_that_was_suspended_kills_nothing(supervisor, clock, told):
 
 def test_an_agents_jobs_are_spared(supervisor, clock, tmp_path):
     note = tmp_path / "job"
-    code = f"import subprocess; subprocess.Popen(['/bin/sh', '-c', 'echo $$ > {note}; sleep 600']); {SIGNS}"
+    code = f"import subprocess; subprocess.Popen(['/bin/sh', '-c', 'echo $$ > {note}; exec sleep 600']); {SIGNS}"
     supervisor.start(program(code, role="agent", spares_group=True))
     os.kill(signed(supervisor, clock), signal.SIGSTOP)
     until(lambda: note.exists() and note.read_text().strip())
     job = identity.identity_of(int(note.read_text()))
-    pass_time(supervisor, clock, LIMIT_S + 5)
-    until(lambda: supervisor.tick() == ["one"])
+    ended = pass_time(supervisor, clock, LIMIT_S + 5)
+    until(lambda: ended or supervisor.tick() == ["one"])
     try:
         time.sleep(0.2)
         assert identity.is_alive(job)
@@ -196,7 +198,7 @@ def test_one_that_hangs_again_and_again_is_started_less_often(supervisor, clock)
     supervisor.start(program("import time; time.sleep(600)"))
     delays = []
     for _ in range(3):
-        pass_time(supervisor, clock, FIRST_SIGN_S + 3)
+        pass_time(supervisor, clock, FIRST_SIGN_S + 1)  # the last step kills it
         until(supervisor.tick)
         delays.append(supervisor.children["one"].start_again_at - clock.now)
         clock.now += delays[-1]

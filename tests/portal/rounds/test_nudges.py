@@ -1,6 +1,7 @@
 """How long a planning may take, and how nudges coalesce: at most one planning each quarter of a second."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from django.utils import timezone
@@ -86,7 +87,7 @@ class TestLimit:
 class TestPause:
     def begun(self):
         moments = list(Planning.objects.order_by("number").values_list("started_at", flat=True))
-        return [(b - a).total_seconds() for a, b in zip(moments, moments[1:], strict=False)]
+        return [(b - a).total_seconds() for a, b in pairwise(moments)]
 
     def test_a_nudge_waits_a_quarter_of_a_second_after_the_last_beginning(self, cluster):
         nudge()

@@ -1,0 +1,24 @@
+"""A portal's garbage collector does not walk what the portal has loaded for good."""
+
+import os
+import subprocess
+import sys
+
+from portal.launch.layout import SOURCE
+
+CODE = """
+import gc, sys, django
+django.setup()
+from portal.loaded import portal_loaded
+portal_loaded()
+assert "portal.dashboard.pages" in sys.modules or "portal.dashboard.views" in sys.modules, "the first request would load them"
+print(gc.get_freeze_count(), len(gc.get_objects()))
+"""
+
+
+def test_views_are_loaded_and_what_stands_then_is_out_of_the_collectors_way():
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    ran = subprocess.run([sys.executable, "-c", CODE], cwd=SOURCE, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    frozen, watched = map(int, ran.stdout.split())
+    assert frozen > 100_000 > 100 * watched
