@@ -151,7 +151,7 @@ class _Maker:
         self.participants = participants
         self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
         self.options, self.weight = options, weight
-        firsts = np.searchsorted(options.group, np.arange(len(options.groups)))
+        firsts = options.first
         self.turns = sorted(
             ((ranked, group, int(firsts[g])) for g, group in enumerate(options.groups) for ranked in group.members),
             key=lambda each: each[0].rank,
@@ -271,9 +271,9 @@ class _Maker:
 
     def pooled_bound(self) -> float:
         """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
-        groups = self.options.groups
-        best = np.array([max(group.values) for group in groups])
-        least = np.array([min(option.gpus for option in group.options) for group in groups], dtype=float)
+        groups, firsts = self.options.groups, self.options.first[:-1]
+        best = np.maximum.reduceat(self.options.value, firsts)
+        least = np.minimum.reduceat(self.options.gpus, firsts)
         order = np.argsort(-best / least, kind="stable")
         members = np.array([len(group.members) for group in groups], dtype=float)[order]
         idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
@@ -298,14 +298,16 @@ class _Maker:
 
     def _quotas(self) -> list[Cap]:
         """A row per tenant and quota that its jobs could exceed."""
-        flat = [(group.job.tenant, option) for group in self.options.groups for option in group.options]
+        options = self.options
+        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
         caps: list[Cap] = []
         for tenant, allowance in self.ledger.allowances.items():
-            own = np.array([k for k, (whose, _) in enumerate(flat) if whose == tenant], dtype=int)
-            for most, what in ((allowance.gpus, "gpus"), (allowance.cores, "cores")):
+            if allowance.gpus is None and allowance.cores is None:
+                continue
+            own = np.flatnonzero(whose == tenant)
+            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
                 if most is not None and len(own):
-                    weights = np.array([float(getattr(flat[k][1], what)) for k in own])
-                    caps.append(Cap(own, weights, float(most)))
+                    caps.append(Cap(own, asked[own], float(most)))
         return caps
 
     def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:
