@@ -8,11 +8,13 @@ jobs, which the policy does. Why, in words and figures, is `scheduler.recording`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scheduler import probing, profiling
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
+from scheduler.placement.feasibility import any_fits
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
 from scheduler.work import Work
@@ -39,7 +41,7 @@ EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
 took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decided:
     """A planning's decisions. `outcome.chosen`: who starts; `aside`: who took no part, and why; `lapsed`: job ids."""
 
@@ -77,24 +79,25 @@ class Decided:
         """Whether a re-plan should follow at once."""
         return self.replan_s is not None and self.replan_s <= now_s
 
-    @property
+    @cached_property
     def window_ran_out(self) -> bool:
-        """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
+        """Whether all of the window started while what is idle fits a job outside: the next planning looks further.
 
         An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
         """
         outcome, ledger = self.outcome, self.books.ledger
         if not outcome.window <= outcome.chosen.keys():
             return False
-        outside = any(
-            ranked.job.id not in outcome.chosen
+        outside = (
+            ranked.job
+            for ranked in self.queue
+            if ranked.job.id not in outcome.chosen
             and ranked.job.id not in outcome.out_of_time
             and ranked.job.id not in outcome.sated
             and ranked.job.id not in self.profiles.waiting
             and ledger.over_quota(ranked.job) is None
-            for ranked in self.queue
         )
-        return outside and any(room.gpus or room.kept.gpus for room in ledger.rooms.values())
+        return any_fits(outside, ledger)
 
 
 def decide(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from scheduler.books import ReadBooks
 from scheduler.deciding import decide
-from scheduler.model import Reason
 from scheduler.policy import POLICIES
 from scheduler.recording import record
 
@@ -44,13 +43,3 @@ def plan(
     policy = policy or POLICIES[parameters.policy]
     decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
     return record(decided, books, start, now_s, parameters, clock, began_s=began_s)
-
-
-def window_ran_out(made: Plan) -> bool:
-    """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
-
-    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
-    """
-    waiting = [decision for decision in made.decisions if decision.placement is None]
-    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
-    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)

@@ -70,6 +70,7 @@ def record(
         lapsed=tuple(sorted([*decided.lapsed, *faulty])),
         replan=decided.replan,
         replan_early=decided.round_is_over(now_s),
+        window_ran_out=decided.window_ran_out,
         faults=tuple(
             Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
         ),

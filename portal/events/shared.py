@@ -80,9 +80,7 @@ class Sharing:
         key = f"berth:shared:{name}"
         until = time.monotonic() + PATIENCE_S
         while True:
-            number, stored = broker.mget([number_key(STREAM), key])
-            current = int(number or 0)
-            entry = json.loads(stored) if stored else None
+            current, entry = _read(broker, key)
             if entry is not None and _is_fresh(entry, current, every_s=every_s, longest_s=longest_s):
                 return entry | {"late": entry["number"] < current}
             holder = secrets.token_hex(8)
@@ -93,6 +91,10 @@ class Sharing:
                 return entry | {"late": True}
             time.sleep(0.02)
         try:
+            if alone:  # perhaps the one before had it ready between our look and the lock
+                current, entry = _read(broker, key)
+                if entry is not None and _is_fresh(entry, current, every_s=every_s, longest_s=longest_s):
+                    return entry | {"late": entry["number"] < current}
             return self._made(broker, key, make, number=current)
         finally:
             if alone:
@@ -106,6 +108,12 @@ class Sharing:
         entry = {"number": known, "at": at, "took_s": time.monotonic() - began, "value": value}
         broker.set(key, json.dumps(entry, separators=(",", ":")), ex=300)
         return entry | {"late": known < number}
+
+
+def _read(broker: redis.Redis, key: str) -> tuple[int, dict[str, Any] | None]:
+    """Return the number of the last event, and what is kept under the key."""
+    number, stored = broker.mget([number_key(STREAM), key])
+    return int(number or 0), json.loads(stored) if stored else None
 
 
 def _is_fresh(entry: dict[str, Any], number: int, *, every_s: float, longest_s: float) -> bool:

@@ -25,6 +25,7 @@ class PlanningLease(models.Model):
     until = models.DateTimeField(null=True)
     number = models.PositiveBigIntegerField(default=0, help_text="Counts plannings; applying one checks it.")
     snapshot_at = models.DateTimeField(null=True, help_text="When the last planning read the database.")
+    thorough_at = models.DateTimeField(null=True, help_text="When the last planning with its whole time limit began.")
     again = models.BooleanField(default=False, help_text="A nudge came while a planning ran.")
 
     def __str__(self) -> str:

@@ -236,6 +236,7 @@ class Plan:
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
     replan_early: bool = False  # the round ends here: a re-plan should follow at once
+    window_ran_out: bool = False  # all of the window started, and what is idle fits a job outside: so should a planning
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements

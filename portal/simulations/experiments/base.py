@@ -92,7 +92,8 @@ class Options:
     """How to run. `data`: the folder of public traces (sia/, openb/ ...), or None; `quick`: a smaller instance, said in the note.
 
     `keep`: a folder where the answers of finished simulations stay for the next time, or None. `watch`: shows the progress
-    of `parallel.run_tasks`; it may raise to stop it.
+    of `parallel.run_tasks`; it may raise to stop it. `lists`, `trace`: files in place of the experiment's own, where it
+    `takes` them.
     """
 
     seeds: int = 1
@@ -100,6 +101,8 @@ class Options:
     data: Path | None = None
     quick: bool = False
     keep: Path | None = None
+    lists: Sequence[Path] = ()
+    trace: Path | None = None
     say: Callable[[str], None] = field(default=lambda _: None)
     watch: Callable[[Sequence[str]], Watch] | None = None
 
@@ -121,9 +124,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`run` regenerates the paper's figures; `calibrate`, where there is one, shows how the workload was fixed on the rival."""
+    """`run` regenerates the paper's figures; `calibrate`, where there is one, shows how the workload was fixed on the rival.
+
+    `takes`: those of the options `lists` and `trace` that it reads.
+    """
 
     name: str
     meaning: str
     run: Callable[[Options], Result]
     calibrate: Callable[[Options], Result] | None = None
+    takes: frozenset[str] = frozenset()

@@ -1,7 +1,8 @@
 """Packing parts of GPUs on Alibaba's openb cluster, beside the published study (Weng et al., USENIX ATC '23, section 6).
 
-1 213 nodes with 6 212 GPUs; three of the study's pod lists. Each packer gets the same arrivals and order of nodes (see
-`scheduler.simulator.packing.protocol`); the study's randomness is its own, so ours are other draws from the same urn.
+1 213 nodes with 6 212 GPUs; the pod lists that stand in the folder, or any others (`--list`). Each packer gets the same
+arrivals and order of nodes (see `scheduler.simulator.packing.protocol`); the study's randomness is its own, so ours are other
+draws from the same urn.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from portal.simulations.experiments.base import Experiment, Result, Table
+from portal.simulations.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.simulations.experiments.openb_study import study_of
 from portal.simulations.parallel import Task
 
 if TYPE_CHECKING:
@@ -21,48 +23,20 @@ if TYPE_CHECKING:
     from portal.simulations.experiments.base import Options
 
 NODES = "openb_node_list_gpu_node.csv"
-LISTS = {"default": "as it was", "gpushare40": "40 % of GPU pods on parts", "multigpu20": "20 % on several GPUs"}
-"""Those of the study's lists that are shown, and what they are."""
+DEFAULT, BEFORE, AFTER = "default", "openb_pod_list_", ".csv"
+"""The list as it was; and what a list's file is called around its name."""
 
 PACKERS = ("random", "dotproduct", "clustering", "packing", "bestfit", "fgd", "berth")
 AT_PCT = (100, 130)
 """Of the capacity had arrived: the study's figures are those at 100 %; 130 % is the end."""
-
-STUDY: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "default": {
-        "random": (86.30, 87.47),
-        "dotproduct": (90.62, 90.85),
-        "clustering": (91.65, 91.88),
-        "packing": (91.78, 92.00),
-        "bestfit": (92.86, 93.08),
-        "fgd": (95.23, 95.39),
-    },
-    "gpushare40": {
-        "random": (84.86, 86.00),
-        "dotproduct": (89.30, 89.56),
-        "clustering": (89.76, 90.02),
-        "packing": (89.77, 90.03),
-        "bestfit": (91.44, 91.69),
-        "fgd": (93.96, 94.15),
-    },
-    "multigpu20": {
-        "random": (86.92, 88.69),
-        "dotproduct": (91.85, 92.06),
-        "clustering": (93.34, 93.56),
-        "packing": (93.50, 93.71),
-        "bestfit": (93.73, 93.93),
-        "fgd": (95.53, 95.65),
-    },
-}
-"""Allocated GPU, % of capacity, when 100 and 130 % of it had arrived: means of the study's ten seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
     """One packer on one list with one seed, as a task for a process of its own."""
 
-    folder: Path
-    pods: str
+    nodes: Path
+    pods: Path
     packer: str
     seed: int
 
@@ -71,13 +45,15 @@ class Packing:
         from scheduler.simulator.traces.openb import hosts, pods
         from scheduler.simulator.traces.source import Source
 
-        with (self.folder / NODES).open(encoding="utf-8") as lines:
-            nodes = list(hosts(NODES, lines))
-        name = list_name(self.pods)
-        with (self.folder / name).open(encoding="utf-8") as lines:
-            demands = list(pods(Source(name, lines)))
+        with self.nodes.open(encoding="utf-8") as lines:
+            nodes = list(hosts(self.nodes.name, lines))
+        with self.pods.open(encoding="utf-8") as lines:
+            demands = list(pods(Source(self.pods.name, lines)))
         began_s = time.process_time()
-        packed = pack(nodes, demands, self.packer, self.seed)
+        try:
+            packed = pack(nodes, demands, self.packer, self.seed)
+        except ValueError as error:
+            raise ExperimentError(f"{self.pods}: {error}.") from error
         spent_s = time.process_time() - began_s
         return {
             "allocated_pct": [packed.share_at(at) for at in AT_PCT],
@@ -87,31 +63,47 @@ class Packing:
         }
 
 
-def list_name(pods: str) -> str:
-    return f"openb_pod_list_{pods}.csv"
+def lists_of(folder: Path, options: Options) -> dict[str, Path]:
+    """The lists to pack, by name: those asked for, else those in the folder (quick: the default one alone).
+
+    ExperimentError where there is none, or two have the same name.
+    """
+    if options.lists:
+        names = [file.stem.removeprefix(BEFORE) for file in options.lists]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ExperimentError(f"--list: two lists are called {twice[0]}; call them something else.")
+        return dict(zip(names, options.lists, strict=True))
+    found = {file.stem.removeprefix(BEFORE): file for file in sorted(folder.glob(f"{BEFORE}*{AFTER}"))}
+    if options.quick:
+        found = {name: file for name, file in found.items() if name == DEFAULT}
+    if not found:
+        wanted = BEFORE + (DEFAULT if options.quick else "*") + AFTER
+        raise ExperimentError(f"{folder} holds no {wanted}: name the lists with --list F.")
+    return found
 
 
 def run(options: Options) -> Result:
-    """A table a list that is there, the default list always."""
+    """A table a list."""
     folder = options.folder("openb")
-    lists = [each for each in LISTS if each == "default" or (folder / list_name(each)).is_file()]
-    lists = lists[:1] if options.quick else lists
+    if not (folder / NODES).is_file():
+        raise ExperimentError(f"{folder} holds no {NODES}, the nodes to pack on.")
+    lists = lists_of(folder, options)
     every = [
-        Packing(folder, pods, packer, seed)
-        for pods in lists
+        Packing(folder / NODES, pods, packer, seed)
+        for pods in lists.values()
         for packer in PACKERS
         for seed in range(1, options.seeds + 1)
     ]
-    answers = options.run_all([Task(f"{each.pods} {each.packer} {each.seed}", each) for each in every])
+    answers = options.run_all([Task(f"{each.pods.stem} {each.packer} {each.seed}", each) for each in every])
     found = {
-        pods: {
+        name: {
             packer: _summary([a for e, a in zip(every, answers, strict=True) if (e.pods, e.packer) == (pods, packer)])
             for packer in PACKERS
         }
-        for pods in lists
+        for name, pods in lists.items()
     }
-    json = {"lists": found, "study_allocated_pct": {pods: STUDY[pods] for pods in lists}}
-    return Result("openb", tuple(_table(pods, found[pods], options.seeds) for pods in lists), json)
+    json = {"lists": found, "study_allocated_pct": {name: study_of(name) for name in lists}}
+    return Result("openb", tuple(_table(name, found[name], options.seeds) for name in lists), json)
 
 
 def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -128,7 +120,7 @@ def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _table(pods: str, found: Mapping[str, Mapping[str, Any]], seeds: int) -> Table:
     rows = []
     for packer, own in found.items():
-        study = STUDY[pods].get(packer, (None, None))
+        study = study_of(pods).get(packer, (None, None))
         spread = own["allocated_pct_stdev"]
         rows.append(
             [
@@ -159,7 +151,7 @@ def _table(pods: str, found: Mapping[str, Mapping[str, Any]], seeds: int) -> Tab
         f"{who}, per cent of the GPUs' capacity, when pods asking for 100 and 130 % of it have arrived. "
         "`at most`: had the accepted parts of GPUs stood together as well as can be (a linear program's bound)."
     )
-    return Table(f"openb, pods {pods}: {LISTS[pods]}", columns, rows, note)
+    return Table(f"openb, pods {pods}", columns, rows, note)
 
 
 def _pct(value: float | None) -> str:
@@ -167,4 +159,9 @@ def _pct(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-EXPERIMENT = Experiment("openb", "Packing parts of GPUs on Alibaba's openb cluster, beside the published packers", run)
+EXPERIMENT = Experiment(
+    "openb",
+    "Packing parts of GPUs on Alibaba's openb cluster, beside the published packers",
+    run,
+    takes=frozenset({"lists"}),
+)

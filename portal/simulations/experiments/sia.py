@@ -1,8 +1,9 @@
 """Sia's contended workload (SOSP '23, 4 and Fig. 7): 400 jobs at 50 an hour on its 64 GPUs of three types, every policy.
 
 A policy that sizes jobs gets them as Sia does, adaptive; one that takes a job's size as given gets them as Sia's paper gave
-them to such schedulers, tuned by hand ("TunedJobs": the trace's GPUs and batch size). A second table runs ours and Sia on the
-tuned jobs too, so that nothing differs but the scheduler.
+them to such schedulers, tuned by hand ("TunedJobs": the trace's GPUs and batch size). Two more tables run ours and Sia on the
+tuned jobs too, and on jobs that keep their batch size and take fewer GPUs than tuned ("scale-gpus"), so that nothing
+differs but the scheduler. `--trace` takes any workload of that form in place of the published one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from portal.simulations.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.simulations.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
 from portal.simulations.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from portal.simulations.experiments.base import Options
@@ -31,7 +33,10 @@ QUICK_JOBS = 40
 SERVERS = (("t4", 6, 4, 48), ("rtx-2080ti", 3, 8, 40), ("a100", 2, 8, 128))
 """GPU type, servers, GPUs and cores of each: Sia's heterogeneous cluster of 64 GPUs (4.1). Cores bind nobody here."""
 
-ADAPTIVE, TUNED = "adaptive", "tuned"
+ADAPTIVE, TUNED, SCALED = "adaptive", "tuned", "scale-gpus"
+FORMS = {ADAPTIVE: "adaptive", TUNED: "rigid", SCALED: "scale-gpus"}
+"""As the trace's format calls them."""
+
 SIZING = ("berth", "hops", "sia", "sia-hops", "gavel-hops")
 """Policies that choose a job's size; `gavel-hops` its median, as Hops ran it."""
 
@@ -65,11 +70,11 @@ class Entrant:
     policy: str
     jobs: str
 
-    def scenario(self, folder: Path, count: int | None, seed: int) -> Scenario:
+    def scenario(self, folder: Path, trace: Path, count: int | None, seed: int) -> Scenario:
         from scheduler.simulator.rivals import parameters_for
 
         knobs = {"replan_s": ROUND_S[self.policy]} if self.policy in ROUND_S else {}
-        prepare = partial(prepared, folder, self.jobs, count)
+        prepare = partial(prepared, folder, trace, self.jobs, count)
         return Scenario(prepare, parameters_for(self.policy, knobs), seed, digest, clock=time.process_time)
 
 
@@ -84,8 +89,8 @@ def servers() -> list[Node]:
     ]
 
 
-def prepared(folder: Path, jobs: str, count: int | None, seed: int) -> tuple[Sequence[TracedJob], World]:
-    """The first `count` jobs of the workload in `folder` (None = all) and the cluster. Nothing is drawn by the seed."""
+def prepared(folder: Path, trace: Path, jobs: str, count: int | None, seed: int) -> tuple[Sequence[TracedJob], World]:
+    """The first `count` jobs of the workload (None = all) and the cluster; `folder` has the profiles. Nothing is drawn."""
     from scheduler.simulator.traces.sia import FORMAT
     from scheduler.simulator.traces.source import Source
     from scheduler.simulator.truth import World
@@ -94,9 +99,8 @@ def prepared(folder: Path, jobs: str, count: int | None, seed: int) -> tuple[Seq
         file = folder / "profiles" / name
         return file.read_text(encoding="utf-8").splitlines() if file.is_file() else None
 
-    with (folder / TRACE).open(encoding="utf-8") as lines:
-        options = {"jobs": "adaptive" if jobs == ADAPTIVE else "rigid"}
-        found = list(islice(FORMAT.read(Source(TRACE, lines, companion), options), count))
+    with trace.open(encoding="utf-8") as lines:
+        found = list(islice(FORMAT.read(Source(trace.name, lines, companion), {"jobs": FORMS[jobs]}), count))
     return found, World(servers())
 
 
@@ -123,39 +127,70 @@ def run(options: Options) -> Result:
     if options.seeds != 1:
         raise ExperimentError("This experiment replays one trace and draws nothing at random: leave --seeds out.")
     folder, count = options.folder("sia"), QUICK_JOBS if options.quick else None
+    trace = options.trace or folder / TRACE
+    if not trace.is_file():
+        raise ExperimentError(f"There is no {trace}: name the workload with --trace F.")
     known = POLICIES.keys() | RIVALS.keys()
     own = [Entrant(name, ADAPTIVE) for name in SIZING if name in known]
     own += [Entrant(name, TUNED) for name in RIGID if name in known]
-    alike = [Entrant(name, TUNED) for name in SIZING[:3] if name in known]
-    every = [*own, *alike]
-    answers = options.run_all([each.scenario(folder, count, 1).task() for each in every])
+    alike = {jobs: [Entrant(name, jobs) for name in SIZING[:3] if name in known] for jobs in (TUNED, SCALED)}
+    every = [*own, *alike[TUNED], *alike[SCALED]]
+    seers = [
+        Clairvoyance(partial(prepared, folder, trace, jobs, count), 1, row)
+        for jobs in (ADAPTIVE, TUNED, SCALED)
+        for row in ROWS
+    ]
+    tasks = [each.scenario(folder, trace, count, 1).task() for each in every] + [each.task() for each in seers]
+    answers = options.run_all(tasks)
+    seen = iter(answers[len(every) :])
+    bounds = {jobs: {row: next(seen) for row in ROWS} for jobs in (ADAPTIVE, TUNED, SCALED)}
+    answers = answers[: len(every)]
+    first, second = len(own), len(own) + len(alike[TUNED])
+    parts = {ADAPTIVE: answers[:first], TUNED: answers[first:second], SCALED: answers[second:]}
     note = (
         "`round`: CPU time of a planning at a round's start (without rounds: of any). "
         f"Sia's own simulator takes {SIA_ROUND_MS} ms for a round with 64 GPUs."
     )
     if options.quick:
         note += f" Quick: the first {QUICK_JOBS} jobs alone."
+    what = "Sia's contended workload" if options.trace is None else f"{trace.name} in Sia's form"
     tables = (
-        _table("Sia's contended workload, 64 GPUs: each policy with the jobs it is made for", own, answers, note),
-        _table("The same with jobs as tuned by hand alone", alike, answers[len(own) :], ""),
+        _table(f"{what}, 64 GPUs: each policy with the jobs it is made for", own, parts[ADAPTIVE], bounds, note),
+        _table("The same with jobs as tuned by hand alone", alike[TUNED], parts[TUNED], bounds, ""),
+        _table("The same with jobs that keep their batch size on fewer GPUs", alike[SCALED], parts[SCALED], bounds, ""),
     )
     json = {
-        "policies": {each.policy: figures for each, figures in zip(own, answers, strict=False)},
-        "tuned": {each.policy: figures for each, figures in zip(alike, answers[len(own) :], strict=True)},
+        "trace": trace.name,
+        "policies": {each.policy: figures for each, figures in zip(own, parts[ADAPTIVE], strict=True)},
+        "tuned": {each.policy: figures for each, figures in zip(alike[TUNED], parts[TUNED], strict=True)},
+        "scale_gpus": {each.policy: figures for each, figures in zip(alike[SCALED], parts[SCALED], strict=True)},
+        "clairvoyant": bounds,
         "jobs": {each.policy: each.jobs for each in own},
         "sia_simulator_round_ms": SIA_ROUND_MS,
     }
     return Result("sia", tables, json)
 
 
-def _table(title: str, who: Sequence[Entrant], answers: Sequence[dict[str, Any]], note: str) -> Table:
+def _table(
+    title: str,
+    who: Sequence[Entrant],
+    answers: Sequence[dict[str, Any]],
+    bounds: Mapping[str, Mapping[str, dict[str, Any]]],
+    note: str,
+) -> Table:
+    """The entrants' rows, and the clairvoyant schedules' for each form of job that there is among them."""
+    every = [(each.policy, each.jobs, figures) for each, figures in zip(who, answers, strict=True)]
+    every += [(row, jobs, bounds[jobs][row]) for jobs in dict.fromkeys(each.jobs for each in who) for row in ROWS]
     rows = [
-        [each.policy, each.jobs, *(figures[key] for key in COLUMNS)]
-        for each, figures in zip(who, answers, strict=False)
+        [name, jobs, *(figures.get(key) for key in COLUMNS), over(figures, bounds[jobs][LEAST])]
+        for name, jobs, figures in every
     ]
-    return Table(title, ["policy", "jobs", *COLUMNS.values()], rows, note)
+    return Table(title, ["policy", "jobs", *COLUMNS.values(), OVER], rows, f"{note} {NOTE}".strip())
 
 
 EXPERIMENT = Experiment(
-    "sia", "Sia's contended workload (50 jobs an hour) on its 64 GPUs of three types, every policy", run
+    "sia",
+    "Sia's contended workload (50 jobs an hour) on its 64 GPUs of three types, every policy",
+    run,
+    takes=frozenset({"trace"}),
 )

@@ -4,6 +4,7 @@ A job's work is a whole training of its application, in samples at the smallest 
 GPUs (see `scheduler.simulator.profiled`). `jobs=adaptive`: as Sia and Pollux take them, the batch size adapted to the GPUs,
 and any of Sia's sizes accepted: powers of two within a node, whole nodes beyond (Sia 3.3), up to `most_gpus`.
 `jobs=rigid`: as tuned by hand for schedulers without that, on `num_replicas` GPUs with `batch_size` (4.2, "TunedJobs").
+`jobs=scale-gpus`: the batch size stays `batch_size`, the GPUs may be fewer: powers of two up to `num_replicas`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ COLUMNS = (
 )
 
 OPTIONS = {
-    "jobs": "adaptive (default): any of Sia's sizes, the batch size adapted to it; rigid: num_replicas and batch_size",
+    "jobs": "adaptive (default): any of Sia's sizes, the batch size adapted to it; scale-gpus: powers of two up to "
+    "num_replicas, with batch_size; rigid: num_replicas and batch_size",
     "most_gpus": "the largest size of an adaptive job; default 24",
     "tenants": "how many tenants the jobs are dealt out to, in turn; default 4",
     "gpu_types": "which of the profiled GPU types the jobs may use, with commas, where a cluster has others too; default any",
@@ -60,7 +62,7 @@ class _Settings:
         self._file, self._options = source.name, options
         if unknown := sorted(set(options) - set(OPTIONS)):
             raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
-        self._adaptive = self._word("jobs", "adaptive", "rigid") == "adaptive"
+        self._jobs = self._word("jobs", "adaptive", "scale-gpus", "rigid")
         self._known = self._word("speeds", "known", "learned") == "known"
         self._most, self._tenants = self._whole("most_gpus", 24), self._whole("tenants", 4)
         self._cores = self._whole("cores", 1)
@@ -88,8 +90,10 @@ class _Settings:
         sizes: tuple[int, ...]
         if facts.rigid:
             law, sizes = Goodput(application, application.training.largest), (1,)
-        elif self._adaptive:
+        elif self._jobs == "adaptive":
             law, sizes = Goodput(application), sia_sizes(application, self._most)
+        elif self._jobs == "scale-gpus":
+            law, sizes = Goodput(application, batch), powers_of_two(size)
         else:
             law, sizes = Goodput(application, batch), (size,)
         job = Job(
@@ -131,6 +135,11 @@ def sia_sizes(application: Application, most: int) -> tuple[int, ...]:
         node = speeds.node_gpus
         found |= {1 << k for k in range(node.bit_length())} | set(range(node, most + 1, node))
     return tuple(sorted(each for each in found if each <= most))
+
+
+def powers_of_two(most: int) -> tuple[int, ...]:
+    """1, 2, 4 ... as far as `most`."""
+    return tuple(1 << k for k in range(most.bit_length()))
 
 
 FORMAT = Format(

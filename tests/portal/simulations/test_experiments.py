@@ -35,6 +35,10 @@ def test_every_experiment_is_what_its_line_says():
     ("arguments", "complaint"),
     [
         (["none-such"], "no experiment 'none-such'"),
+        (["openb", "--list", "default"], "--list: default is no file"),
+        (["sia", "--trace", "/nowhere.csv"], "--trace: /nowhere.csv is no file"),
+        (["hops-64", "--trace", __file__], "hops-64 takes no such file: leave --trace out"),
+        (["sia", "--list", __file__], "sia takes no such file: leave --list out"),
     ],
 )
 def test_what_cannot_be_run_is_refused(arguments, complaint):

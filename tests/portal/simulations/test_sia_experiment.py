@@ -35,22 +35,25 @@ def test_the_cluster_is_sias():
 
 
 def test_jobs_are_adaptive_or_as_tuned_by_hand(data):
-    adaptive, world = sia.prepared(data / "sia", sia.ADAPTIVE, None, 1)
-    tuned, _ = sia.prepared(data / "sia", sia.TUNED, 2, 1)
+    trace = data / "sia" / sia.TRACE
+    adaptive, world = sia.prepared(data / "sia", trace, sia.ADAPTIVE, None, 1)
+    tuned, _ = sia.prepared(data / "sia", trace, sia.TUNED, 2, 1)
+    scaled, _ = sia.prepared(data / "sia", trace, sia.SCALED, None, 1)
     assert [job.job.requirement for job in adaptive] == [(1, 2, 4, 8, 12, 16, 20, 24)] * 3
     assert [job.job.requirement for job in tuned] == [(2,), (4,)]
+    assert [job.job.requirement for job in scaled] == [(1, 2), (1, 2, 4), (1,)]
     assert len(world.nodes) == 11
 
 
 def test_policies_run_in_their_papers_rounds(data):
-    assert sia.Entrant("sia", sia.ADAPTIVE).scenario(data, None, 1).parameters.replan_s == 60.0
-    assert sia.Entrant("berth", sia.ADAPTIVE).scenario(data, None, 1).parameters.replan_s == 360.0
+    assert sia.Entrant("sia", sia.ADAPTIVE).scenario(data, data / "t.csv", None, 1).parameters.replan_s == 60.0
+    assert sia.Entrant("berth", sia.ADAPTIVE).scenario(data, data / "t.csv", None, 1).parameters.replan_s == 360.0
 
 
 def test_every_policy_stands_in_one_table(data):
     result = sia.run(Options(data=data, quick=True))
     assert {"berth", "hops", "sia", "sia-hops", "fifo", "drf", "coda"} <= result.json["policies"].keys()
-    assert result.json["tuned"].keys() == {"berth", "hops", "sia"}
+    assert result.json["tuned"].keys() == result.json["scale_gpus"].keys() == {"berth", "hops", "sia"}
     assert {each["jobs_completed"] for each in result.json["policies"].values()} == {3}
     shown = result.tables[0].text()
     assert "15.6 ms" in shown
@@ -65,8 +68,19 @@ def _without_times(value):
     return {key: _without_times(each) for key, each in value.items() if not key.startswith("solve_")}
 
 
+def test_any_workload_of_that_form_is_replayed(data, tmp_path):
+    trace = tmp_path / "mine.csv"
+    trace.write_text("name,time,application,num_replicas,batch_size\na,0,bert,2,24\n")
+    result = sia.run(Options(data=data, trace=trace))
+    assert result.tables[0].title.startswith("mine.csv in Sia's form")
+    assert {each["jobs_completed"] for each in result.json["policies"].values()} == {1}
+
+
 def test_what_it_cannot_do_it_says(data):
     with pytest.raises(ExperimentError, match="leave --seeds out"):
         sia.run(Options(data=data, seeds=2))
     with pytest.raises(ExperimentError, match="--data DIR"):
         sia.run(Options())
+    (data / "sia" / sia.TRACE).unlink()
+    with pytest.raises(ExperimentError, match="name the workload with --trace F"):
+        sia.run(Options(data=data))

@@ -22,7 +22,7 @@ from scheduler.simulator.traces.source import TraceError
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from portal.simulations.experiments.base import Result
+    from portal.simulations.experiments.base import Experiment, Result
 
 
 class Command(LabCommand):
@@ -43,6 +43,16 @@ class Command(LabCommand):
         parser.add_argument(
             "--keep", type=Path, metavar="DIR", help="keep what is finished there, and do not simulate it again"
         )
+        parser.add_argument(
+            "--list",
+            type=Path,
+            metavar="F",
+            dest="lists",
+            action="append",
+            default=[],
+            help="openb: a list of pods in place of those in the folder; may be given again",
+        )
+        parser.add_argument("--trace", type=Path, metavar="F", help="sia: a workload in place of the published one")
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with the tables, too")
@@ -81,11 +91,13 @@ class Command(LabCommand):
         if options["data"] is not None and not options["data"].is_dir():
             raise Refused(f"--data: {options['data']} is no folder.")
         experiment = experiment_named(name)
+        files_check(experiment, options)
         run = experiment.calibrate if options["calibrate"] else experiment.run
         if run is None:
             raise Refused(f"{name} has no calibration: its workload is as published. Leave --calibrate out.")
         chosen = Options(
-            **{each: options[each] for each in ("seeds", "processes", "data", "quick", "keep")}, say=self.stderr.write
+            **{each: options[each] for each in ("seeds", "processes", "data", "quick", "keep", "lists", "trace")},
+            say=self.stderr.write,
         )
         try:
             with progress_bars() as watch:
@@ -95,3 +107,16 @@ class Command(LabCommand):
         except KeyboardInterrupt:
             kept = f"what is finished is kept in {options['keep']}" if options["keep"] else "nothing is kept"
             raise CommandError(f"stopped; {kept}", returncode=INTERRUPTED) from None
+
+
+def files_check(experiment: Experiment, options: dict[str, Any]) -> None:
+    """Refused for a file that the experiment would not read, and for one that is not there."""
+    for key, option in (("lists", "--list"), ("trace", "--trace")):
+        given = options[key]
+        if not given:
+            continue
+        if key not in experiment.takes:
+            raise Refused(f"{experiment.name} takes no such file: leave {option} out.")
+        for file in given if isinstance(given, list) else [given]:
+            if not file.is_file():
+                raise Refused(f"{option}: {file} is no file.")

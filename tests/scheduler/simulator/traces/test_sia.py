@@ -51,6 +51,13 @@ class TestJobs:
         (job,) = read(JOB, jobs="rigid")
         assert (job.job.requirement, job.law.batch, job.job.model_label) == ((2,), 24.0, "bert batch 24")
 
+    def test_scale_their_gpus_alone_in_powers_of_two_up_to_what_they_ask_for(self):
+        """The batch size stays: on fewer GPUs a step is accumulated, and the training takes as many iterations."""
+        (job,) = read("a,1,bert,6,24", jobs="scale-gpus")
+        assert (job.job.requirement, job.law.batch, job.job.model_label) == ((1, 2, 4), 24.0, "bert batch 24")
+        assert read("a,1,bert,8,24", jobs="scale-gpus")[0].job.requirement == (1, 2, 4, 8)
+        assert job.law.rate([Spot(1, "t4", 1, 4)]) == pytest.approx(1200 / (60 * (1.9 + 2.0) * 1.2))
+
     def test_have_the_work_of_the_epochs_that_every_batch_size_was_measured_for(self):
         assert read(JOB)[0].work == read(JOB)[0].job.total_samples == 100 * 12
 
@@ -122,7 +129,7 @@ class TestErrorsNameFileLineAndColumn:
 
     def test_in_the_options(self):
         assert "no option 'size'; there are jobs, most_gpus" in error(JOB, size="1")
-        assert "option jobs: 'elastic' is not one of adaptive, rigid" in error(JOB, jobs="elastic")
+        assert "option jobs: 'elastic' is not one of adaptive, scale-gpus, rigid" in error(JOB, jobs="elastic")
         assert "option gpu_types: 'T4' is not one of t4, v100" in error(JOB, gpu_types="T4")
         assert "option tenants: '0' is not a whole number" in error(JOB, tenants="0")
 
