@@ -19,6 +19,7 @@ import numpy as np
 from django.db import transaction
 
 from portal.disk import disk_state
+from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
@@ -155,6 +156,8 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             details=details,
             cores_wanted=cores,
         )
+        if record.status == Planning.Status.APPLIED:
+            probes_start(orders=made.probes, planning_number=number)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
