@@ -76,6 +76,7 @@ def record(
         ),
         profiles=tuple(decided.profiles.orders),
         blocking=_blocking(outcome),
+        probes=decided.probes,
     )
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from django.db import transaction
 
 from portal.disk import disk_state
+from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
-from portal.rounds.decisions import columns_of, decisions_pack
+from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
@@ -140,8 +141,10 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             record.plan_s = renewal.clock() - began - record.load_s
             columns = columns_of(made.decisions)
             budget_s = BUDGET_SHARE * parameters.tick_s
-            details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
-            record.decisions = decisions_pack(made, details.marks, columns)
+            before = decisions_before(number)
+            details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
+            packed = decisions_pack(made, details.marks, columns, number=number, before=before)
+            record.decisions, record.keyframe = packed.bytes, packed.keyframe
             _fill(record=record, made=made, now=now)
             cores = cores_asked(made, snapshot.state)
         plan_apply(
@@ -153,6 +156,8 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             details=details,
             cores_wanted=cores,
         )
+        if record.status == Planning.Status.APPLIED:
+            probes_start(orders=made.probes, planning_number=number)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"

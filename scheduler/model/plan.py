@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scheduler.model.cluster import LinkWish
     from scheduler.model.jobs import Figures, Reason
     from scheduler.model.placements import Piece, Placement, Share
 
@@ -204,6 +205,14 @@ class ProfileOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkOrder:
+    """A probe of a GPU type's link, to be started on these pieces (section 2)."""
+
+    wish: LinkWish
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
 
@@ -232,6 +241,7 @@ class Plan:
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
     blocking: tuple[Blocking, ...] = ()
+    probes: tuple[LinkOrder, ...] = ()  # to be started beside them
 
     @property
     def placements(self) -> tuple[Placement, ...]:
