@@ -17,6 +17,7 @@ from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
+from scheduler.rules import PROMISES
 from scheduler.work import Work
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ def decide(
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
     if running or order_s:  # a driver whose clock stands still has nothing to add
         outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
+    if PROMISES in parameters.off:
+        outcome.promises.clear()
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept

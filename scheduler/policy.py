@@ -325,6 +325,8 @@ class Parameters:
     profile_again_s: float = 3600.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
+    off: tuple[str, ...] = ()
+    """Rules of `scheduler.rules` that are left out, to measure what they are worth; no operator's knob."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:

@@ -22,7 +22,7 @@ from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
-from portal.rounds.decisions import columns_of, decisions_pack
+from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
@@ -141,8 +141,10 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             record.plan_s = renewal.clock() - began - record.load_s
             columns = columns_of(made.decisions)
             budget_s = BUDGET_SHARE * parameters.tick_s
-            details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
-            record.decisions = decisions_pack(made, details.marks, columns)
+            before = decisions_before(number)
+            details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
+            packed = decisions_pack(made, details.marks, columns, number=number, before=before)
+            record.decisions, record.keyframe = packed.bytes, packed.keyframe
             _fill(record=record, made=made, now=now)
             cores = cores_asked(made, snapshot.state)
         plan_apply(
