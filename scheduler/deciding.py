@@ -78,11 +78,12 @@ class Decided:
 
     @property
     def window_ran_out(self) -> bool:
-        """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
-
-        An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+        """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
+        one, all of the window started while GPUs are idle and jobs stand outside.
         """
         outcome, ledger = self.outcome, self.books.ledger
+        if outcome.unswept is not None:
+            return bool(outcome.unswept)  # everybody else had the chance to start
         if not outcome.window <= outcome.chosen.keys():
             return False
         outside = any(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from scheduler.books import ReadBooks
 from scheduler.deciding import decide
-from scheduler.model import Reason
 from scheduler.policy import POLICIES
 from scheduler.recording import record
 
@@ -47,10 +46,5 @@ def plan(
 
 
 def window_ran_out(made: Plan) -> bool:
-    """Whether all of the window started while GPUs are idle and jobs stand outside: the next planning looks further.
-
-    An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
-    """
-    waiting = [decision for decision in made.decisions if decision.placement is None]
-    outside = any(decision.reason is Reason.OUTSIDE_WINDOW for decision in waiting)
-    return outside and made.metrics.gpus_idle > 0 and not any(decision.inside_window for decision in waiting)
+    """Whether the next planning could start more at once: see `Decided.window_ran_out`."""
+    return made.more_can_start

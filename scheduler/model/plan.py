@@ -133,6 +133,9 @@ class Metrics:
     fragments_cores: int  # kind 1
     fragments_scattered: int  # kind 2
     fragment_rate: float | None
+    idle_beside_fitting: (
+        int | None
+    )  # invariant 11: idle GPUs where a waiting job could have started; None = not checked
     queue_length: int  # eligible jobs still waiting
     waiting_by_reason: Mapping[str, int]
     live_lr_mean: float | None
@@ -227,6 +230,7 @@ class Plan:
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
     replan_early: bool = False  # the round ends here: a re-plan should follow at once
+    more_can_start: bool = False  # not everybody who fits what is idle had a turn: the next planning looks further
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
