@@ -136,7 +136,7 @@ class Candidates:
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
             pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
-            option.throughput / group.least, option.factor, group.values[k], pools=pools, nodes_of=classed.nodes_of,
+            option.throughput / group.least, option.factor, float(group.values[k]), pools=pools, nodes_of=classed.nodes_of,
         )  # fmt: skip
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:

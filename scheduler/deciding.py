@@ -8,13 +8,16 @@ jobs, which the policy does. Why, in words and figures, is `scheduler.recording`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduler import profiling
+from scheduler import probing, profiling
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
+from scheduler.placement.feasibility import any_fits
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
+from scheduler.rules import PROMISES
 from scheduler.work import Work
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.books import Books
     from scheduler.fairness.lrf import Age
     from scheduler.figures import Why
-    from scheduler.model import Clock, Job
+    from scheduler.model import Clock, Job, LinkOrder
     from scheduler.policy import Parameters, Policy
     from scheduler.work import Outcome, Ranked
 
@@ -39,7 +42,7 @@ EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
 took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decided:
     """A planning's decisions. `outcome.chosen`: who starts; `aside`: who took no part, and why; `lapsed`: job ids."""
 
@@ -49,6 +52,7 @@ class Decided:
     aside: Mapping[int, Why]
     outcome: Outcome
     profiles: profiling.Profiles
+    probes: tuple[LinkOrder, ...]
     lapsed: tuple[int, ...]
     replan: bool
     replan_s: float | None  # when the next re-plan should be, where that is before its round is over
@@ -76,25 +80,26 @@ class Decided:
         """Whether a re-plan should follow at once."""
         return self.replan_s is not None and self.replan_s <= now_s
 
-    @property
+    @cached_property
     def window_ran_out(self) -> bool:
         """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
-        one, all of the window started while GPUs are idle and jobs stand outside.
+        one, all of the window started while what is idle fits a job outside.
         """
         outcome, ledger = self.outcome, self.books.ledger
         if outcome.unswept is not None:
             return bool(outcome.unswept)  # everybody else had the chance to start
         if not outcome.window <= outcome.chosen.keys():
             return False
-        outside = any(
-            ranked.job.id not in outcome.chosen
+        outside = (
+            ranked.job
+            for ranked in self.queue
+            if ranked.job.id not in outcome.chosen
             and ranked.job.id not in outcome.out_of_time
             and ranked.job.id not in outcome.sated
             and ranked.job.id not in self.profiles.waiting
             and ledger.over_quota(ranked.job) is None
-            for ranked in self.queue
         )
-        return outside and any(room.gpus or room.kept.gpus for room in ledger.rooms.values())
+        return any_fits(outside, ledger)
 
 
 def decide(
@@ -131,7 +136,11 @@ def decide(
     kept = settled.started.keys() | settled.waiting.keys()
     unpromised = [each for each in queue if each.job.id not in kept] if kept else queue
     profiles = profiling.Profiles()
+    probes: tuple[LinkOrder, ...] = ()
     if policy.replans:  # the others know no speeds
+        probes = probing.choose(unpromised, ledger, state, parameters)
+        if probes:
+            state = replace(state, running=probing.seen_in(state, probes, now_s))
         profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
         unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
     end_s = began_s + parameters.limit_s
@@ -148,6 +157,8 @@ def decide(
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
     if running or order_s:  # a driver whose clock stands still has nothing to add
         outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
+    if PROMISES in parameters.off:
+        outcome.promises.clear()
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept
@@ -163,6 +174,6 @@ def decide(
         replanned_s = now_s if replan else state.replanned_s
         replan_s = early.due_s(outcome, without, ledger, state, parameters, now_s, replanned_s)
     return Decided(
-        policy, books, queue, aside, outcome, profiles, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
+        policy, books, queue, aside, outcome, profiles, probes, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
         end_s - reserve_s * 2 / 3,
     )  # fmt: skip

@@ -186,7 +186,7 @@ def _knowledge(knowledge: Knowledge, faults: list[SchedulerError]) -> tuple[Know
 
 
 def _is_link(link: Link) -> bool:
-    return is_rate(link.within_node) and is_rate(link.between_nodes)
+    return all(each is None or is_rate(each) for each in (link.within_node, link.between_nodes))
 
 
 def _profile_fault(profile: Profile) -> str | None:

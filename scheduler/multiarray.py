@@ -34,6 +34,7 @@ from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, spare_owners, tidy
+from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _fill(
         array=lambda each: homes.of(each.job),
         units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
     )
-    if not mode.fair:
+    if not mode.fair or STAGES in work.parameters.off:
         for window in windows.values():
             window.tenants.clear()
     return filled, shares_of("gpus", held, shares, gpu_units)
@@ -231,8 +232,9 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
     """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
     kept: list[Reservation] = []
+    reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
-        if mode.reserve_lr is None or not window.picked or window.picked[0].latency_ratio < mode.reserve_lr:
+        if reserve_lr is None or not window.picked or window.picked[0].latency_ratio < reserve_lr:
             continue
         first = window.picked[0]
         found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
@@ -252,7 +254,7 @@ def _drop_reservations(terms: Terms, outcome: Outcome) -> None:
 
 def _note_pressing(windows: Windows, work: Work, mode: Mode, outcome: Outcome) -> list[Ranked]:
     """Fill `outcome.pressing`, and return those of all arrays that are urgent now."""
-    if mode.reserve_lr is None or not mode.joint:
+    if mode.reserve_lr is None or not mode.joint or URGENT in work.parameters.off:
         return []
     for window in windows.by_array.values():
         outcome.pressing |= early.pressing(window.picked, mode.reserve_lr, work.state.replanned_s, work.now_s)
@@ -332,6 +334,8 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
     """Top up what the stages left."""
     _drop_reservations(terms, outcome)
     terms.refresh()
+    if TOPPING_UP in work.parameters.off:
+        return
     topped_up = 0
     for ranked in windows.picked:
         if work.remaining_s <= 0:

@@ -43,8 +43,3 @@ def plan(
     policy = policy or POLICIES[parameters.policy]
     decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
     return record(decided, books, start, now_s, parameters, clock, began_s=began_s)
-
-
-def window_ran_out(made: Plan) -> bool:
-    """Whether the next planning could start more at once: see `Decided.window_ran_out`."""
-    return made.more_can_start

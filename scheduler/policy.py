@@ -212,8 +212,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("tick_s", "Time from one planning to the next; no job's age is below it.", "s", 30.0, 1, 3600),
     Parameter(
         "time_limit_s",
-        "Longest time a planning may take before it returns the best plan it has; 0 = half a tick, else at least 0.5: "
-        "in less there is hardly time to read the queue.",
+        "Longest time a planning may take, reading the queue and applying the plan included, before it takes the best plan it "
+        "has; 0 = half a tick, else at least 0.5: in less there is hardly time to read the queue. What a submission or an "
+        "end asks for between two ticks only fills what is idle and takes a second at most.",
         "s",
         0.0,
         0,
@@ -333,6 +334,8 @@ class Parameters:
     profile_again_s: float = 3600.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
+    off: tuple[str, ...] = ()
+    """Rules of `scheduler.rules` that are left out, to measure what they are worth; no operator's knob."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:

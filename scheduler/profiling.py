@@ -26,6 +26,7 @@ from scheduler.model import Configuration, Profiled, ProfileOrder, Running, Shar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.estimator.tables import Knowledge
     from scheduler.model import ClusterState, Job
@@ -90,6 +91,17 @@ def budget(idle: int, profiling: int, share: float) -> int:
     return max(0, min(idle, most - profiling))
 
 
+def types_kept(queue: Sequence[Ranked], types: AbstractSet[str], reserve_lr: float | None) -> set[str]:
+    """The types on which nothing is measured: a job that may use them has waited so long that they may be kept for it."""
+    found: set[str] = set()
+    for each in queue:
+        if len(found) == len(types):
+            break
+        if reserve_lr is not None and each.latency_ratio >= reserve_lr and not each.job.is_cpu:
+            found |= each.job.gpu_types & types if each.job.gpu_types else types
+    return found
+
+
 def knows(knowledge: Knowledge, types: dict[str, set[str]], name: str, gpu_type: str) -> bool:
     """Whether the speed on the type was measured or can be modelled. `types`: by signature, those with measurements."""
     return (name, gpu_type) in knowledge.profiles or gpu_type in types.get(name, ())
@@ -145,7 +157,7 @@ class _Choice:
         live = [each for each in state.running if each.profiled is not None]
         self._busy = {(each.profiled.signature, each.profiled.gpu_type) for each in live if each.profiled}
         self._held = Counter(each.tenant for each in live)
-        self._closed = self._kept_for_those_who_waited(queue)
+        self._closed = types_kept(queue, self._types.keys(), parameters.reserve_lr)
         self._wishes: dict[int, Iterator[tuple[Job, str]]] = {}
         by_tenant: dict[int, list[Job]] = {}
         for each in queue:
@@ -153,16 +165,6 @@ class _Choice:
                 by_tenant.setdefault(each.job.tenant, []).append(each.job)
         self._rank = {tenant: place for place, tenant in enumerate(by_tenant)}
         self._wishes = {tenant: self._wishes_of(jobs) for tenant, jobs in by_tenant.items()}
-
-    def _kept_for_those_who_waited(self, queue: Sequence[Ranked]) -> set[str]:
-        limit = self._parameters.reserve_lr
-        found: set[str] = set()
-        for each in queue:
-            if len(found) == len(self._types):
-                break
-            if limit is not None and each.latency_ratio >= limit and not each.job.is_cpu:
-                found |= each.job.gpu_types & self._types.keys() if each.job.gpu_types else self._types.keys()
-        return found
 
     def _may(self, ranked: Ranked) -> bool:
         job, limit = ranked.job, self._parameters.reserve_lr

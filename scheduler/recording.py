@@ -76,12 +76,13 @@ def record(
         lapsed=tuple(sorted([*decided.lapsed, *faulty])),
         replan=decided.replan,
         replan_early=decided.round_is_over(now_s),
-        more_can_start=decided.window_ran_out,
+        window_ran_out=decided.window_ran_out,
         faults=tuple(
             Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
         ),
         profiles=tuple(decided.profiles.orders),
         blocking=_blocking(outcome),
+        probes=decided.probes,
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from tests.settings import MARK
@@ -18,12 +19,14 @@ def test_the_data_directory_is_not_the_installation_s():
     assert stat.S_IMODE(settings.DATA_DIR.stat().st_mode) == 0o700
 
 
+@pytest.mark.impure
 def test_commands_that_tests_start_get_it_too():
     asked = "import django; django.setup(); from django.conf import settings; print(settings.DATA_DIR)"
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str(settings.DATA_DIR), done.stderr
 
 
+@pytest.mark.impure
 def test_a_directory_that_the_caller_named_is_not_used(tmp_path):
     """An operator's shell may name the data of a Berth that serves people."""
     (tmp_path / "test_it.py").write_text(

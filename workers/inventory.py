@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workers import VERSION
+from workers.network import network_mbps
 from workers.procs import boot_id
 from workers.settings import AgentSettings, SettingError
 from workers.telemetry.sampler import GpuFailedError, GpuSampler
 
 if TYPE_CHECKING:
-    from workers.wire import Gpu, Inventory
+    from workers.wire import Gpu, Inventory, Links
 
 _KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
 
@@ -91,9 +92,10 @@ def own_address(url: str) -> str:
 
 
 def _base(settings: AgentSettings) -> Inventory:
+    address = settings.address or own_address(settings.url)
     return {
         "name": settings.name,
-        "address": settings.address or own_address(settings.url),
+        "address": address,
         "boot_id": boot_id(),
         "agent_version": VERSION,
         "virtual": settings.virtual is not None,
@@ -104,6 +106,12 @@ def _base(settings: AgentSettings) -> Inventory:
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": machine_memory_mib(),
         "storage_domain": settings.storage_domain,
+        "links": {
+            "nvlink_gbps": None,
+            "pcie_generation": None,
+            "pcie_lanes": None,
+            "network_mbps": network_mbps(address),
+        },
     }
 
 
@@ -123,4 +131,6 @@ def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
     if len(types) > 1:
         raise GpuFailedError(f"this machine mixes GPU types ({', '.join(types)}); a node has one")
     gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found]
-    return {**_base(settings), "gpu_type": types[0] if types else None, "gpus": gpus}
+    base = _base(settings)
+    links: Links = {**sampler.links(), "network_mbps": base["links"]["network_mbps"]}
+    return {**base, "gpu_type": types[0] if types else None, "gpus": gpus, "links": links}

@@ -34,6 +34,15 @@ class Isolation(TypedDict):
     why: str
 
 
+class Links(TypedDict):
+    """What a node tells of its links; null = it does not say. `nvlink_gbps`: GB/s of a GPU's links together, one way."""
+
+    nvlink_gbps: float | None
+    pcie_generation: int | None
+    pcie_lanes: int | None
+    network_mbps: float | None
+
+
 class Inventory(TypedDict):
     """Body of register and of hello."""
 
@@ -45,6 +54,7 @@ class Inventory(TypedDict):
     single_account: bool
     trusts_tenants: bool
     isolation: NotRequired[Isolation]
+    links: NotRequired[Links]
     gpu_type: str | None
     gpus: list[Gpu]
     cores: int

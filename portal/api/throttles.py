@@ -5,7 +5,15 @@ Counted in each portal process, by user, whatever the token.
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
 from rest_framework.throttling import UserRateThrottle
+
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 
 class PlanThrottle(UserRateThrottle):
@@ -16,3 +24,18 @@ class PlanThrottle(UserRateThrottle):
 class LaboratoryThrottle(UserRateThrottle):
     scope = "laboratory"
     rate = "30/min"
+
+
+class FormThrottle(UserRateThrottle):
+    """The submit form asks while one types, at most some twice a second."""
+
+    scope = "form"
+    rate = "120/min"
+
+
+def throttle_check(request: HttpRequest, throttle: type[UserRateThrottle]) -> None:
+    """Count this request of a page's; what REST counts under the same scope is counted with it. Raises BerthError (429)."""
+    counted = throttle()
+    if not counted.allow_request(request, None):
+        wait_s = math.ceil(counted.wait() or 1)
+        raise BerthError("too_many_requests", f"Too many of these in a minute; wait {wait_s} s.", status=429)

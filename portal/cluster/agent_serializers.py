@@ -48,6 +48,17 @@ class Isolation(serializers.Serializer):
     why = serializers.CharField(max_length=300, allow_blank=True)
 
 
+class Links(serializers.Serializer):
+    """What a node tells of its links; null: it does not say."""
+
+    nvlink_gbps = Number(
+        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
+    )
+    pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
+    pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
+    network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
+
+
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -57,6 +68,7 @@ class Inventory(serializers.Serializer):
     single_account = serializers.BooleanField()
     trusts_tenants = serializers.BooleanField()
     isolation = Isolation(required=False)
+    links = Links(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from portal.api.base import ApiView, body_of, reason_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
-from portal.cluster.listing import nodes_with_use
+from portal.cluster.listing import nodes_counted, nodes_with_use
 from portal.cluster.selectors import node_get, nodes_visible_to
 from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
 from portal.cluster.services import node_declare_dead, node_drain, node_resume
@@ -52,14 +52,13 @@ class NodesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = Query(request, known=(*PAGE_PARAMETERS, "ordering", "gpu_type"))
-        nodes = nodes_visible_to(request.user).prefetch_related("gpus")
+        nodes = nodes_visible_to(request.user)
         if gpu_type := query.text("gpu_type", max_chars=64):
             nodes = nodes.filter(gpu_type__name=gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")
 
         def rows(page: list[Node]) -> list[dict]:
-            used = nodes_with_use(page, user=request.user, tenant=tenant_of(request))
-            return NodeSerializer(used, many=True).data
+            return NodeSerializer(nodes_counted(page), many=True).data
 
         return Response(page_of(query, nodes, rows))
 

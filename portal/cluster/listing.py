@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import Count
+
+from portal.cluster.models import Gpu
 from portal.jobs.models import Allocation, GpuAllocation, Job
 
 if TYPE_CHECKING:
@@ -14,8 +17,30 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant, User
 
 
+def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
+    """Add to each node `counts`: of GPUs present and allocated, and what is held of its cores and memory (MiB)."""
+    present = Gpu.objects.filter(node__in=nodes, missing_since=None).order_by()
+    held = GpuAllocation.objects.filter(allocation__node__in=nodes, allocation__released_at=None, released_at=None)
+    gpus = dict(present.values_list("node_id").annotate(n=Count("pk")))
+    gpus_held = dict(held.order_by().values_list("allocation__node_id").annotate(n=Count("gpu_id", distinct=True)))
+    cores, memory = Counter[int](), Counter[int]()
+    live = Allocation.objects.filter(node__in=nodes, released_at=None).order_by()
+    for node, core_ids, memory_mib in live.values_list("node_id", "core_ids", "memory_mib"):
+        cores[node] += len(core_ids)
+        memory[node] += memory_mib
+    for node in nodes:
+        node.counts = {
+            "gpus": gpus.get(node.pk, 0),
+            "gpus_allocated": gpus_held.get(node.pk, 0),
+            "cores_allocated": cores[node.pk],
+            "memory_allocated_mib": memory[node.pk],
+        }
+    return list(nodes)
+
+
 def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) -> list[Node]:
-    """Add to each node `used`: cores, memory_mib, gpus {index: job id or None} and parts, foreign jobs as None."""
+    """Add to each node `used`: gpus {index: job id or None} and parts, foreign jobs as None; and `counts`."""
+    nodes_counted(nodes)
     live = Allocation.objects.filter(node__in=nodes, released_at=None).select_related("attempt")
     parts = list(live.order_by("attempt_id"))
     visible = _visible_jobs({part.attempt.job_id for part in parts}, user=user, tenant=tenant)
@@ -41,8 +66,6 @@ def _use(parts: Sequence[Allocation], *, gpus_of: dict[int, list[int]], visible:
         return part.attempt.job_id if part.attempt.job_id in visible else None
 
     return {
-        "cores": sum(len(part.core_ids) for part in parts),
-        "memory_mib": sum(part.memory_mib for part in parts),
         "gpus": {index: job(part) for part in parts for index in gpus_of[part.pk]},
         "parts": [
             {

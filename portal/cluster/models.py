@@ -78,6 +78,7 @@ class Node(models.Model):
     disk_total_mib = models.PositiveBigIntegerField(null=True, blank=True)
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
+    links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
 

@@ -15,10 +15,10 @@ HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 class NodeSerializer(serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
-    gpus = serializers.SerializerMethodField(help_text="GPUs that the agent sees.")
-    gpus_allocated = serializers.SerializerMethodField()
-    cores_allocated = serializers.SerializerMethodField()
-    memory_allocated_mib = serializers.SerializerMethodField()
+    gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
+    gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
+    cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
+    memory_allocated_mib = serializers.IntegerField(source="counts.memory_allocated_mib", read_only=True)
 
     class Meta:
         model = Node
@@ -28,18 +28,6 @@ class NodeSerializer(serializers.ModelSerializer):
             "last_contact_at", "drained_at", "drain_reason", "dead_at", "disk_free_mib", "disk_total_mib",
         ]  # fmt: skip
         read_only_fields = fields
-
-    def get_gpus(self, node: Node) -> int:
-        return sum(gpu.missing_since is None for gpu in node.gpus.all())
-
-    def get_gpus_allocated(self, node: Node) -> int:
-        return len(node.used["gpus"])
-
-    def get_cores_allocated(self, node: Node) -> int:
-        return node.used["cores"]
-
-    def get_memory_allocated_mib(self, node: Node) -> int:
-        return node.used["memory_mib"]
 
 
 class GpuSerializer(serializers.Serializer):

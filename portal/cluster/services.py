@@ -124,6 +124,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     _gpus_sync(node=node, gpus=inventory["gpus"])
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
     audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
+    _links_assume(node)
     _tell_arrival()
     return node, secret
 
@@ -141,6 +142,7 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
         "single_account": inventory["single_account"],
         "trusts_tenants": inventory["trusts_tenants"],
         "isolation": inventory.get("isolation") or {},
+        "links": dict(inventory.get("links") or {}),
         "gpu_type": gpu_type,
         "cores": inventory["cores"],
         "memory_mib": inventory["memory_mib"],
@@ -161,6 +163,13 @@ def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
     Gpu.objects.filter(node=node, missing_since=None).exclude(index__in=seen).update(missing_since=timezone.now())
 
 
+def _links_assume(node: Node) -> None:
+    from portal.estimation.links import links_assume
+
+    if node.gpu_type_id is not None:
+        links_assume(gpu_types=[node.gpu_type_id])
+
+
 def _tell_arrival() -> None:
     page_event(stream="cluster", topic="node")
     plan_nudge()
@@ -179,8 +188,9 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     if rebooted:
         lost = _parts_lose(node=node, detail=f"{node.name} rebooted")
         NodeEvent.objects.create(node=node, kind="rebooted", detail=f"{lost} parts of jobs lost")
-    _tell_arrival()
     node.refresh_from_db()
+    _links_assume(node)
+    _tell_arrival()
     return node
 
 

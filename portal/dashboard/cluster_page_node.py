@@ -17,6 +17,8 @@ from portal.dashboard.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.overview_nodes import MIB_OF_GIB, gpu_groups
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
+from portal.estimation.links import links_words
+from portal.estimation.models import Link
 from portal.estimation.selectors import node_speed
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
+    facts += _link_facts(node)
     if node.isolation:
         facts.append({"label": "Isolation of jobs", **isolation_words(node.isolation)})
     if node.last_contact_at:
@@ -91,6 +94,19 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
             {"label": "Stale messages refused", "value": number(node.refused_messages)},
         ]
     return facts
+
+
+def _link_facts(node: Node) -> list[Fact]:
+    """How fast the GPUs of its type exchange what they learned, and how that is known: jobs' speeds are predicted by it."""
+    link = None if node.gpu_type is None else Link.objects.filter(gpu_type=node.gpu_type).first()
+    if link is None:
+        return []
+    labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
+    return [
+        {"label": labels[side], "value": f"{number(each['gbps'], 1)} GB/s", "note": each["how"]}
+        for side, each in links_words(link).items()
+        if each is not None
+    ]
 
 
 def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:

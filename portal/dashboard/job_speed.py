@@ -19,6 +19,7 @@ SOURCES: Mapping[str, str] = {
     "entity": "measured on this node",
     "type": "measured on this GPU type",
     "theory": "modelled from profiled times",
+    "theory-assumed": "modelled from profiled times, over links whose speed is assumed",
     "nodes": "measured on as many nodes with other GPU counts",
     "assumed": "assumed: nothing was known of its speed",
 }

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from portal.api.throttles import FormThrottle, throttle_check
 from portal.cluster.selectors import gpu_type_names, idle_blocks
 from portal.dashboard.queue_page import record_words
 from portal.dashboard.submit_files import files_context
@@ -65,6 +66,7 @@ def submit(request: HttpRequest) -> HttpResponse:
 @require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
     """Answer with the cards beside the form, what would happen now and the request as text, and with all that is wrong."""
+    throttle_check(request, FormThrottle)
     reading, problems = _examined(request)
     context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None, "problems": errors_of(problems)}
     if request.POST.get("command", "").strip():

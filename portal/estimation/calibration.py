@@ -111,29 +111,40 @@ def calibration_submit(*, task: Task, actor: User, tenant: Tenant, python: str, 
 
 def calibration_record(*, task: Task, job: Job, actor: User) -> Link:
     """Keep what an ended measuring job printed. Raises BerthError when it failed or printed nothing of use."""
-    said = _said(job)
+    link = Link.objects.filter(gpu_type=task.gpu_type).first() or Link()
+    told = getattr(link, f"{task.kind}_assumed_from")
+    return link_measured(gpu_type=task.gpu_type, kind=task.kind, job=job, said=said_by(job), actor=actor, told=told)
+
+
+def link_measured(
+    *, gpu_type: GpuType, kind: str, job: Job, said: dict[str, Any], actor: User | None, told: str
+) -> Link:
+    """Keep a figure. `told`: what the nodes told of the link when it was measured. Raises BerthError for one of no use."""
     nodes = said["nodes"]
-    if (nodes > 1) != (task.kind == "between"):
+    if (nodes > 1) != (kind == "between"):
         raise BerthError("wrong_placement", f"Job {job.number} ran on {nodes} node(s); that measures something else.")
-    measured = [(int(p), float(seconds), int(gpus)) for p, seconds, gpus in said["measured"]]
-    value = bandwidth(measured, nodes=nodes)
-    names = ("within_node", "within_measured_at", "within_method")
-    if task.kind == "between":
-        names = ("between_nodes", "between_measured_at", "between_method")
+    try:
+        measured = [(int(p), float(seconds), int(gpus)) for p, seconds, gpus in said["measured"]]
+        value = bandwidth(measured, nodes=nodes)
+    except (TypeError, ValueError) as error:
+        raise BerthError("unreadable", f"What job {job.number} measured is of no use: {error}.") from error
+    names = ("within_node", "within_measured_at", "within_method", "within_told")
+    if kind == "between":
+        names = ("between_nodes", "between_measured_at", "between_method", "between_told")
     method = (
         f"{said['method']}; {len(measured)} sizes up to {max(p for p, _, _ in measured):,} parameters, job {job.number}"
     )
     with transaction.atomic():
         link, _ = Link.objects.update_or_create(
-            gpu_type=task.gpu_type, defaults=dict(zip(names, (value, timezone.now(), method[:300]), strict=True))
+            gpu_type=gpu_type, defaults=dict(zip(names, (value, timezone.now(), method[:300], told), strict=True))
         )
-        detail = {"gpu_type": task.gpu_type.name, task.kind: value, "job": job.pk}
-        audit_record(actor=actor, action="link.measure", target=f"gpu-type:{task.gpu_type.pk}", detail=detail)
+        detail = {"gpu_type": gpu_type.name, kind: value, "job": job.pk}
+        audit_record(actor=actor, action="link.measure", target=f"gpu-type:{gpu_type.pk}", detail=detail)
         plan_nudge()
     return link
 
 
-def _said(job: Job) -> dict[str, Any]:
+def said_by(job: Job) -> dict[str, Any]:
     """The line that the job printed for us."""
     if job.state != JobState.COMPLETED:
         tail = _output(job, "stderr").strip().splitlines()[-1:]
@@ -158,22 +169,25 @@ def _output(job: Job, stream: str) -> str:
 
 
 def links_table() -> list[dict[str, Any]]:
-    """Return a row for each GPU type and kind: the bandwidth in parameters a second (None: not measured), when, how."""
+    """Return a row for each GPU type and kind: the bandwidth in parameters a second (None: nothing is known), when, how.
+
+    `assumed`: nobody measured it yet; `method` says from what it is assumed.
+    """
     rows = []
     for gpu_type in GpuType.objects.select_related("link"):
         link = getattr(gpu_type, "link", None) or Link()
-        kinds = (
-            ("within", link.within_node, link.within_measured_at, link.within_method),
-            ("between", link.between_nodes, link.between_measured_at, link.between_method),
-        )
-        for kind, value, at, method in kinds:
+        for side in KINDS:
+            value, at = link.bandwidth(side), getattr(link, f"{side}_measured_at")
+            told = getattr(link, f"{side}_assumed_from")
+            refined = ", refined by running jobs" if getattr(link, f"{side}_refined") else ""
             rows.append(
                 {
                     "gpu_type": gpu_type.name,
-                    "kind": kind,
+                    "kind": side,
                     "parameters_per_s": value,
+                    "assumed": value is not None and link.is_assumed(side),
                     "measured_at": at.isoformat() if at else None,
-                    "method": method,
+                    "method": (getattr(link, f"{side}_method") or (f"assumed: {told}" if told else "")) + refined,
                 }
             )
     return rows

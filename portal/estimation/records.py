@@ -10,7 +10,8 @@ from django.db.models import F, Min
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.estimation.absorbing import cells_add, profile_absorb
+from portal.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
+from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.estimation.prediction import prediction_make
 from portal.events.services import live_event
@@ -106,6 +107,8 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
     if run.gpu_type_id is not None and possible:
         cells_add(run, rates=[rate for record in possible if (rate := per_gpu(run, record))])
         profile_absorb(run, possible)
+        if run.leads:
+            vote_note(run, possible, COMMUNICATION)
         Signature.objects.filter(pk=run.signature.pk).update(used_at=now)
     live_event(stream=f"job:{run.part.attempt.job_id}", topic="speed", id=run.part.attempt.job_id)
 

@@ -105,9 +105,16 @@ def _found(row: JobProfile) -> Found:
 
 
 def links_load() -> dict[str, iteration.Link]:
-    """Return the measured bandwidths by GPU type's name."""
-    rows = Link.objects.values_list("gpu_type__name", "within_node", "between_nodes")
-    return {name: iteration.Link(within, between) for name, within, between in rows}
+    """Return the bandwidths by GPU type's name: refined, else measured, else assumed. One query."""
+    return {
+        row.gpu_type.name: iteration.Link(
+            row.bandwidth("within"),
+            row.bandwidth("between"),
+            row.is_assumed("within"),
+            row.is_assumed("between"),
+        )
+        for row in Link.objects.select_related("gpu_type")
+    }
 
 
 def progress_of(job: JobRow) -> JobProgress | None:

@@ -1,6 +1,8 @@
 """Entity speed: a factor of the node, independent of the job (algorithms.md section 6), made every few minutes.
 
-factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps.
+factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps. Who
+writes records could write anything and have a node to itself that looks slow: so the tenants vote, each with the median of
+its signatures, one vote's worth of which counts for nothing among several tenants (of two in the middle that nearer to 1).
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.estimation.models import NodeSpeed, ThroughputCell
+from portal.estimation.models import NodeSpeed, Signature, ThroughputCell
+from scheduler.estimator.links import towards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 STEP = 0.05
 MEASUREMENTS_LEAST = 3
@@ -36,11 +39,13 @@ def speeds_refresh() -> int:
     by_node: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for node, signature, ratio in _ratios():
         by_node[node][signature].append(ratio)
+    owners = dict(Signature.objects.values_list("pk", "tenant_id"))
+    alone = len(set(owners.values())) == 1
     now = timezone.now()
     rows = [
         NodeSpeed(
             node_id=node,
-            factor=speed_factor(fmean(ratios) for ratios in signatures.values()),
+            factor=speed_factor(_votes(signatures, owners, alone=alone)),
             signatures=len(signatures),
             measured_at=now,
         )
@@ -56,6 +61,17 @@ def speeds_refresh() -> int:
             update_fields=["factor", "signatures", "measured_at"],
         )
     return len(rows)
+
+
+def _votes(signatures: Mapping[int, Sequence[float]], owners: Mapping[int, int], *, alone: bool) -> list[float]:
+    """Return one ratio a tenant, and 1 for nobody's doubt where there are several; those of all signatures where there is one."""
+    means = {signature: fmean(ratios) for signature, ratios in signatures.items()}
+    if alone:
+        return list(means.values())
+    by_tenant: dict[int, list[float]] = defaultdict(list)
+    for signature, mean in means.items():
+        by_tenant[owners[signature]].append(mean)
+    return [towards(1.0, [1.0, *(median(own) for own in by_tenant.values())])]
 
 
 def _ratios() -> Iterable[tuple[int, int, float]]:

@@ -3,12 +3,20 @@
 from celery import shared_task
 
 from portal.estimation.keeping import signatures_expire
+from portal.estimation.links import links_tend
+from portal.estimation.probes import probes_take
 from portal.estimation.speeds import speeds_refresh
 
 
 @shared_task(name="estimation.speeds", expires=60)
 def speeds() -> int:
     return speeds_refresh()
+
+
+@shared_task(name="estimation.links", expires=60)
+def links() -> int:
+    """Assume, refine and take what probes measured."""
+    return links_tend() + probes_take()
 
 
 @shared_task(name="estimation.expire")

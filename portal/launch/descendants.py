@@ -8,6 +8,7 @@ import time
 import psutil
 
 PR_SET_CHILD_SUBREAPER = 36
+ENDING_S = 1.0
 
 
 def become_subreaper() -> None:
@@ -31,7 +32,11 @@ def living() -> list[psutil.Process]:
 
 
 def end_all(*, patience_s: float) -> list[str]:
-    """SIGTERM to every descendant, SIGKILL to what is left after the patience, until none lives; what they were."""
+    """SIGTERM to every descendant, SIGKILL to what is left after the patience, until none lives; what they were.
+
+    What ends by itself in a moment, as a helper does whose pipe has just closed, is neither killed nor named.
+    """
+    psutil.wait_procs(living(), timeout=ENDING_S)
     words: dict[int, str] = {}
     deadline = time.monotonic() + patience_s
     while found := living():

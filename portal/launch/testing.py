@@ -1,8 +1,9 @@
 """`./berth test [--fast] [pytest arguments]`: pytest, its summary as the last line.
 
 --fast leaves out what needs a database, processes, servers, a browser or a GPU; the linters are tests
-(tests/test_house.py) and always run. Without arguments, on two cores or more, there are two runs side by side: the tests
-with real servers and browsers wait most of their time, the others compute meanwhile.
+(tests/test_house.py) and always run. On two cores or more the whole is two runs side by side: the tests with real
+servers and browsers wait most of their time, the others compute meanwhile. So is --fast: the scheduler's tests, and the
+others.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ FAST = ["-m", "not system and not browser and not postgres and not gpu and not i
 WAITING = "system or browser or postgres"
 COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
 # Two files of them at a time: each waits for servers, leases and browsers.
-WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "-m", f"({WAITING}) and not gpu"]
+WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
+WHOLE = (COMPUTING_PART, WAITING_PART)
+SCHEDULER = "tests/scheduler"
+FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 NO_TESTS = 5
 LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -86,25 +90,25 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _side_by_side(environment: dict[str, str]) -> int:
-    """Both parts at once: the computing one is shown as it goes, the waiting one when both have ended.
+def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]] = WHOLE) -> int:
+    """Both parts at once: the first is shown as it goes, the second when both have ended.
 
     Each has a session of its own, so that Ctrl-C reaches this process alone, which passes it on once.
     """
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "waiting"
+        told = Path(folder) / "second"
         with told.open("wb") as file:
-            waiting = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(WAITING_PART),
+            second = subprocess.Popen(  # noqa: S603 - our own argv
+                _pytest(parts[1]),
                 cwd=SOURCE,
                 env=environment,
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            computing = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(COMPUTING_PART),
+            first = subprocess.Popen(  # noqa: S603 - our own argv
+                _pytest(parts[0]),
                 cwd=SOURCE,
                 env=environment,
                 stdout=subprocess.PIPE,
@@ -113,10 +117,10 @@ def _side_by_side(environment: dict[str, str]) -> int:
                 start_new_session=True,
             )
             try:
-                shown = _shown(computing)
-                codes = (computing.wait(), waiting.wait())
+                shown = _shown(first)
+                codes = (first.wait(), second.wait())
             except Stopped:
-                _interrupt(waiting, computing)
+                _interrupt(second, first)
                 raise
         output = told.read_text(errors="replace")
     sys.stdout.write(output)
@@ -165,8 +169,9 @@ def main(arguments: list[str]) -> int:
     for number in STOPPING:
         signal.signal(number, _stop)
     try:
-        if not arguments and len(os.sched_getaffinity(0)) > 1:
-            return _side_by_side(environment)
+        parts = {(): WHOLE, ("--fast",): FAST_PARTS}.get(tuple(arguments))
+        if parts is not None and len(os.sched_getaffinity(0)) > 1:
+            return _side_by_side(environment, parts)
         return _alone(arguments_for(arguments), environment)
     except Stopped as stopped:
         sys.stdout.write(f"stopped by {signal.Signals(stopped.args[0]).name}\n")

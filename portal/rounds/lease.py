@@ -1,31 +1,47 @@
-"""Who plans now: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6)."""
+"""Who plans now: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6).
+
+A lease is short, and renewed while its planner lives: a killed planner is replaced after LEASE_S, and a slow one keeps
+its lease. One that has given no sign of life for long (`Renewal`) is not renewed: it hangs, or its machine sleeps.
+Whoever lost the lease meanwhile applies nothing, for applying confirms it by holder and number.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from django.db import DatabaseError, connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.rounds.models import PlanningLease
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+log = logging.getLogger(__name__)
+
 TRIES = 5
-MARGIN_S = 8.0
-"""Granted beyond the planning's own time limit, for loading and applying; a killed planner is replaced after it."""
+LEASE_S = 10.0
+"""How long a planner that was killed keeps others out; also granted for applying."""
+RENEWED_EVERY_S = 2.0
+PAUSE_S = 0.25
+"""Between the beginnings of two nudged plannings: nudges that come meanwhile are heeded by one."""
+SILENCE_S = 60.0
+"""Beyond its time limit, so long may a planner read no clock and end no step before it counts as hung."""
 
 
-def lease_take(*, holder: str, limit_s: float) -> int | None:
+def lease_take(*, holder: str) -> int | None:
     """Take the lease and return the planning's number, or leave word that another planning is due and return None."""
     PlanningLease.objects.get_or_create(pk=1)
     for _ in range(TRIES):
         now = timezone.now()
         free = Q(until=None) | Q(until__lt=now)
         taken = PlanningLease.objects.filter(free, pk=1).update(
-            holder=holder,
-            until=now + timedelta(seconds=limit_s + MARGIN_S),
-            number=F("number") + 1,
-            snapshot_at=now,
-            again=False,
+            holder=holder, until=now + timedelta(seconds=LEASE_S), number=F("number") + 1
         )
         if taken:
             return PlanningLease.objects.values_list("number", flat=True).get(pk=1, holder=holder)
@@ -35,15 +51,43 @@ def lease_take(*, holder: str, limit_s: float) -> int | None:
     return None
 
 
+class Begun(NamedTuple):
+    """`at`: when the snapshot is taken; `thorough_at`: when the last planning began that had its whole time limit."""
+
+    at: datetime
+    thorough_at: datetime | None
+
+
+def lease_begin(*, holder: str, number: int, pauses: bool) -> Begun:
+    """Begin to plan: all that was committed by now is read, so word left until now is heeded.
+
+    One that `pauses` waits until PAUSE_S have passed since the last one began. It waits as the holder, so that others who
+    are nudged meanwhile leave word and go.
+    """
+    row = PlanningLease.objects.values("snapshot_at", "thorough_at").get(pk=1)
+    if pauses and row["snapshot_at"] is not None:
+        since_s = (timezone.now() - row["snapshot_at"]).total_seconds()
+        if 0 <= since_s < PAUSE_S:
+            time.sleep(PAUSE_S - since_s)
+    now = timezone.now()
+    until = now + timedelta(seconds=LEASE_S)
+    _held(holder, number).update(snapshot_at=now, again=False, until=until)
+    return Begun(now, row["thorough_at"])
+
+
+def lease_thorough(*, holder: str, number: int, at: datetime) -> None:
+    """Note that this planning has its whole time limit."""
+    _held(holder, number).update(thorough_at=at)
+
+
 def lease_confirm(*, holder: str, number: int) -> bool:
     """Extend the lease if it is still ours, within the applying transaction: its row lock keeps others out."""
-    until = timezone.now() + timedelta(seconds=MARGIN_S)
-    return bool(PlanningLease.objects.filter(pk=1, holder=holder, number=number).update(until=until))
+    return bool(_held(holder, number).update(until=timezone.now() + timedelta(seconds=LEASE_S)))
 
 
 def lease_release(*, holder: str, number: int) -> bool:
     """Give the lease back; return whether a nudge came meanwhile."""
-    mine = PlanningLease.objects.filter(pk=1, holder=holder, number=number)
+    mine = _held(holder, number)
     # Two conditional updates, not a look and an update: word left between the two would be wiped out.
     if mine.filter(again=False).update(holder="", until=None):
         return False
@@ -53,3 +97,53 @@ def lease_release(*, holder: str, number: int) -> bool:
 def planned_since(moment: datetime) -> bool:
     """Say whether a planning has read the database after `moment`: a nudge from then has been heeded."""
     return PlanningLease.objects.filter(pk=1, snapshot_at__gt=moment).exists()
+
+
+def _held(holder: str, number: int):  # noqa: ANN202 - a queryset
+    return PlanningLease.objects.filter(pk=1, holder=holder, number=number)
+
+
+class Renewal:
+    """Renews a lease from a thread of its own for as long as its planner gives signs of life; stop it before applying.
+
+    `clock` is handed to the scheduler: each reading of it is a sign. The solver reads none for its whole time limit.
+    """
+
+    def __init__(self, *, holder: str, number: int, limit_s: float) -> None:
+        self._holder, self._number, self._silence_s = holder, number, limit_s + SILENCE_S
+        self._signed_s, self._over = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="planning-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def clock(self) -> float:
+        """Return the monotonic clock's seconds."""
+        self._signed_s = time.monotonic()
+        return self._signed_s
+
+    def stop(self) -> None:
+        """Renew no more; stopping again changes nothing."""
+        self._over.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        try:
+            while not self._over.wait(RENEWED_EVERY_S):
+                silent_s = time.monotonic() - self._signed_s
+                if silent_s > self._silence_s:
+                    log.error("planning %s gave no sign of life for %.0f s: others may plan", self._number, silent_s)
+                    return
+                try:
+                    if not lease_confirm(holder=self._holder, number=self._number):
+                        return
+                except DatabaseError as error:  # the next try may succeed before the lease is over
+                    log.warning("planning %s: its lease was not renewed: %s", self._number, error)
+        finally:
+            connection.close()

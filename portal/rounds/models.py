@@ -25,6 +25,7 @@ class PlanningLease(models.Model):
     until = models.DateTimeField(null=True)
     number = models.PositiveBigIntegerField(default=0, help_text="Counts plannings; applying one checks it.")
     snapshot_at = models.DateTimeField(null=True, help_text="When the last planning read the database.")
+    thorough_at = models.DateTimeField(null=True, help_text="When the last planning with its whole time limit began.")
     again = models.BooleanField(default=False, help_text="A nudge came while a planning ran.")
 
     def __str__(self) -> str:
@@ -82,7 +83,10 @@ class Planning(models.Model):
     promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
     lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
     reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
-    decisions = models.BinaryField(default=bytes, help_text="zlib over JSON: one entry a job that waited or was placed")
+    decisions = models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.frames`.")
+    keyframe = models.PositiveBigIntegerField(
+        null=True, help_text="Number of the planning from which on frames are read to read this one's; null: its own."
+    )
 
     class Meta:
         ordering = ["-number"]

@@ -12,34 +12,41 @@ import os
 import socket
 import time
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.db import transaction
-from django.utils import timezone
 
 from portal.disk import disk_state
+from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
-from portal.rounds.decisions import columns_of, decisions_pack
+from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.lease import lease_release, lease_take, planned_since
+from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
 from portal.rounds.running import cores_asked
 from portal.rounds.snapshot import snapshot_load
-from scheduler.planning import plan, window_ran_out
+from scheduler.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from scheduler.model import Plan
+    from scheduler.policy import Parameters
 
 log = logging.getLogger(__name__)
+
+NUDGED_S = 1.0
+"""Of a planning that was nudged and only fills what is idle, from its beginning to its end; the tick does the proof."""
+LEAST_SHARE, APPLY_SHARE = 0.25, 0.5
+"""Of the time limit, what the scheduler has at least, and what is kept for applying at most: a first applying, which
+writes down why each job waits, says nothing of the next ones."""
 
 REPEATS = 20
 """A holder plans again for nudges that came meanwhile, so often at most; beat's tick sees to the rest."""
@@ -53,20 +60,23 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
         log.warning("no planning: %s", disk.sentence)
         return None
     holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
-    planning, ends_round = None, False
+    planning, nudged, pauses, ends_round = None, nudged_at is not None, nudged_at is not None, False
     for _ in range(REPEATS):
         values = knobs_current()
-        number = lease_take(holder=holder, limit_s=scheduler_parameters(values).limit_s)
+        number = lease_take(holder=holder)
         if number is None:
             return planning
         try:
             with collector_paused():
-                planning, made = _plan_once(holder=holder, number=number, values=values, new_round=ends_round)
+                turn = Turn(holder, number, values, nudged=nudged, pauses=pauses, new_round=ends_round)
+                planning, made = _plan_once(turn)
         finally:
             again = lease_release(holder=holder, number=number)
         ends_round = made.replan_early
-        if not again and not ends_round and not (planning.placed > 0 and window_ran_out(made)):
+        at_once = ends_round or (planning.placed > 0 and made.window_ran_out)
+        if not again and not at_once:
             break
+        nudged, pauses = nudged or not at_once, not at_once
     return planning
 
 
@@ -86,12 +96,29 @@ def collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _plan_once(*, holder: str, number: int, values: dict[str, Any], new_round: bool) -> tuple[Planning, Plan]:
-    """Make a planning; return its record and the plan. `new_round`: the present round ends here, before its time."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One planning to be made under the lease. `new_round`: the present round ends here, before its time.
+
+    `nudged`: it only fills what is idle and takes little time, unless its round's re-plan or a thorough one is due;
+    `pauses`: first it lets more nudges come.
+    """
+
+    holder: str
+    number: int
+    values: dict[str, Any]
+    nudged: bool = False
+    pauses: bool = False
+    new_round: bool = False
+
+
+def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
+    """Make a planning; return its record and the plan."""
+    number, values = turn.number, turn.values
     parameters = scheduler_parameters(values)
-    now = timezone.now()
-    began = time.monotonic()
-    present = _round(now=now, values=values, over=new_round)
+    begun = lease_begin(holder=turn.holder, number=number, pauses=turn.pauses)
+    now, began = begun.at, time.monotonic()
+    present = _round(now=now, values=values, over=turn.new_round)
     record = Planning(
         number=number,
         round=present,
@@ -101,27 +128,36 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any], new_round: b
         policy=parameters.policy,
         parameters=values,
     )
+    whole = not turn.nudged or record.replan or thorough_due(begun.thorough_at, now=now, tick_s=parameters.tick_s)
+    if whole:
+        lease_thorough(holder=turn.holder, number=number, at=now)
     try:
-        snapshot = snapshot_load(now=now, parameters=parameters)
-        record.load_s = time.monotonic() - began
-        rng = np.random.default_rng(number)
-        made = plan(snapshot.state, now.timestamp(), parameters, rng, time.monotonic, replan=record.replan)
-        record.plan_s = time.monotonic() - began - record.load_s
-        columns = columns_of(made.decisions)
-        budget_s = BUDGET_SHARE * parameters.tick_s
-        details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
-        record.decisions = decisions_pack(made, details.marks, columns)
-        _fill(record=record, made=made, now=now)
-        cores = cores_asked(made, snapshot.state)
+        with Renewal(holder=turn.holder, number=number, limit_s=parameters.limit_s) as renewal:
+            snapshot = snapshot_load(now=now, parameters=parameters)
+            record.load_s = renewal.clock() - began
+            allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
+            rng = np.random.default_rng(number)
+            made = plan(snapshot.state, now.timestamp(), allowed, rng, renewal.clock, replan=record.replan)
+            record.plan_s = renewal.clock() - began - record.load_s
+            columns = columns_of(made.decisions)
+            budget_s = BUDGET_SHARE * parameters.tick_s
+            before = decisions_before(number)
+            details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
+            packed = decisions_pack(made, details.marks, columns, number=number, before=before)
+            record.decisions, record.keyframe = packed.bytes, packed.keyframe
+            _fill(record=record, made=made, now=now)
+            cores = cores_asked(made, snapshot.state)
         plan_apply(
             made=made,
             record=record,
-            holder=holder,
+            holder=turn.holder,
             now=now,
             queued=snapshot.queued,
             details=details,
             cores_wanted=cores,
         )
+        if record.status == Planning.Status.APPLIED:
+            probes_start(orders=made.probes, planning_number=number)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -131,6 +167,21 @@ def _plan_once(*, holder: str, number: int, values: dict[str, Any], new_round: b
         raise
     _save(record)
     return record, made
+
+
+def thorough_due(last: datetime | None, *, now: datetime, tick_s: float) -> bool:
+    """Say whether no planning had its whole time limit for a tick: nudges in a row must not put it off for ever."""
+    return last is None or (now - last).total_seconds() >= tick_s
+
+
+def limit_s(parameters: Parameters, *, whole: bool, load_s: float) -> float:
+    """Return how long the scheduler may take: what the limit leaves after loading, with applying allowed for as it was
+    last time. Some is left whatever these take, for a planning that ends in time and places nothing helps nobody.
+    """
+    limit = parameters.limit_s if whole else min(NUDGED_S, parameters.limit_s)
+    last = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
+    apply_s = last.values_list("apply_s", flat=True).first() or 0.0
+    return round(max(limit - load_s - min(apply_s, APPLY_SHARE * limit), LEAST_SHARE * limit), 2)
 
 
 def _undone(record: Planning) -> None:

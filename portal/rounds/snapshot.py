@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType, Node
+from portal.estimation.probes import links_wanted
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, GpuAllocation, Job
 from portal.jobs.services.profiling import profiles_past
@@ -87,6 +88,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         array_history=array_history_now(),
         profiles_tried=past.tried,
         replanned_s=_replanned_s(),
+        links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
     )
     return Snapshot(state, queued)
 
@@ -305,7 +307,7 @@ def _history() -> model.RunHistory:
     """
     rows = (
         Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False)
+        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False, link_probe=None)
         .order_by("-ended_at")
         .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
             :HISTORY_JOBS

@@ -11,6 +11,7 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from portal.api.throttles import LaboratoryThrottle, throttle_check
 from portal.dashboard.shell import page_follow
 from portal.errors import BerthError, NotFound
 from portal.simulations import answers, form, pages, told
@@ -56,6 +57,7 @@ def new(request: HttpRequest) -> HttpResponse:
         context = pages.new_context(request.user, again=_again(request), trace=chosen)
         return render(request, "laboratory/new.html", context)
     try:
+        throttle_check(request, LaboratoryThrottle)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
         with transaction.atomic():  # what was taken of the history for an order that is refused is not kept
             order = form.order_of(request.POST, user=request.user, tenant=tenant)
@@ -155,6 +157,7 @@ def traces(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return render(request, "laboratory/traces.html", pages.traces_context(request.user))
     try:
+        throttle_check(request, LaboratoryThrottle)
         trace = _trace_from(request)
     except BerthError as error:
         context = pages.traces_context(request.user, request.POST.dict(), error)

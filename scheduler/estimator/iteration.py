@@ -38,10 +38,12 @@ class Pattern(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Bandwidths of a GPU type in parameters per second, measured once per cluster; None = not measured yet."""
+    """Bandwidths of a GPU type in parameters per second; None = nothing is known of it. See `scheduler.estimator.links`."""
 
     within_node: float | None
     between_nodes: float | None
+    within_assumed: bool = False  # nobody has measured it yet
+    between_assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,13 @@ class TheoryLayer:
     types: Mapping[str, Sequence[str]]
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
-        value = self._throughput(signature(job), node.gpu_type or "", gpus, nodes)
-        return None if value is None else Estimate(value, "theory", in_samples=True)
+        gpu_type = node.gpu_type or ""
+        value = self._throughput(signature(job), gpu_type, gpus, nodes)
+        if value is None:
+            return None
+        link = self.knowledge.links.get(gpu_type) if gpus > 1 else None
+        assumed = link is not None and (link.between_assumed if nodes > 1 else link.within_assumed)
+        return Estimate(value, "theory-assumed" if assumed else "theory", in_samples=True)
 
     def _throughput(self, name: str, gpu_type: str, gpus: int, nodes: int) -> float | None:
         profile = self.knowledge.profiles.get((name, gpu_type))

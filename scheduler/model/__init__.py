@@ -4,7 +4,7 @@ Ids are the caller's integers; they order nodes ("id order" of section 5) and br
 caller's clock, memory is MiB. Whoever builds these values fills them; `scheduler.validation` checks them.
 """
 
-from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, Node, RunHistory, Tenant
+from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
 from scheduler.model.placements import Configuration, Piece, Placement, Share
 from scheduler.model.plan import (
@@ -13,6 +13,7 @@ from scheduler.model.plan import (
     Decision,
     Fault,
     Kept,
+    LinkOrder,
     Metrics,
     Plan,
     ProfileOrder,
@@ -38,6 +39,8 @@ __all__ = [
     "Figures",
     "Job",
     "Kept",
+    "LinkOrder",
+    "LinkWish",
     "Metrics",
     "Node",
     "Piece",

@@ -84,6 +84,15 @@ class ArrayHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkWish:
+    """A GPU type's bandwidth that is to be measured, within a node or `between` two; `tenant`: whose the probe will be."""
+
+    gpu_type: str
+    between: bool
+    tenant: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
     """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1).
 
@@ -102,3 +111,4 @@ class ClusterState:
     knowledge: Knowledge = field(default_factory=Knowledge)
     profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
     replanned_s: float | None = None  # when the last re-plan was made; None = never
+    links_wanted: Sequence[LinkWish] = ()  # to be measured now; none while a probe runs

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scheduler.model.cluster import LinkWish
     from scheduler.model.jobs import Figures, Reason
     from scheduler.model.placements import Piece, Placement, Share
 
@@ -207,6 +208,14 @@ class ProfileOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkOrder:
+    """A probe of a GPU type's link, to be started on these pieces (section 2)."""
+
+    wish: LinkWish
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
 
@@ -230,11 +239,12 @@ class Plan:
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
     replan_early: bool = False  # the round ends here: a re-plan should follow at once
-    more_can_start: bool = False  # not everybody who fits what is idle had a turn: the next planning looks further
+    window_ran_out: bool = False  # not everybody who fits what is idle had a turn: a planning should follow
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
     blocking: tuple[Blocking, ...] = ()
+    probes: tuple[LinkOrder, ...] = ()  # to be started beside them
 
     @property
     def placements(self) -> tuple[Placement, ...]:

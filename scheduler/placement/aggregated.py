@@ -26,9 +26,11 @@ from scheduler.placement.kernel import Whole, search
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.options import PieceRow, options_of
 from scheduler.placement.patterns import Pattern, Supply
-from scheduler.placement.pricing import Cap, Problem, price
+from scheduler.placement.prices import prices_of
+from scheduler.placement.pricing import Cap, Problem, guess, price
 from scheduler.placement.solver import relative_gap
 from scheduler.placement.stock import Stock
+from scheduler.placement.thrifty import Outlook, seat_by_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Group, Options
+    from scheduler.placement.prices import Prices
     from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
@@ -128,6 +131,8 @@ def solve_aggregated(
     built_s = limits.clock()
     if maker.nobody_could_get_more(answer):
         answer.bound, answer.incumbent, answer.status = answer.objective, "ilp", "optimal"
+    elif maker.good_enough(answer, limits.gap):
+        answer.bound, answer.incumbent, answer.status = maker.simple_bound(), "ilp", "gap"
     elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
     if answer.bound is None and options.groups:
@@ -151,31 +156,21 @@ class _Maker:
         self.participants = participants
         self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
         self.options, self.weight = options, weight
-        firsts = np.searchsorted(options.group, np.arange(len(options.groups)))
-        self.turns = sorted(
-            ((ranked, group, int(firsts[g])) for g, group in enumerate(options.groups) for ranked in group.members),
-            key=lambda each: each[0].rank,
-        )
+        self.caps = self._quotas()
+        self.prices: Prices | None = None
 
     def greedy(self, limits: Limits) -> Aggregated:
-        """Who runs keeps what it has, for no greedy plan stops anybody; then each in turn takes its best that fits."""
+        """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
         stock = Stock(self.classes, self.ledger, self.options)
-        running = [each for each in self.turns if each[0].job.id in self.participants]
         taken = [
-            (ranked, made, group, first)
-            for ranked, group, first in running
-            if (made := stock.seat(ranked.job, group.options[0])) is not None
+            (group.members[0], made, group, int(self.options.first[g]))
+            for g, group in enumerate(self.options.groups)
+            if group.running is not None and (made := stock.seat(group.job, group.options[0])) is not None
         ]
-        for position, (ranked, group, first) in enumerate(self.turns):
-            if position % 16 == 15 and limits.left_s <= 0:
-                break
-            if ranked.job.id in self.participants:
-                continue
-            for number in sorted(range(len(group.options)), key=lambda k: (-group.values[k], k)):
-                made = stock.seat(ranked.job, group.options[number])
-                if made is not None:
-                    taken.append((ranked, made, group, first + number))
-                    break
+        if self.options.groups:
+            prices = self.prices = prices_of(self.options, self.classes, self.caps, late=lambda: limits.left_s <= 0)
+            stock.outlook = Outlook(self.classes, self.options, prices, stock)
+            taken += seat_by_prices(self.options, prices, self.caps, stock, lambda: limits.left_s <= 0)
         return self.valued(taken)
 
     def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
@@ -222,6 +217,7 @@ class _Maker:
             tolerance=tolerance,
             seed=limits.seed,
             start=list(standing.patterns),
+            first=None if self.prices is None else guess(problem, self.prices.pieces, self.prices.quotas),
         )
         if priced is None:
             return start
@@ -267,13 +263,22 @@ class _Maker:
         """Whether the plan is worth as much as one of which no node sets limits."""
         if not self.options.groups or self.options.out_of_time:
             return False
-        return plan.objective >= self.pooled_bound() * (1.0 - ROUNDING)
+        return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
+
+    def good_enough(self, plan: Aggregated, gap: float) -> bool:
+        """Whether prices alone prove the plan within the gap."""
+        return not self.options.out_of_time and self._met(plan, self.simple_bound(), gap)
+
+    def simple_bound(self) -> float:
+        """The best of those that need no search."""
+        found = self.pooled_bound()
+        return found if self.prices is None else min(found, self.prices.bound)
 
     def pooled_bound(self) -> float:
         """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
-        groups = self.options.groups
-        best = np.array([max(group.values) for group in groups])
-        least = np.array([min(option.gpus for option in group.options) for group in groups], dtype=float)
+        groups, firsts = self.options.groups, self.options.first[:-1]
+        best = np.maximum.reduceat(self.options.value, firsts)
+        least = np.minimum.reduceat(self.options.gpus, firsts)
         order = np.argsort(-best / least, kind="stable")
         members = np.array([len(group.members) for group in groups], dtype=float)[order]
         idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
@@ -294,18 +299,20 @@ class _Maker:
     def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
         supply = Supply(self.classes, self.options, late)
         members = np.array([len(group.members) for group in self.options.groups], dtype=float)
-        return Problem(self.options, supply, self._quotas(), members, supply.counts, supply.listed, supply.complete)
+        return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
 
     def _quotas(self) -> list[Cap]:
         """A row per tenant and quota that its jobs could exceed."""
-        flat = [(group.job.tenant, option) for group in self.options.groups for option in group.options]
+        options = self.options
+        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
         caps: list[Cap] = []
         for tenant, allowance in self.ledger.allowances.items():
-            own = np.array([k for k, (whose, _) in enumerate(flat) if whose == tenant], dtype=int)
-            for most, what in ((allowance.gpus, "gpus"), (allowance.cores, "cores")):
+            if allowance.gpus is None and allowance.cores is None:
+                continue
+            own = np.flatnonzero(whose == tenant)
+            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
                 if most is not None and len(own):
-                    weights = np.array([float(getattr(flat[k][1], what)) for k in own])
-                    caps.append(Cap(own, weights, float(most)))
+                    caps.append(Cap(own, asked[own], float(most)))
         return caps
 
     def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:

@@ -109,6 +109,18 @@ def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) ->
     return next(level for level in Level if not possible(job, offers, level, largest))
 
 
+def any_fits(jobs: Iterable[Job], ledger: Ledger) -> bool:
+    """Whether what is idle could hold the smallest size of any of these jobs; each kind of job is asked about once."""
+    offers = [offer for offer in idle_offers(ledger) if offer.gpus or offer.cores]
+    asked: set[tuple[object, ...]] = set()
+    for job in jobs:
+        kind = (job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, job.tenant)
+        if kind not in asked and possible(job, offers, Level.CORES, ledger.largest):
+            return True
+        asked.add(kind)
+    return False
+
+
 def aggregated_gpus(job: Job, offer: Offer, level: Level = Level.CORES) -> int:
     """GPUs a one-node placement could have there: all or, for want of memory, none; `least_cores` each."""
     if level >= Level.MEMORY and job.memory_mib > offer.memory_mib:

@@ -12,42 +12,35 @@ solver would try their permutations. A *row* is a kind of piece that pools offer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.placement import skeletons
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.configurations import SIGMA
-from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.menu import per_gpu
+from scheduler.placement.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job
     from scheduler.placement.access import Rules
-    from scheduler.placement.classes import Classes, Pin, Pool
+    from scheduler.placement.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
     from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
+__all__ = ["Group", "Option", "Options", "PieceRow", "UnitRow", "options_of"]
 
-class PieceRow(NamedTuple):
-    """Pieces of `gpus` and `cores` that a pool offers. `cores` is 0 where the type has more than can ever be asked."""
-
-    pool: Pool
-    gpus: int
-    cores: int
-
-
-class UnitRow(NamedTuple):
-    """Units of one GPU that any of several pools may offer."""
-
-    pools: tuple[Pool, ...]
-    cores: int
+Answer = tuple[float, str]
+"""The estimator's: per-GPU throughput and the layer that it is from."""
 
 
 class Option(NamedTuple):
@@ -68,9 +61,13 @@ class Group:
     """Jobs alike, in queue order, their options and each option's objective value w * G * factor."""
 
     members: list[Ranked]
-    options: list[Option]
-    values: list[float]
-    least: float  # the smallest throughput among a job's options: what G divides by
+    weight: float
+    parts: list[Skeleton]
+    answers: list[Answer]
+    running: Participant | None = None
+    options: Sequence[Option] = ()
+    values: Sequence[float] | np.ndarray = ()
+    least: float = 1.0  # the smallest throughput among a job's options: what G divides by
 
     @property
     def job(self) -> Job:
@@ -79,7 +76,7 @@ class Group:
 
 @dataclass(slots=True)
 class Options:
-    """All groups and rows of a stage, and the same as arrays, an entry per option."""
+    """All groups and rows of a stage, and the same as arrays, an entry per option, a group's own side by side."""
 
     groups: list[Group] = field(default_factory=list)
     rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
@@ -90,8 +87,11 @@ class Options:
     group: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     row: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     need: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    gpus: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cores: np.ndarray = field(default_factory=lambda: np.zeros(0))
     value: np.ndarray = field(default_factory=lambda: np.zeros(0))
     position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own options
+    first: np.ndarray = field(default_factory=lambda: np.zeros(1, int))  # of each group, and the number of all
 
     @property
     def least(self) -> dict[int, float]:
@@ -102,13 +102,80 @@ class Options:
         return self.rows.setdefault(key, len(self.rows))
 
     def freeze(self) -> None:
-        """Fill the arrays from the groups."""
-        flat = [(g, p, option) for g, group in enumerate(self.groups) for p, option in enumerate(group.options)]
-        self.group = np.array([g for g, _, _ in flat], dtype=int)
-        self.position = np.array([p for _, p, _ in flat], dtype=int)
-        self.row = np.array([option.row for _, _, option in flat], dtype=int)
-        self.need = np.array([option.need for _, _, option in flat], dtype=float)
-        self.value = np.array([value for group in self.groups for value in group.values], dtype=float)
+        """Fill the arrays, and each group's view of them."""
+        if not self.groups:
+            return
+        parts = [part for group in self.groups for part in group.parts]
+        table = np.concatenate([part.table for part in parts])
+        of_part = np.array([len(part.table) for part in parts])
+        asked = np.concatenate(([0], np.cumsum([len(part.questions) for part in parts])[:-1]))
+        answer = table[:, skeletons.ASKED].astype(int) + np.repeat(asked, of_part)
+        sizes = np.add.reduceat(of_part, _firsts([len(group.parts) for group in self.groups])[:-1])
+        self.first = _firsts(sizes)
+        self.group = np.repeat(np.arange(len(self.groups)), sizes)
+        self.position = np.arange(len(table)) - self.first[self.group]
+        self.row = table[:, skeletons.ROW].astype(int)
+        self.need, self.gpus, self.cores = (
+            np.ascontiguousarray(table[:, k]) for k in (skeletons.NEED, skeletons.GPUS, skeletons.CORES)
+        )
+        speeds = np.array([speed for group in self.groups for speed, _ in group.answers])
+        throughput = speeds[answer] * self.gpus * table[:, skeletons.SHARE]
+        for g, group in enumerate(self.groups):
+            if group.running is not None:
+                throughput[self.first[g]] = group.running.present.throughput  # to the last digit
+        self._value(throughput, table[:, skeletons.FACTOR])
+        sources = [source for group in self.groups for _, source in group.answers]
+        self._show(table, throughput, answer, sources)
+
+    def _value(self, throughput: np.ndarray, factor: np.ndarray) -> None:
+        """The value of each option: w * G * factor; of who runs, what a restart leaves of it."""
+        least = np.minimum.reduceat(throughput, self.first[:-1])
+        weight = np.array([group.weight for group in self.groups])
+        self.value = weight[self.group] * throughput / least[self.group] * factor
+        for g, group in enumerate(self.groups):
+            group.least = float(least[g])
+            if (running := group.running) is None:
+                continue
+            own = slice(self.first[g], self.first[g + 1])
+            present = running.present.throughput / group.least
+            gains = throughput[own] / group.least * factor[own]
+            self.value[own] = running.worth(group.weight, gains, present, keeps=False)
+            self.value[self.first[g]] = running.worth(group.weight, gains[0], present, keeps=True)
+
+    def _show(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
+        """Let each group's options be read one by one."""
+        for g, group in enumerate(self.groups):
+            own = slice(self.first[g], self.first[g + 1])
+            group.options = _Shown(table[own], throughput[own], answer[own], sources)
+            group.values = self.value[own]
+
+
+class _Shown(Sequence[Option]):
+    """Options that are made when somebody looks at them."""
+
+    def __init__(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
+        self._table, self._throughput, self._answer, self._sources = table, throughput, answer, sources
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, k: int) -> Option: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[Option]: ...
+    def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
+        if isinstance(k, slice):
+            return [self[each] for each in range(*k.indices(len(self)))]
+        row, need, gpus, cores, spread, factor, _, _ = self._table[k].tolist()
+        source = self._sources[self._answer[k]]
+        return Option(
+            int(row), int(need), int(gpus), int(cores), bool(spread), float(self._throughput[k]), source, factor
+        )
+
+
+def _firsts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Where each of these many begins, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(sizes))).astype(int)
 
 
 def options_of(
@@ -127,24 +194,44 @@ def options_of(
     `participants`: running jobs of the stage. They stand first, and may keep what they have whatever time is left.
     """
     found = Options(rules=classes.rules, unbound=_unbound(classes))
+    shapes = Skeletons(classes, ledger, found.unbound, found.row_of)
     alike: dict[object, Group] = {}
     for position, ranked in enumerate(stage):
-        running = participants.get(ranked.job.id)
+        job = ranked.job
+        running = participants.get(job.id)
         if running is None and position % 16 == 0 and late():
             found.out_of_time = list(stage[position:])
             break
         try:
-            options = _Maker(ranked.job, classes, ledger, estimator, found).all(sigma)
+            parts = shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= sigma)
+            answers = [per_gpu(estimator, job, *question) for part in parts for question in part.questions]
         except InvalidJob as error:
-            found.invalid[ranked.job.id] = error
+            found.invalid[job.id] = error
             continue
-        w, quoted = weight[ranked.job.id], ranked.job.tenant in ledger.allowances
+        w = weight[job.id]
         if running is not None:
-            _join_running(ranked, w, options, found, running, classes.pins[ranked.job.id])
-        elif options:
-            _join(ranked, w, options, found, alike, quoted=quoted)
+            part, answer = _present(running, classes.pins[job.id], found, ledger)
+            found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
+        elif parts:
+            tenant = job.tenant if job.tenant in ledger.allowances else None
+            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(answers))
+            if (group := alike.get(key)) is not None:
+                group.members.append(ranked)
+                continue
+            group = alike[key] = Group([ranked], w, parts, answers)
+            found.groups.append(group)
     found.freeze()
     return found
+
+
+def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
+    """To keep what it has, the first of a running job's options. Its speed is known, so the answer scales nothing."""
+    present = running.present
+    here = Question(ledger.rooms[present.shares[0].node].node, pin.gpus, 1)
+    row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
+    factor = found.rules.factor(running.job, present)
+    line = Line(row, 1, pin.gpus, pin.cores, False, factor, 1.0, 0)
+    return Skeleton((here,), np.array([line], dtype=float)), (present.throughput / pin.gpus, present.source)
 
 
 def _unbound(classes: Classes) -> frozenset[str]:
@@ -155,118 +242,3 @@ def _unbound(classes: Classes) -> frozenset[str]:
         if each.key.limit < most * each.key.gpus or any(pin.cores > most * pin.gpus for pin in each.key.pins)
     }
     return frozenset(classes.by_type) - scarce
-
-
-def _join(
-    ranked: Ranked, w: float, options: list[Option], found: Options, alike: dict[object, Group], *, quoted: bool
-) -> None:
-    job = ranked.job
-    key = (w, job.tenant if quoted else None, job.memory_mib, job.cores, tuple(options))
-    group = alike.get(key)
-    if group is not None:
-        group.members.append(ranked)
-        return
-    least = min(option.throughput for option in options)
-    group = Group([ranked], options, [w * option.throughput / least * option.factor for option in options], least)
-    alike[key] = group
-    found.groups.append(group)
-
-
-def _join_running(
-    ranked: Ranked, w: float, others: list[Option], found: Options, running: Participant, pin: Pin
-) -> None:
-    """A running job's group: to keep what it has, first, or one of the others at the price of a restart."""
-    present = running.present
-    row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
-    factor = found.rules.factor(ranked.job, present)
-    keep = Option(row, 1, pin.gpus, pin.cores, False, present.throughput, present.source, factor)
-    options = [keep, *others]
-    least = min(option.throughput for option in options)
-    values = [
-        running.worth(w, option.throughput / least * option.factor, present.throughput / least, keeps=option is keep)
-        for option in options
-    ]
-    found.groups.append(Group([ranked], options, values, least))
-
-
-@dataclass(slots=True)
-class _Maker:
-    """The options of one job."""
-
-    job: Job
-    classes: Classes
-    ledger: Ledger
-    estimator: Estimator
-    found: Options
-
-    def all(self, sigma: float) -> list[Option]:
-        allowance = self.ledger.allowances.get(self.job.tenant)
-        most_gpus = allowance.gpus if allowance is not None else None
-        most_cores = allowance.cores if allowance is not None else None
-        sizes = [size for size in self.job.requirement if most_gpus is None or size <= most_gpus]
-        low_sensitivity = self.estimator.sensitivity(self.job) <= sigma
-        made: list[Option] = []
-        for gpu_type in self.classes.types_for(self.job):
-            pools = self.classes.pools_for(self.job, gpu_type)
-            spread = low_sensitivity or self.job.min_gpus > self.classes.largest.get(gpu_type, 0)
-            for size in sizes:
-                for pool in pools:
-                    made += self._single(pool, size, most_cores)
-                if spread and size > 1 and pools:
-                    made += self._spread(pools, size, most_cores)
-        return made
-
-    def _single(self, pool: Pool, size: int, most_cores: int | None) -> list[Option]:
-        job, room = self.job, self.classes.pools[pool]
-        if size >= len(room.cores) or room.memory_mib[size] < job.memory_mib:
-            return []
-        speed, source = per_gpu(self.estimator, job, self.classes.stand_in(pool), size, 1)
-        unbound = pool.gpu_type in self.found.unbound
-        return [
-            Option(
-                self.found.row_of(PieceRow(pool, size, 0 if unbound else cores)),
-                1,
-                size,
-                cores,
-                spread=False,
-                throughput=speed * size * share_of_speed(cores, job.cores, size),
-                source=source,
-                factor=self.classes.access[job.id].factor((pool.zone.array,)),
-            )
-            for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job, most_cores)
-            if cores <= room.cores[size]
-        ]
-
-    def _spread(self, pools: Sequence[Pool], size: int, most_cores: int | None) -> list[Option]:
-        """An option per rate, lowest speed class and set of arrays, those with the fastest or own nodes alone included."""
-        access = self.classes.access[self.job.id]
-        made: list[Option] = []
-        for arrays in [access.arrays[: k + 1] for k in range(len(access.arrays))]:
-            own = [pool for pool in pools if pool.zone.array in arrays]
-            if len(arrays) > 1 and not any(pool.zone.array == arrays[-1] for pool in own):
-                continue
-            for slowest in sorted({pool.speed for pool in own}, reverse=True):
-                usable = tuple(pool for pool in own if pool.speed >= slowest)
-                made += self._units(usable, slowest, size, most_cores, access.factor(arrays))
-        return made
-
-    def _units(
-        self, usable: tuple[Pool, ...], slowest: int, size: int, most_cores: int | None, factor: float
-    ) -> Iterator[Option]:
-        stand_in = self.classes.stand_in(next(pool for pool in usable if pool.speed == slowest))
-        nodes = max(2, -(-size // max(len(self.classes.pools[pool].cores) - 1 for pool in usable)))
-        rates = spread_rates(self.job)
-        for rate in rates:
-            if self.classes.unit_gpus(usable, rate) < size or not (most_cores is None or rate * size <= most_cores):
-                continue
-            speed, source = per_gpu(self.estimator, self.job, stand_in, size, nodes)
-            throughput = speed * size * share_of_speed(rate, rates[0], 1)
-            row = self.found.row_of(self._unit_row(usable, rate))
-            yield Option(row, size, size, rate * size, True, throughput, source, factor)
-
-    def _unit_row(self, pools: tuple[Pool, ...], rate: int) -> PieceRow | UnitRow:
-        cores = 0 if pools[0].gpu_type in self.found.unbound else rate
-        pieces = [PieceRow(pool, 1, cores) for pool in pools]
-        for piece in pieces:
-            self.found.row_of(piece)
-        return pieces[0] if len(pieces) == 1 else UnitRow(pools, cores)

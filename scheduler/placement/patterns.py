@@ -21,7 +21,7 @@ import numpy as np
 from scheduler.placement.options import PieceRow, UnitRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scheduler.placement.classes import Classes, ClassKey, NodeClass, Pin, Pool
     from scheduler.placement.options import Options
@@ -48,7 +48,7 @@ class Move(NamedTuple):
     target: int
 
 
-class _Room(NamedTuple):
+class Room(NamedTuple):
     """What a node of a class has for its patterns. `limit` = cores for pieces of limited jobs; 0 where none needs it."""
 
     gpus: int
@@ -57,7 +57,7 @@ class _Room(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Menu:
+class Menu:
     """The pieces that classes of the same pools offer, as arrays, and the most that any of these classes has.
 
     `limited`: the cores that a piece takes of those that limited jobs may use; all 0 where that needs no counting.
@@ -67,7 +67,16 @@ class _Menu:
     gpus: np.ndarray
     cores: np.ndarray
     limited: np.ndarray
-    most: _Room
+    most: Room
+
+    @classmethod
+    def of(cls, pieces: Iterable[tuple[int, int, int, int]], most: Room) -> Menu:
+        """Of pieces (row, GPUs, cores, cores of those limited), the largest first, as far as they fit."""
+        fitting = [piece for piece in pieces if piece[1] <= most.gpus and piece[2] <= most.cores]
+        columns = np.array(sorted(fitting, key=lambda piece: (-piece[1], -piece[2], piece[0])), dtype=int).reshape(
+            -1, 4
+        )
+        return cls(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], most)
 
 
 Offer = tuple[tuple["Pool", ...], bool]
@@ -78,7 +87,7 @@ class _Way(NamedTuple):
     """One way to use a node of a class: what it offers to which pools, and the rows of running jobs that stay there."""
 
     offer: Offer
-    room: _Room
+    room: Room
     kept: tuple[int, ...]
 
 
@@ -94,7 +103,7 @@ def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
             limit = key.limit - sum(pin.cores for _, pin in kept if pin.limited)
             if gpus < 0 or cores < 0 or limit < 0:
                 continue
-            room = _Room(gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0)
+            room = Room(gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0)
             yield _Way((pools, apart), room, tuple(sorted(row for row, _ in kept)))
 
 
@@ -121,7 +130,7 @@ class Supply:
         ]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
         self._ways = [list(_ways(each, options)) for each in self.classes]
-        rooms: dict[Offer, list[_Room]] = {}
+        rooms: dict[Offer, list[Room]] = {}
         for way in (way for ways in self._ways for way in ways):
             rooms.setdefault(way.offer, []).append(way.room)
         self._menus = {offer: _menu(offer, own, options) for offer, own in rooms.items()}
@@ -175,20 +184,22 @@ class Supply:
         return found, True
 
 
-def _menu(offer: Offer, rooms: Sequence[_Room], options: Options) -> _Menu:
+def _menu(offer: Offer, rooms: Sequence[Room], options: Options) -> Menu:
     pools, apart = offer
-    most = _Room(*(max(each) for each in zip(*rooms, strict=True)))
-    pieces = [
+    pieces = (
         (row, key.gpus, key.cores, key.cores if apart and key.pool.limited else 0)
         for key, row in options.rows.items()
-        if isinstance(key, PieceRow) and key.pool in pools and key.gpus <= most.gpus and key.cores <= most.cores
-    ]
-    pieces.sort(key=lambda piece: (-piece[1], -piece[2], piece[0]))
-    columns = np.array(pieces, dtype=int).reshape(-1, 4)
-    return _Menu(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], most)
+        if isinstance(key, PieceRow) and key.pool in pools
+    )
+    return Menu.of(pieces, Room(*(max(each) for each in zip(*rooms, strict=True))))
 
 
-def _table(menu: _Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def best_values(menu: Menu, worth: np.ndarray) -> np.ndarray:
+    """F for all (GPUs, cores, limit) up to the menu's most: the worth of the best pattern of such a node."""
+    return _table(menu, worth)[0]
+
+
+def _table(menu: Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """F and the choice behind each entry, for all (G, C, limit) up to the largest class."""
     most = menu.most
     cores, limit = np.arange(most.cores + 1)[:, None], np.arange(most.limit + 1)[None, :]
@@ -212,7 +223,7 @@ def _table(menu: _Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return value, choice
 
 
-def _traced(menu: _Menu, choice: np.ndarray, room: _Room) -> tuple[tuple[int, int], ...]:
+def _traced(menu: Menu, choice: np.ndarray, room: Room) -> tuple[tuple[int, int], ...]:
     gpus, cores, limit = room
     taken: dict[int, int] = {}
     while gpus > 0:
@@ -226,7 +237,7 @@ def _traced(menu: _Menu, choice: np.ndarray, room: _Room) -> tuple[tuple[int, in
     return tuple(sorted(taken.items()))
 
 
-def _all_patterns(menu: _Menu, room: _Room, most: int) -> set[tuple[tuple[int, int], ...]]:
+def _all_patterns(menu: Menu, room: Room, most: int) -> set[tuple[tuple[int, int], ...]]:
     """The patterns of a node to which nothing can be added; stops once there are `most`."""
     columns = (menu.rows, menu.gpus, menu.cores, menu.limited)
     pieces = [tuple(map(int, piece)) for piece in zip(*columns, strict=True)]
@@ -234,7 +245,7 @@ def _all_patterns(menu: _Menu, room: _Room, most: int) -> set[tuple[tuple[int, i
     found: set[tuple[tuple[int, int], ...]] = set()
     steps = 0
 
-    def extend(start: int, left: _Room, taken: tuple[tuple[int, int], ...]) -> None:
+    def extend(start: int, left: Room, taken: tuple[tuple[int, int], ...]) -> None:
         nonlocal steps
         steps += 1
         if len(found) >= most or steps > STEPS:
@@ -251,7 +262,7 @@ def _all_patterns(menu: _Menu, room: _Room, most: int) -> set[tuple[tuple[int, i
         times_most = min(gpus // g, cores // k if k else gpus, limit // kept if kept else gpus)
         for times in range(times_most, -1, -1):
             with_it = ((*taken, (row, times))) if times else taken
-            extend(start + 1, _Room(gpus - times * g, cores - times * k, limit - times * kept), with_it)
+            extend(start + 1, Room(gpus - times * g, cores - times * k, limit - times * kept), with_it)
 
     if len(pieces) * room.gpus <= MOST_TO_LIST:
         extend(0, room, ())

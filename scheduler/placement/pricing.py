@@ -162,26 +162,51 @@ class Priced:
 
 
 def price(
-    problem: Problem, *, remaining_s: Callable[[], float], tolerance: float, seed: int, start: Sequence[Pattern] = ()
+    problem: Problem,
+    *,
+    remaining_s: Callable[[], float],
+    tolerance: float,
+    seed: int,
+    start: Sequence[Pattern] = (),
+    first: Guess | None = None,
 ) -> Priced | None:
     """Prices and columns until bound and master agree within `tolerance`, relatively; None when time ended before any.
 
-    `start`: patterns to begin with.
+    `start`: patterns to begin with; `first`: prices near those sought, if any are known.
     """
     groups = int(np.count_nonzero(problem.members))
-    first = None
-    if groups > 2 * SAMPLED_GROUPS:
+    if first is None and groups > 2 * SAMPLED_GROUPS:
         sampled = problem.sample(-(-groups // SAMPLED_GROUPS))
-        first = price(sampled, remaining_s=remaining_s, tolerance=max(tolerance, 1e-3), seed=seed, start=start)
-        if first is None:
+        priced = price(sampled, remaining_s=remaining_s, tolerance=max(tolerance, 1e-3), seed=seed, start=start)
+        if priced is None:
             return None
+        first = Guess(priced.prices, priced.patterns)
     return _Generation(problem, first, start, seed).run(remaining_s, tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Prices of all rows, near those sought, and patterns that are good at them."""
+
+    prices: np.ndarray
+    patterns: list[Pattern]
+
+
+def guess(problem: Problem, pieces: np.ndarray, quotas: np.ndarray) -> Guess:
+    """The same for all rows, from prices of the options' rows and of quotas."""
+    prices = np.zeros(len(problem.row_upper))
+    prices[problem.first_row : problem.first_class] = pieces
+    prices[problem.first_cap :] = quotas
+    prices[: problem.first_row] = _best_of_groups(problem.surplus(prices), problem)
+    classes = slice(problem.first_class, problem.first_cap)
+    prices[classes], patterns = problem.supply.priced(pieces, np.zeros(len(problem.nodes)))
+    return Guess(prices, patterns)
 
 
 class _Generation:
     """One run: the master with its columns, in the order options, moves, patterns (as the solver's blocks came)."""
 
-    def __init__(self, problem: Problem, first: Priced | None, start: Sequence[Pattern], seed: int) -> None:
+    def __init__(self, problem: Problem, first: Guess | None, start: Sequence[Pattern], seed: int) -> None:
         self.problem = problem
         self.patterns = list(dict.fromkeys((*problem.listed, *start, *(first.patterns if first else ()))))
         self.known = set(self.patterns)

@@ -1,6 +1,7 @@
 """Idle nodes as arrays, and the seating of options on them one after another: for greedy plans and for handing out.
 
-Among the nodes that hold a piece the one is taken where the fewest GPUs stay idle, then cores, then the lowest id.
+Among the nodes that hold a piece the one is taken where the fewest GPUs stay idle, then cores, then the lowest id; with
+an `outlook`, before all that, the one that loses least by it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from scheduler.placement.classes import Classes, Pool
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.options import Option, Options
+    from scheduler.placement.thrifty import Outlook
 
 NOBODY = -1
+MOST_CORES = 1 << 20
+"""No node has more."""
 
 
 class Stock:
@@ -46,6 +50,8 @@ class Stock:
         }
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
         self._failed: set[tuple[object, ...]] = set()
+        self._at: dict[tuple[Pool, ...], np.ndarray] = {}
+        self.outlook: Outlook | None = None
 
     def pools_of(self, option: Option) -> tuple[Pool, ...]:
         key = self._keys[option.row]
@@ -109,7 +115,12 @@ class Stock:
         return int(np.searchsorted(self.nodes, node))
 
     def _nodes_of(self, pools: Iterable[Pool], job: Job) -> np.ndarray:
-        at = np.unique(np.concatenate([self._members[pool] for pool in pools]))
+        pools = tuple(pools)
+        if pools not in self._at:
+            self._at[pools] = np.unique(np.concatenate([self._members[pool] for pool in pools]))
+        at = self._at[pools]
+        if not self._exclusive.any():
+            return at
         open_to = ~self._exclusive[at] | (self.owner[at] == NOBODY) | (self.owner[at] == job.tenant)
         found: np.ndarray = at[open_to]
         return found
@@ -119,7 +130,10 @@ class Stock:
         at = at[fits & (self.memory_mib[at] >= job.memory_mib)]
         if not len(at):
             return []
-        best = np.lexsort((at, self.cores[at], self.gpus[at]))[0]
+        if self.outlook is not None:
+            loss = self.outlook.loss(at, self, option.gpus, option.cores)
+            at = at[loss == loss.min()]
+        best = (self.gpus[at] * MOST_CORES + self.cores[at]).argmin()  # of equals the first, for they ascend
         return [(int(at[best]), option.gpus)]
 
     def _spread(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Seeded clusters and queues to measure a planning on (`./berth bench planning`): two workloads, one recipe.
+"""Seeded clusters and queues to measure a planning on (`./berth bench planning`): three workloads, one recipe.
 
 Cluster: nodes of 8 GPUs, five GPU types in equal parts, by the seed's order. 30 % of the GPUs are held by running jobs
 of 1, 2, 4 or 8 GPUs that arrived at random nodes. Queue, each draw independent:
@@ -10,7 +10,8 @@ of 1, 2, 4 or 8 GPUs that arrived at random nodes. Queue, each draw independent:
 - types: seven jobs in ten take any, the others two or three of the five;
 - waiting time exponential (mean 2 h), age lognormal (median 1 h, sigma 1); eight tenants of unequal demand.
 `gpu-only`: 64 cores a node, each job asks 4 a GPU, so cores never bind. `cores`: a node has 28, 32, 40, 48, 56 or 64
-cores, a job (queued or running) asks 1-10 a GPU, so they do. Memory is ample in both.
+cores, a job (queued or running) asks 1-10 a GPU, so they do. `mixed`: the same queue on nodes of all sizes and six types
+(`scheduler.workloads.mixed`). Memory is ample in all.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import numpy as np
 
 from scheduler.estimator.layers import Estimate, Estimator
 from scheduler.model import Job, Node
+from scheduler.workloads import mixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.random import Generator
 
-WORKLOADS = ("gpu-only", "cores")
+WORKLOADS = ("gpu-only", "cores", "mixed")
 GPU_SPEEDS: Mapping[str, float] = {"a": 1.0, "b": 1.3, "c": 1.7, "d": 2.2, "e": 2.8}
 GPUS_PER_NODE = 8
 BUSY = 0.3
@@ -71,13 +73,16 @@ def instance_draw(*, gpus: int, jobs: int, seed: int, workload: str) -> Instance
     if gpus < 1 or jobs < 0:
         raise ValueError(f"gpus is {gpus} and jobs {jobs}; at least 1 and 0 are needed")
     rng = np.random.default_rng([seed, gpus, jobs, WORKLOADS.index(workload)])
-    nodes = _nodes(-(-gpus // GPUS_PER_NODE), rng, scarce=workload == "cores")
-    queue = tuple(_job(number, rng, scarce=workload == "cores") for number in range(1, jobs + 1))
+    if workload == "mixed":
+        nodes, speeds = mixed.mixed_nodes(gpus, rng), mixed.GPU_SPEEDS
+    else:
+        nodes, speeds = _nodes(-(-gpus // GPUS_PER_NODE), rng, scarce=workload == "cores"), GPU_SPEEDS
+    queue = tuple(_job(number, rng, speeds, scarce=workload != "gpu-only") for number in range(1, jobs + 1))
     layer = Drawn(
         {
             (job.id, name): speed * float(factor)
             for job in queue
-            for (name, speed), factor in zip(GPU_SPEEDS.items(), np.exp(rng.normal(0.0, 0.25, 5)), strict=True)
+            for (name, speed), factor in zip(speeds.items(), np.exp(rng.normal(0.0, 0.25, len(speeds))), strict=True)
         },
         {job.id: float(each) for job, each in zip(queue, rng.uniform(0.05, 0.3, jobs), strict=True)},
         {job.id: float(each) for job, each in zip(queue, rng.uniform(1.0, 2.0, jobs), strict=True)},
@@ -116,13 +121,13 @@ def _node(k: int, gpu_type: str, cores_total: int, gpus: int, cores: int) -> Nod
     )
 
 
-def _job(number: int, rng: Generator, *, scarce: bool) -> Job:
+def _job(number: int, rng: Generator, speeds: Mapping[str, float], *, scarce: bool) -> Job:
     least = int(rng.choice(FIRST_SIZES, p=FIRST_ODDS))
     most = min(MOST_GPUS, least * int(rng.choice((1, 2, 4), p=(0.3, 0.4, 0.3))))
     sizes = np.unique(np.linspace(least, most, min(MOST_SIZES, most - least + 1)).round())
     types = frozenset[str]()
     if rng.random() >= 0.7:
-        types = frozenset(map(str, rng.choice(list(GPU_SPEEDS), int(rng.integers(2, 3, endpoint=True)), replace=False)))
+        types = frozenset(map(str, rng.choice(list(speeds), int(rng.integers(2, 3, endpoint=True)), replace=False)))
     return Job(
         id=number,
         tenant=1 + int(TENANTS * rng.random() ** 2),

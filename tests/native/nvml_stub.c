@@ -2,6 +2,7 @@
  *
  *   NVML_STUB_TYPES    names, separated by '|' (default "NVIDIA H100 80GB HBM3|NVIDIA H100 80GB HBM3")
  *   NVML_STUB_BROKEN   index of a GPU whose utilisation and power fail with "GPU is lost" (default none)
+ *   NVML_STUB_NVLINK   how many NVLinks each GPU has, of version 4 (default none)
  *   NVML_STUB_NO_INIT  set: there is no driver
  */
 #include <stdio.h>
@@ -54,3 +55,13 @@ int nvmlDeviceGetPowerUsage(gpu_t *gpu, unsigned *milliwatts) {
     *milliwatts = 350500;
     return SUCCESS;
 }
+int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
+    (void)gpu;
+    const char *count = getenv("NVML_STUB_NVLINK");
+    if (!count || link >= (unsigned)atoi(count)) return INVALID;
+    *active = 1;
+    return SUCCESS;
+}
+int nvmlDeviceGetNvLinkVersion(gpu_t *gpu, unsigned link, unsigned *version) { (void)gpu; (void)link; *version = 4; return SUCCESS; }
+int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *generation) { *generation = 5 - gpu->index; return SUCCESS; }
+int nvmlDeviceGetMaxPcieLinkWidth(gpu_t *gpu, unsigned *lanes) { (void)gpu; *lanes = 16; return SUCCESS; }

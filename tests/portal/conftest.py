@@ -2,6 +2,7 @@
 
 import pytest
 import redis
+from django.core.cache import cache
 from django.db import connection
 
 from portal.launch.broker import channels_host, kombu_url
@@ -20,6 +21,12 @@ def plain_static(settings):
     """Serve static files by their plain names: no collectstatic has run for a test."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted():
+    """How often somebody asked is counted by user number, which the next test's user has too."""
+    cache.clear()
 
 
 @pytest.fixture

@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from portal.launch.layout import SOURCE
+
+pytestmark = pytest.mark.impure  # processes of their own
 
 CODE = """
 import gc, sys, django

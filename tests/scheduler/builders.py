@@ -97,6 +97,9 @@ def check_feasible(made: Plan, state: ClusterState) -> None:
     for order in made.profiles:
         assert (len(order.piece.gpus), decisions_of(made)[order.job].reason) == (1, Reason.PROFILING)
         _count(order.piece, nodes[order.piece.node], gpus, cores, memory)
+    for order in made.probes:
+        for piece in order.pieces:
+            _count(piece, nodes[piece.node], gpus, cores, memory)
     for placement in made.placements:
         asked = jobs[placement.job]
         assert placement.gpus in asked.requirement

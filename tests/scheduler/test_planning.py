@@ -76,6 +76,16 @@ def test_the_window_keeps_the_tail_out_even_when_it_would_fit():
     assert where(make_plan([node(1, 4, idle=1)], [job(1, 4), job(2, 1)], window_size=2)) == {2: {1: 1}}
 
 
+def test_the_next_planning_follows_at_once_only_where_a_job_outside_fits_what_is_idle():
+    def ran_out(*outside, **more):
+        return make_plan([node(1, 4)], [job(1, 2), *outside], window_size=0.5, **more).window_ran_out
+
+    assert ran_out(job(2, 2))
+    assert ran_out(job(2, 4), job(3, 1))
+    assert not ran_out(job(2, 4)), "two GPUs are idle"
+    assert not ran_out()
+
+
 def test_jobs_that_no_node_could_hold_do_not_fill_the_window():
     made = make_plan([node(1, 4)], [job(1, 16), job(2, 16), job(3, 4)])
     assert where(made) == {3: {1: 4}}

@@ -138,13 +138,13 @@ class TestModes:
             clock.now += each_s
             recorder.step()
 
-    def test_section_2_while_it_runs_only_data_wait_and_the_whole_are_recorded(self, directory, clock):
+    def test_section_2_while_it_runs_only_data_communication_wait_and_the_whole_are_recorded(self, directory, clock):
         recorder = Recorder(batch_per_gpu=8)
         self.iterate(recorder, clock, WARM_UP + 3)
         recorder.close()
         (record,) = lines(directory)
         told = {part for row in record["rows"] for part, value in zip(PARTS, row, strict=False) if value is not None}
-        assert (told, recorder.profiling) == ({"data", "wait"}, False)
+        assert (told, recorder.profiling) == ({"data", "communication", "wait"}, False)
 
     @pytest.mark.parametrize(("each_s", "iterations"), [(0.001, 50), (0.5, 38), (1.9, 10), (3.0, 10)])
     def test_section_2_a_profile_times_every_part_of_10_to_50_iterations_and_ends_with_success(

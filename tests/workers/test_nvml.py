@@ -61,6 +61,13 @@ def test_two_gpus_with_all_figures(library):
     assert answer["sample"]["1"] == {"utilisation": 41.0, "memory_mib": 1001.0, "power_w": 350.5}
 
 
+@pytest.mark.parametrize(("nvlinks", "gbps"), [("18", 450.0), ("0", None)])
+def test_the_links_of_the_gpu_with_the_least_are_told(library, nvlinks, gbps):
+    links = json.loads(run(library, NVML_STUB_NVLINK=nvlinks).stdout)["inventory"]["links"]
+    assert links.pop("network_mbps") is None, "the loopback has no speed"
+    assert links == {"nvlink_gbps": gbps, "pcie_generation": 4, "pcie_lanes": 16}
+
+
 def test_a_failing_gpu_has_no_figures_and_is_said_once(library):
     done = run(library, NVML_STUB_BROKEN="1")
     sample = json.loads(done.stdout)["sample"]

@@ -16,9 +16,10 @@ iterations chosen at random; records come each second at first and each half min
 SEGMENT_BYTES in BERTH_RECORDS_DIR, of which the last two are kept. A recorder never stops a training: what it cannot
 write it leaves, and says so once on stderr.
 
-There are two modes (Hops 3.2). While a job runs its rows hold what changes from run to run: data, wait and the whole.
-With BERTH_PROFILE=1 Berth only measures, in a scratch directory: rows hold every part, and once enough iterations are
-timed (PROFILE_MOST, or PROFILE_LEAST after PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
+There are two modes (Hops 3.2). While a job runs its rows hold what changes from run to run: data, communication, wait
+and the whole. With BERTH_PROFILE=1 Berth only measures, in a scratch directory: rows hold every part, and once enough
+iterations are timed (PROFILE_MOST, or PROFILE_LEAST after PROFILE_ENOUGH_S) step() ends the program by SystemExit with
+code 0.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 PARTS = ("data", "forward", "backward", "update", "communication", "wait")
 """The parts of an iteration that may be timed, in a row's order; the iteration's whole time comes last."""
 
-RUNNING_PARTS = frozenset({"data", "wait"})
-"""Those of a running job's rows: they fluctuate, so they are recorded for as long as it runs."""
+RUNNING_PARTS = frozenset({"data", "communication", "wait"})
+"""Those of a running job's rows: they fluctuate or depend on where it runs, so they are recorded for as long as it does."""
 PROFILE_LEAST, PROFILE_MOST, PROFILE_ENOUGH_S = 10, 50, 20.0
 """A profile's timed iterations: at most so many, and after so many seconds no more than the least."""
 

@@ -6,10 +6,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from workers import log
+from workers.telemetry.links import gpu_links
 from workers.telemetry.sampler import GpuFailedError, GpuFound, GpuSample, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from workers.wire import Links
 
 with warnings.catch_warnings():
     # pynvml 13 is a shim over nvidia-ml-py and says so at each import.
@@ -53,6 +56,9 @@ class NvmlSampler:
             type=_text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
         )
+
+    def links(self) -> Links:
+        return gpu_links(list(self._handles.values()))
 
     def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
         return {index: self._sample(index, handle) for index, handle in self._handles.items()}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from workers.wire import Links
 
 
 class GpuFailedError(Exception):
@@ -42,6 +45,9 @@ class PartUse:
 class GpuSampler(Protocol):
     def gpus(self) -> list[GpuFound]:
         """What there is; an empty list on a machine without GPUs."""
+
+    def links(self) -> Links:
+        """What the GPUs tell of the links between them."""
 
     def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
         """Figures of now by GPU index; `parts` are the parts running here."""

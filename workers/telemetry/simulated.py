@@ -10,7 +10,12 @@ from idle to the type's board power.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workers.telemetry.sampler import GpuFound, GpuSample, PartUse
+
+if TYPE_CHECKING:
+    from workers.wire import Links
 
 _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12
@@ -33,6 +38,9 @@ class SimulatedSampler:
 
     def gpus(self) -> list[GpuFound]:
         return list(self._gpus)
+
+    def links(self) -> Links:
+        return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
 
     def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
         holder = {gpu: part for part in parts for gpu in part.gpus}

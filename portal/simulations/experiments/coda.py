@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 POLICIES = ("fifo", "drf", "coda", "berth")
 TUNING = frozenset({"coda", "berth"})
 DAYS, WARM_DAYS = 3.0, 1.0
+TUNES = (
+    "For coda and berth the simulated service tunes cores on line; Berth's real service does not yet, and starts jobs with the "
+    "cores that the rule or an earlier result gives."
+)
 QUICK_DAYS, QUICK_WARM_DAYS = 0.5, 0.2
 DAY_S = 86_400.0
 
@@ -115,7 +119,7 @@ def run(options: Options) -> Result:
     note = (
         f"{days - warm_days:g} days measured after {warm_days:g} to fill the cluster, medians of {options.seeds} seeds; in "
         "brackets the paper's month. At once: at most a second of waiting in all. Rates while jobs queue are of the seeds in "
-        f"which GPU jobs did: {_queueing(found)}."
+        f"which GPU jobs did: {_queueing(found)}. {TUNES}"
     )
     return Result(
         "coda",

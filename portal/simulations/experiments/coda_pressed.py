@@ -40,7 +40,7 @@ def run(options: Options) -> Result:
     rows = [(policy, *(own[key] for key in COLUMNS)) for policy, own in medians.items()]
     note = (
         f"{days - warm_days:g} days measured after {warm_days:g} to fill the cluster, medians of {options.seeds} seeds. Parts of "
-        "the GPUs are means over the time in which GPU jobs queue."
+        f"the GPUs are means over the time in which GPU jobs queue. {coda.TUNES}"
     )
     table = Table(f"CODA's cluster, {LOAD:g} times the GPU jobs", ("policy", *COLUMNS.values()), rows, note)
     return Result(

@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from portal.simulations.experiments.base import Figure, Table
+from portal.simulations.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
 from portal.simulations.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -118,6 +119,15 @@ def runs(
     return {each.name: [next(answers) for _ in seeds_of(options)] for each in who}
 
 
+def bounds(setting: Setting, options: Options) -> dict[str, list[dict[str, Any]]]:
+    """The clairvoyant schedules' figures, one a seed."""
+    tasks = [
+        Clairvoyance(partial(Setting.prepare, setting), seed, row).task() for row in ROWS for seed in seeds_of(options)
+    ]
+    answers = iter(options.run_all(tasks))
+    return {row: [next(answers) for _ in seeds_of(options)] for row in ROWS}
+
+
 def medians(of_seeds: Sequence[Mapping[str, Any]], keys: Sequence[str] = tuple(COLUMNS)) -> dict[str, float | None]:
     """The median of each figure over the seeds that have it."""
     found: dict[str, float | None] = {}
@@ -134,10 +144,17 @@ def table(
     *,
     keys: Sequence[str] = SHOWN,
     note: str = "",
+    bound: Mapping[str, Mapping[str, float | None]] | None = None,
 ) -> Table:
-    """A row a policy: ours, and where the paper has one its figure and the ratio."""
-    rows = [
+    """A row a policy: ours, and where the paper has one its figure and the ratio. `bound`: the clairvoyant schedules' rows."""
+    rows: list[list[object]] = [
         [name, *(Figure(figures[key], paper.get(name, {}).get(key)) for key in keys)]
         for name, figures in of_policies.items()
     ]
-    return Table(title, ["policy", *(COLUMNS[key] for key in keys)], rows, note)
+    columns = ["policy", *(COLUMNS[key] for key in keys)]
+    if bound is None:
+        return Table(title, columns, rows, note)
+    rows += [[name, *(Figure(figures.get(key)) for key in keys)] for name, figures in bound.items()]
+    for row, figures in zip(rows, [*of_policies.values(), *bound.values()], strict=True):
+        row.append(Figure(over(figures, bound[LEAST])))
+    return Table(title, [*columns, OVER], rows, f"{note} {NOTE}")

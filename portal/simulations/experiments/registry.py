@@ -24,6 +24,9 @@ MODULES: dict[str, str] = {
     "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
     "validity": f"{_HERE}.validity",
+    # Of all of them
+    "ablation": f"{_HERE}.ablation",
+    "clairvoyant": f"{_HERE}.bounds",
     # openb
     "openb": f"{_HERE}.openb",
 }

@@ -15,10 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from portal.simulations.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.simulations.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
 from portal.simulations.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from portal.simulations.experiments.base import Options
@@ -134,7 +135,16 @@ def run(options: Options) -> Result:
     own += [Entrant(name, TUNED) for name in RIGID if name in known]
     alike = {jobs: [Entrant(name, jobs) for name in SIZING[:3] if name in known] for jobs in (TUNED, SCALED)}
     every = [*own, *alike[TUNED], *alike[SCALED]]
-    answers = options.run_all([each.scenario(folder, trace, count, 1).task() for each in every])
+    seers = [
+        Clairvoyance(partial(prepared, folder, trace, jobs, count), 1, row)
+        for jobs in (ADAPTIVE, TUNED, SCALED)
+        for row in ROWS
+    ]
+    tasks = [each.scenario(folder, trace, count, 1).task() for each in every] + [each.task() for each in seers]
+    answers = options.run_all(tasks)
+    seen = iter(answers[len(every) :])
+    bounds = {jobs: {row: next(seen) for row in ROWS} for jobs in (ADAPTIVE, TUNED, SCALED)}
+    answers = answers[: len(every)]
     first, second = len(own), len(own) + len(alike[TUNED])
     parts = {ADAPTIVE: answers[:first], TUNED: answers[first:second], SCALED: answers[second:]}
     note = (
@@ -145,26 +155,37 @@ def run(options: Options) -> Result:
         note += f" Quick: the first {QUICK_JOBS} jobs alone."
     what = "Sia's contended workload" if options.trace is None else f"{trace.name} in Sia's form"
     tables = (
-        _table(f"{what}, 64 GPUs: each policy with the jobs it is made for", own, parts[ADAPTIVE], note),
-        _table("The same with jobs as tuned by hand alone", alike[TUNED], parts[TUNED], ""),
-        _table("The same with jobs that keep their batch size on fewer GPUs", alike[SCALED], parts[SCALED], ""),
+        _table(f"{what}, 64 GPUs: each policy with the jobs it is made for", own, parts[ADAPTIVE], bounds, note),
+        _table("The same with jobs as tuned by hand alone", alike[TUNED], parts[TUNED], bounds, ""),
+        _table("The same with jobs that keep their batch size on fewer GPUs", alike[SCALED], parts[SCALED], bounds, ""),
     )
     json = {
         "trace": trace.name,
         "policies": {each.policy: figures for each, figures in zip(own, parts[ADAPTIVE], strict=True)},
         "tuned": {each.policy: figures for each, figures in zip(alike[TUNED], parts[TUNED], strict=True)},
         "scale_gpus": {each.policy: figures for each, figures in zip(alike[SCALED], parts[SCALED], strict=True)},
+        "clairvoyant": bounds,
         "jobs": {each.policy: each.jobs for each in own},
         "sia_simulator_round_ms": SIA_ROUND_MS,
     }
     return Result("sia", tables, json)
 
 
-def _table(title: str, who: Sequence[Entrant], answers: Sequence[dict[str, Any]], note: str) -> Table:
+def _table(
+    title: str,
+    who: Sequence[Entrant],
+    answers: Sequence[dict[str, Any]],
+    bounds: Mapping[str, Mapping[str, dict[str, Any]]],
+    note: str,
+) -> Table:
+    """The entrants' rows, and the clairvoyant schedules' for each form of job that there is among them."""
+    every = [(each.policy, each.jobs, figures) for each, figures in zip(who, answers, strict=True)]
+    every += [(row, jobs, bounds[jobs][row]) for jobs in dict.fromkeys(each.jobs for each in who) for row in ROWS]
     rows = [
-        [each.policy, each.jobs, *(figures[key] for key in COLUMNS)] for each, figures in zip(who, answers, strict=True)
+        [name, jobs, *(figures.get(key) for key in COLUMNS), over(figures, bounds[jobs][LEAST])]
+        for name, jobs, figures in every
     ]
-    return Table(title, ["policy", "jobs", *COLUMNS.values()], rows, note)
+    return Table(title, ["policy", "jobs", *COLUMNS.values(), OVER], rows, f"{note} {NOTE}".strip())
 
 
 EXPERIMENT = Experiment(

@@ -148,7 +148,8 @@ def _node(number: int, kind: Server) -> Node:
 
 def link_of(choices: Choices) -> Link:
     """Parameters per second that a process moves, within a node and between nodes."""
-    return Link(*(each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, choices.between_gbs)))
+    within, between = (each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, choices.between_gbs))
+    return Link(within, between)
 
 
 def _draw_task(rng: Generator) -> Task:

@@ -12,7 +12,7 @@ from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
 
 PAIRS = {
-    "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,
+    "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Links": wire.Links, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,
     "Spec": wire.Spec, "SpecWorld": wire.World, "SpecWorldNode": wire.WorldNode, "Report": wire.Report,
     "ReportRequest": wire.ReportBody, "ReportAnswer": wire.ReportAnswer, "Accepted": wire.Accepted,
     "Refused": wire.Refused, "Renewed": wire.Lease, "PartKey": wire.PartName, "Telemetry": wire.Telemetry,

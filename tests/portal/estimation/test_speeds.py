@@ -12,6 +12,7 @@ from portal.estimation.speeds import SIGNATURES_LEAST, speed_factor, speeds_refr
 from portal.jobs.models import Job
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.snapshot import state_load
+from portal.tenants.models import Tenant
 from tests.portal import given
 
 
@@ -51,6 +52,27 @@ def test_section_6_a_node_that_is_slow_for_most_jobs_is_slow(cluster, client):
     ThroughputCell.objects.all().delete()
     assert speeds_refresh() == 0
     assert not NodeSpeed.objects.exists()
+
+
+def test_one_tenants_false_records_make_no_node_slow_for_others(cluster):
+    """Three labels of its own, all slow there: it would have the node to itself."""
+    wanted = given.node_make("wanted")
+    rival = Tenant.objects.create(name="rival")
+
+    def told(tenant, label, ratio):
+        measured(cluster, label, 100.0)
+        measured(cluster, label, 100.0 * ratio, node=wanted)
+        Signature.objects.filter(name__endswith=f":{label}").update(tenant=tenant)
+
+    for label in "abc":
+        told(rival, label, 0.05)
+    told(cluster.tenant, "honest", 1.0)
+    speeds_refresh()
+    assert NodeSpeed.objects.get(node=wanted).factor == 1.0
+    for label in "def":
+        told(cluster.tenant, label, 0.8)
+    speeds_refresh()
+    assert NodeSpeed.objects.get(node=wanted).factor == 0.8, "two tenants agree that it is slow"
 
 
 def test_tables_of_ended_jobs_and_unused_labels_are_forgotten_in_time(cluster):

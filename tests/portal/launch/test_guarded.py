@@ -11,6 +11,8 @@ from portal.launch import identity
 from portal.launch.guarded import directory_of, guarded_argv
 from portal.launch.layout import SOURCE, Layout
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 LOOK = "import sys\ntry: open(f'/proc/{sys.argv[1]}/environ', 'rb').read()\nexcept PermissionError: print('refused')"
 
 

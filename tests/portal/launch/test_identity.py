@@ -14,6 +14,8 @@ from portal.launch.errors import LaunchError
 from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.lock import SupervisorLock, lock_or_refuse, supervisor_state
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 
 @pytest.fixture
 def spawn():

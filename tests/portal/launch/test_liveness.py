@@ -14,6 +14,8 @@ from portal.launch.liveness import FIRST_SIGN_S, Asker, Liveness
 from portal.launch.supervisor import Supervisor
 from tests.portal.launch.test_supervisor import Clock, until
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 LIMIT_S = 40.0
 SIGNS = "from portal import alive; import time; alive.PERIOD_S = 0.05; alive._sign_for_ever()"
 

@@ -12,6 +12,8 @@ from portal.launch import identity
 from portal.launch.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 AGENT = """
 import asyncio, os, sys
 from pathlib import Path

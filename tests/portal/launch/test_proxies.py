@@ -14,6 +14,8 @@ from portal.launch.layout import SOURCE, Layout
 from portal.launch.options import Options
 from portal.launch.programs import services, site_of
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 FORGED = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
 
 

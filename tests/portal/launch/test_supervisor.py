@@ -12,6 +12,8 @@ from portal.launch import identity
 from portal.launch.layout import read_json
 from portal.launch.supervisor import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLED_AFTER_S, Program, Supervisor, exit_words
 
+pytestmark = pytest.mark.impure  # processes of their own
+
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 

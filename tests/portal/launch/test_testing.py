@@ -68,6 +68,29 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_
     assert not set(COMPUTING_PART) & set(WAITING_PART) - {"-m"}
 
 
+@pytest.mark.impure
+def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_path):
+    for where in ("tests", testing.SCHEDULER):
+        (tmp_path / where).mkdir()
+        name = where.replace("/", "_")
+        (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n")
+    run = (
+        "import os, sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1]); "
+        "os.sched_getaffinity = lambda _: {0, 1}; sys.exit(testing.main(['--fast']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=testing.SOURCE,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("===== 2 passed in ")
+
+
 STARTS = """
 import os, subprocess, sys, time
 import pytest

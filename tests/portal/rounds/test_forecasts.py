@@ -92,7 +92,7 @@ def test_one_worker_at_a_time_and_never_beside_a_planning(jobs, monkeypatch):
     with errand("forecast", limit_s=60) as mine:
         assert mine
         assert forecasts_refresh() is None
-    lease_take(holder="planner", limit_s=10)
+    lease_take(holder="planner")
     assert forecasts_refresh() is None
     assert not StartForecast.objects.exists()
 

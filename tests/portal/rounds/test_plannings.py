@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 def take(holder="me"):
-    return lease_take(holder=holder, limit_s=1)
+    return lease_take(holder=holder)
 
 
 def test_a_planning_places_and_records(cluster):

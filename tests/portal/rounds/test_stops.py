@@ -28,7 +28,7 @@ class Made:
 
 
 def applied(**parts):
-    number = lease_take(holder="me", limit_s=1)
+    number = lease_take(holder="me")
     record = given.planning_record(number, timezone.now())
     apply.plan_apply(made=Made(**parts), record=record, holder="me", now=timezone.now(), queued=queue_load())
     lease_release(holder="me", number=number)
@@ -141,9 +141,9 @@ class TestStop:
 class TestOvertaken:
     def order(self, cluster, monkeypatch=None):
         attempt = elastic(cluster)
-        number = lease_take(holder="me", limit_s=1)
+        number = lease_take(holder="me")
         lease_release(holder="me", number=number)
-        assert lease_take(holder="the next one", limit_s=1) == number + 1
+        assert lease_take(holder="the next one") == number + 1
         record = given.planning_record(number, timezone.now())
         made = Made(stops=[stop(attempt)], promises=[promise(attempt.job_id, cluster.node)])
         apply.plan_apply(made=made, record=record, holder="me", now=timezone.now(), queued=queue_load())
@@ -268,7 +268,7 @@ class TestAtOnce:
 
     def raced(self, cluster, other):
         attempt = elastic(cluster)
-        number = lease_take(holder="me", limit_s=30)
+        number = lease_take(holder="me")
         record = given.planning_record(number, timezone.now())
         made = Made(stops=[stop(attempt)], promises=[promise(attempt.job_id, cluster.node)])
         order = lambda: apply.plan_apply(made=made, record=record, holder="me", now=timezone.now(), queued=queue_load())  # noqa: E731

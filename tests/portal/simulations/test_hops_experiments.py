@@ -8,7 +8,17 @@ from portal.simulations.experiments import hops_calibration, hops_choices
 from portal.simulations.experiments.base import Options
 from portal.simulations.experiments.hops_64 import SETTING as SETTING_64
 from portal.simulations.experiments.hops_512 import PAPER, SETTING
-from portal.simulations.experiments.hops_setting import OURS, RIVALS, Entrant, Setting, entrants, medians, runs, table
+from portal.simulations.experiments.hops_setting import (
+    OURS,
+    RIVALS,
+    Entrant,
+    Setting,
+    bounds,
+    entrants,
+    medians,
+    runs,
+    table,
+)
 from portal.simulations.generators import GENERATORS
 from scheduler.simulator.generators.hops_constants import Choices
 
@@ -61,6 +71,16 @@ def test_every_figure_that_programs_read_is_there():
 def test_the_table_sets_the_papers_figures_beside_ours():
     shown = table("T", {"gavel-hops": {"makespan_h": 15.42}}, PAPER, keys=("makespan_h",))
     assert "15.4 (15.4; 1.00)" in shown.text()
+
+
+def test_the_table_tells_how_far_everybody_is_from_clairvoyance():
+    bound = {name: medians(seeds) for name, seeds in bounds(TINY, Options(seeds=2)).items()}
+    least = bound["clairvoyant, least work first"]["mean_jct_h"]
+    shown = table("T", {"berth": medians([{"mean_jct_h": 1.5 * least}])}, {}, bound=bound)
+    assert shown.columns[-1] == "JCT over the least"
+    assert [row[0] for row in shown.rows] == ["berth", *bound]
+    assert [row[-1].ours for row in shown.rows][:2] == [pytest.approx(1.5), 1.0]
+    assert "no proven bound" in shown.note
 
 
 def test_rivals_replan_in_their_own_rounds():

@@ -44,6 +44,17 @@ def test_from_the_form_to_the_answer(browser):
     assert set(browser.get(reverse("laboratory-answer", args=[made.pk])).json()["policies"]) == {"fifo", "drf"}
 
 
+def test_forms_are_counted_as_requests_are(browser):
+    """What REST allows thirty times a minute no form allows more often."""
+    asked = [browser.post(reverse(name), {}) for name in ("laboratory-new", "laboratory-traces") * 15]
+    assert {page.status_code for page in asked} == {400}
+    for name in ("laboratory-new", "laboratory-traces"):
+        refused = browser.post(reverse(name), FORM)
+        assert refused.status_code == 429
+        assert "Too many of these in a minute; wait" in refused.content.decode()
+    assert not Simulation.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [

@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count
 
-from scheduler.planning import window_ran_out
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.truth import Steady, TracedJob, World
@@ -75,7 +74,7 @@ def check_as_planned(state, made, decided):
     assert tuple(decided.profiles.orders) == made.profiles
     waiting = [each for each in made.decisions if each.placement is None]
     assert set(decided.ineligible()) == {each.job for each in waiting if not each.eligible}
-    assert decided.window_ran_out == window_ran_out(made)
+    assert decided.window_ran_out == made.window_ran_out
 
 
 def check_conserved(made, engine):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.workloads import mixed
 from scheduler.workloads.queues import GPU_SPEEDS, instance_draw
 
 
@@ -23,6 +24,18 @@ def test_only_the_cores_workload_makes_cores_scarce():
     assert all(len(node.idle_cores) >= 4 * len(node.idle_gpus) for node in plain.nodes)
     assert {node.cores_total for node in scarce.nodes} <= set(range(28, 65))
     assert {job.cores for job in scarce.jobs} == set(range(1, 11))
+
+
+def test_mixed_nodes_are_of_all_sizes_and_types_half_of_them_short_of_cores_and_three_in_ten_partly_busy():
+    made = instance_draw(gpus=3000, jobs=20, seed=7, workload="mixed")
+    assert made.nodes == instance_draw(gpus=3000, jobs=20, seed=7, workload="mixed").nodes
+    assert 3000 <= sum(node.gpus_total for node in made.nodes) < 3016
+    assert {node.gpus_total for node in made.nodes} == set(mixed.NODE_GPUS)
+    assert {node.gpu_type for node in made.nodes} == set(mixed.GPU_SPEEDS)
+    scarce = sum(node.cores_total < 10 * node.gpus_total for node in made.nodes)
+    busy = sum(len(node.idle_gpus) < node.gpus_total for node in made.nodes)
+    assert scarce / len(made.nodes) == pytest.approx(0.5, abs=0.08)
+    assert busy / len(made.nodes) == pytest.approx(0.3, abs=0.08)
 
 
 @pytest.mark.parametrize("wrong", [{"workload": "disks"}, {"gpus": 0}, {"jobs": -1}])

@@ -122,7 +122,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = [("GPU type", "link", "parameters/s", "measured", "how")]
     for row in rows:
         value = f"{row['parameters_per_s']:.3e}" if row["parameters_per_s"] else "not measured"
-        at = (row["measured_at"] or "")[:16].replace("T", " ")
+        at = (row["measured_at"] or ("assumed" if row["assumed"] else ""))[:16].replace("T", " ")
         lines.append((row["gpu_type"], KINDS[row["kind"]], value, at, row["method"]))
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     return "\n".join(

@@ -1,0 +1,109 @@
+"""B_link and B_net of a GPU type before and beside their measurement (Hops 3.5, eq. 2; algorithms.md section 2).
+
+A ring all-reduce of P parameters of four bytes among N GPUs takes 2*4*P*(N-1)/N / b seconds at b bytes a second, so
+
+    B = e * b / 8          parameters a second; e: the part of a link's rate that an all-reduce gets
+
+*Assumed*: b by what the type's nodes tell of themselves, the slowest of them: NVLink, else the GPUs' PCIe; the network. What
+no node tells is `UNTOLD`. *Refined*: running jobs of several GPUs record how long they communicated, and each such
+iteration gives a B. Whoever writes records could write anything, and a link is everybody's: so a tenant has one vote, the
+median of its jobs' figures, the base (measured by Berth itself, or assumed) has one too, the median of all votes counts, of
+two middle ones that nearer to the base, and it never leaves a factor of `FARTHEST` around the base. Where one tenant is the
+whole cluster it harms nobody else, and its vote counts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BYTES_MOVED = 8
+"""Per parameter: four bytes there and back."""
+
+PCIE_LANE_GBPS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""GB/s of one lane, one way, by PCIe generation."""
+
+EFFICIENCY = {"nvlink": 0.75, "pcie": 0.6, "network": 0.8}
+"""Part of the rate that NCCL's all-reduces reach: about 230 of NVLink 3's 300 GB/s; through a host's memory less."""
+
+UNTOLD_PCIE, UNTOLD_NETWORK_MBPS = (3, 16), 10_000
+"""What a node has that tells nothing: PCIe 3 x16 and 10 Gbit/s."""
+
+FARTHEST = 4.0
+"""Factor around its base within which votes may move a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a node tells of its links; None = nothing. `nvlink_gbps`: GB/s of a GPU's links together, one way."""
+
+    nvlink_gbps: float | None = None
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    network_mbps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A bandwidth in parameters a second, and from what, in words."""
+
+    value: float
+    words: str
+
+
+def assumed_within(nodes: Iterable[Told]) -> Assumed:
+    """B_link of the slowest of these nodes."""
+    return min((_within(node) for node in nodes), key=lambda each: each.value, default=_within(Told()))
+
+
+def assumed_between(nodes: Iterable[Told]) -> Assumed:
+    """B_net of the slowest of these nodes."""
+    return min((_between(node) for node in nodes), key=lambda each: each.value, default=_between(Told()))
+
+
+def _within(node: Told) -> Assumed:
+    if node.nvlink_gbps:
+        return _assumed("nvlink", node.nvlink_gbps, f"NVLink, {node.nvlink_gbps:g} GB/s a GPU")
+    known = node.pcie_generation in PCIE_LANE_GBPS and node.pcie_lanes
+    generation, lanes = (node.pcie_generation, node.pcie_lanes) if known else UNTOLD_PCIE
+    words = f"PCIe {generation} x{lanes}" + ("" if known else ", as no node tells its links")
+    return _assumed("pcie", PCIE_LANE_GBPS[generation or 0] * (lanes or 0), words)
+
+
+def _between(node: Told) -> Assumed:
+    rate_mbps = node.network_mbps or UNTOLD_NETWORK_MBPS
+    words = f"{rate_mbps / 1000:g} Gbit/s" + ("" if node.network_mbps else ", as no node tells its network's speed")
+    return _assumed("network", rate_mbps / 8000, words)
+
+
+def _assumed(kind: str, rate_gbps: float, words: str) -> Assumed:
+    return Assumed(EFFICIENCY[kind] * rate_gbps * 1e9 / BYTES_MOVED, words)
+
+
+def communicated(parameters: float, seconds: float, gpus: int, nodes: int) -> float | None:
+    """B from one iteration's communication time, by eq. 2; None where there was none to speak of."""
+    if gpus < 2 or not (parameters > 0 and seconds > 0 and math.isfinite(parameters) and math.isfinite(seconds)):
+        return None
+    return parameters / seconds * (1.0 if nodes > 1 else (gpus - 1) / gpus)
+
+
+def refined(base: float, votes: Sequence[float], *, alone: bool = False) -> float:
+    """The median of the base and one vote a tenant, within `FARTHEST` of the base. `alone`: there is one tenant only."""
+    settled = votes[0] if alone and votes else towards(base, [base, *votes])
+    return min(max(settled, base / FARTHEST), base * FARTHEST)
+
+
+def towards(anchor: float, votes: Sequence[float]) -> float:
+    """The median; of two in the middle the one nearer to `anchor`, by ratio, so that half of the voters move nothing."""
+    middle = sorted(votes)[(len(votes) - 1) // 2 : len(votes) // 2 + 1]
+    return min(middle, key=lambda each: (abs(math.log(each / anchor)), each))
+
+
+def vote(figures: Sequence[float]) -> float:
+    """A tenant's: the median of its jobs' figures."""
+    return median(figures)

@@ -1,0 +1,182 @@
+"""The relaxation that prices come from: all nodes of a home pooled, as arrays (algorithms.md section 6).
+
+A *home* is all nodes of one type, speed class and zone. For every size s that matters there
+
+    GPUs of pieces of s or more    <=  idle GPUs on nodes with s or more idle
+    their cores                    <=  idle cores on those nodes
+    their number                   <=  sum over nodes of floor(idle / s)
+
+hold for every plan, and each tenant's quota. A few dozen rows, however many nodes and jobs there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.skeletons import PieceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.placement.access import Zone
+    from scheduler.placement.classes import Classes, Pool
+    from scheduler.placement.options import Options
+    from scheduler.placement.pricing import Cap
+
+Home = tuple[str, int, "Zone"]
+
+SIZES = (1, 2, 4, 8, 16, 32)
+"""The s of the rows; for the number of pieces one more than each: two of five GPUs do not fit where one of four does."""
+
+
+@dataclass(slots=True)
+class Block:
+    """The rows of one home, or of one tenant's quotas: their dimensions, and what a unit of an option's row uses there."""
+
+    dims: slice
+    use: np.ndarray  # (rows of the options that belong here, dims)
+
+
+@dataclass(slots=True)
+class Relaxed:
+    """The relaxation as arrays; an entry per option and home it could be on, groups side by side."""
+
+    members: np.ndarray
+    first: np.ndarray
+    group: np.ndarray
+    value: np.ndarray
+    need: np.ndarray
+    block: np.ndarray  # of the entry
+    row: np.ndarray  # within its block
+    blocks: list[Block]
+    limits: np.ndarray
+    quotas: list[tuple[int, np.ndarray]] = field(default_factory=list)  # dimension, weight of every entry
+
+    def sample(self, every: int) -> Relaxed:
+        """Every n-th group, and an n-th of what there is."""
+        inside = self.group % every == 0
+        group = self.group[inside] // every
+        members = self.members[::every]
+        return replace(
+            self,
+            members=members,
+            first=np.searchsorted(group, np.arange(len(members))),
+            group=group,
+            value=self.value[inside],
+            need=self.need[inside],
+            block=self.block[inside],
+            row=self.row[inside],
+            limits=self.limits / every,
+            quotas=[(dim, weight[inside]) for dim, weight in self.quotas],
+        )
+
+    def cost(self, prices: np.ndarray) -> np.ndarray:
+        """What each entry costs at these prices."""
+        found = np.zeros(len(self.value))
+        starts = np.cumsum([0] + [len(each.use) for each in self.blocks])
+        rows = [(each.use * prices[each.dims]).sum(axis=1) for each in self.blocks]
+        if rows:
+            found = self.need * np.concatenate(rows)[starts[self.block] + self.row]
+        for dim, weight in self.quotas:
+            found += weight * prices[dim]
+        return found
+
+
+@dataclass(slots=True)
+class Program:
+    """The relaxation of a stage, and how a price of each of the options' rows follows from its prices."""
+
+    relaxed: Relaxed
+    members: list[np.ndarray]  # of each of the options' rows: positions in `flat` of the pieces that may serve it
+    flat: list[tuple[int, int]]  # block, row in it
+
+    def pieces(self, dual: np.ndarray) -> np.ndarray:
+        """The price of a unit of each row: where it is cheapest."""
+        prices = [(each.use * dual[each.dims]).sum(axis=1) for each in self.relaxed.blocks]
+        of_flat = np.array([prices[block][row] for block, row in self.flat])
+        return np.array([float(of_flat[own].min()) if len(own) else 0.0 for own in self.members])
+
+
+def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Program:
+    """The relaxation of these options on these classes under these quotas."""
+    homes, limits, sizes = _homes(classes)
+    numbers = {home: k for k, home in enumerate(sizes)}
+    blocks, uses = [], [list[np.ndarray]() for _ in sizes]
+    flat: list[tuple[int, int]] = []
+    members: list[np.ndarray] = []
+    for key in options.rows:
+        own: dict[int, int] = {}
+        pools = (key.pool,) if isinstance(key, PieceRow) else key.pools
+        gpus, cores = (key.gpus, key.cores) if isinstance(key, PieceRow) else (1, key.cores)
+        for pool in pools:
+            if (home := homes.get(pool)) is None or numbers[home] in own:
+                continue
+            k = numbers[home]
+            own[k] = len(flat)
+            flat.append((k, len(uses[k])))
+            uses[k].append(_use(gpus, cores, sizes[home]))
+        members.append(np.array(list(own.values()), dtype=int))
+    begin = 0
+    for k, home in enumerate(sizes):
+        width = 3 * len(sizes[home])
+        blocks.append(Block(slice(begin, begin + width), np.array(uses[k]).reshape(-1, width)))
+        begin += width
+    most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
+    return Program(_relaxed(options, caps, blocks, members, flat, most), members, flat)
+
+
+def _relaxed(
+    options: Options,
+    caps: Sequence[Cap],
+    blocks: list[Block],
+    members: list[np.ndarray],
+    flat: list[tuple[int, int]],
+    limits: np.ndarray,
+) -> Relaxed:
+    ways = np.array([len(own) for own in members], dtype=int)
+    times = ways[options.row]
+    option = np.repeat(np.arange(len(options.row)), times)
+    within = np.arange(len(option)) - np.repeat(np.cumsum(times) - times, times)
+    served = np.concatenate([*members, np.zeros(0, int)])
+    entry = served[(np.cumsum(ways) - ways)[options.row[option]] + within]
+    places = np.array(flat, dtype=int).reshape(-1, 2)[entry]
+    quotas = []
+    for number, cap in enumerate(caps, start=len(limits) - len(caps)):
+        weight = np.zeros(len(options.row))
+        weight[cap.options] = cap.weights
+        quotas.append((number, weight[option]))
+    group = options.group[option]
+    sizes = np.array([len(each.members) for each in options.groups], dtype=float)
+    return Relaxed(
+        sizes, np.searchsorted(group, np.arange(len(sizes))), group, options.value[option], options.need[option],
+        places[:, 0], places[:, 1], blocks, limits, quotas,
+    )  # fmt: skip
+
+
+def _homes(classes: Classes) -> tuple[dict[Pool, Home], dict[Home, np.ndarray], dict[Home, tuple[int, ...]]]:
+    """The home of each pool; what each home has for its rows; and the sizes of its rows."""
+    nodes: dict[Home, list[tuple[int, int, int]]] = {}
+    homes: dict[Pool, Home] = {}
+    for each in classes.all:
+        key = each.key
+        home = (key.gpu_type, key.speed, key.zone)
+        nodes.setdefault(home, []).append((key.gpus, key.cores, len(each.nodes)))
+        homes |= {pool: home for offer in each.offers for pool in offer} | {pin.pool: home for pin in key.pins}
+    limits: dict[Home, np.ndarray] = {}
+    sizes: dict[Home, tuple[int, ...]] = {}
+    for home, found in nodes.items():
+        gpus, cores, count = np.array(found, dtype=float).T
+        most = gpus.max()
+        sizes[home] = own = tuple(s for s in SIZES if s <= most)
+        rows = [(float((gpus * count)[gpus >= s].sum()), float((cores * count)[gpus >= s].sum())) for s in own]
+        numbers = [float(((gpus // (s + 1)) * count).sum()) for s in own]
+        limits[home] = np.array([*(each for row in rows for each in row), *numbers])
+    return homes, limits, sizes
+
+
+def _use(gpus: int, cores: int, sizes: Sequence[int]) -> np.ndarray:
+    rows = [(gpus, cores) if gpus >= s else (0, 0) for s in sizes]
+    return np.array([*(each for row in rows for each in row), *(gpus > s for s in sizes)], dtype=float)

@@ -1,0 +1,47 @@
+"""What NVML tells of the links between a node's GPUs. None = it does not say."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workers.wire import Links
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    import pynvml
+
+NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
+"""GB/s of one link, one way, by NVLink's version."""
+
+
+def gpu_links(handles: list[Any]) -> Links:
+    """Of the GPU with the least; what NVML refuses to say is None."""
+    nvlink = [_nvlink_gbps(handle) for handle in handles]
+    pcie = [_pcie(handle) for handle in handles]
+    known = [each for each in pcie if each is not None]
+    generation, lanes = min(known, default=(None, None))
+    together = min(nvlink, default=0.0)  # one GPU without NVLink makes the ring go over PCIe
+    return {"nvlink_gbps": together or None, "pcie_generation": generation, "pcie_lanes": lanes, "network_mbps": None}
+
+
+def _nvlink_gbps(handle: Any) -> float:
+    total = 0.0
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED:
+                total += NVLINK_GBPS.get(int(pynvml.nvmlDeviceGetNvLinkVersion(handle, link)), 0.0)
+        except pynvml.NVMLError:  # no such link on this GPU, or no NVLink at all
+            break
+    return total
+
+
+def _pcie(handle: Any) -> tuple[int, int] | None:
+    try:
+        return (
+            int(pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+            int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        )
+    except pynvml.NVMLError:
+        return None
