@@ -138,7 +138,8 @@ def _shared(solving: Work, terms: Terms) -> Terms:
     """The terms on the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = terms.on(solving.ledger, others)
-    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    waiting = (each.job for each in solving.queue if not each.job.is_cpu)
+    shared.limit([*(each.job for each in solving.participants.values()), *waiting])
     return shared
 
 
