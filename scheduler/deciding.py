@@ -84,11 +84,12 @@ class Decided:
 
     @cached_property
     def window_ran_out(self) -> bool:
-        """Whether all of the window started while what is idle fits a job outside: the next planning looks further.
-
-        An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+        """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
+        one, all of the window started while what is idle fits a job outside.
         """
         outcome, ledger = self.outcome, self.books.ledger
+        if outcome.unswept is not None:
+            return bool(outcome.unswept)  # everybody else had the chance to start
         if not outcome.window <= outcome.chosen.keys():
             return False
         outside = (
