@@ -166,6 +166,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             queued=snapshot.queued,
             details=details,
             cores_wanted=cores,
+            columns=columns,
         )
         if record.status == Planning.Status.APPLIED:
             probes_start(orders=made.probes, planning_number=number)
