@@ -25,6 +25,7 @@ from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations
 from scheduler.placement.feasibility import first_failing, idle_offers
+from scheduler.placement.gain import LINEAR, SAMPLE, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan import early
@@ -32,6 +33,7 @@ from scheduler.replan.better import Rules, take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
+from scheduler.replan.paying import under
 from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
 from scheduler.work import Chosen, Outcome
@@ -63,6 +65,7 @@ class Mode:
     joint: bool
     rigid: bool
     reserve_lr: float | None
+    efficient: bool = False  # whether the worth of a size asks how well the jobs scale
 
 
 def place(work: Work, mode: Mode) -> Outcome:
@@ -72,18 +75,23 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
+    gain = LINEAR
+    if mode.efficient:
+        gain = efficient([each.job for each in gpu_queue[:SAMPLE]], work)
+        work = under(work, gain)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
     waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
-    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
     promised = (
         job for job in work.state.jobs if job.promise is not None and not job.is_cpu
     )  # in no window of this planning
+    outcome.gain = gain
     outcome.homes = {**windows.homes, **{job.id: homes.of(job) for job in promised}}
     outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
