@@ -19,13 +19,14 @@ from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.call_backs import call_back
 from scheduler.fairness.cpu_queue import place_cpu_queue
+from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
+from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
 from scheduler.model import SolverFigures
-from scheduler.placement import configurations
-from scheduler.placement.feasibility import first_failing, idle_offers
-from scheduler.placement.gain import LINEAR, SAMPLE, efficient
+from scheduler.placement import configurations, turn
+from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan import early
@@ -39,25 +40,26 @@ from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, Running, ShareView
-    from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
 
 FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""
 
-GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
-
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations."""
+    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations.
+
+    `sweep`: see `fairness.sweep`.
+    """
 
     arrays: bool
     fair: bool
@@ -66,6 +68,7 @@ class Mode:
     rigid: bool
     reserve_lr: float | None
     efficient: bool = False  # whether the worth of a size asks how well the jobs scale
+    sweep: bool = False
 
 
 def place(work: Work, mode: Mode) -> Outcome:
@@ -75,10 +78,8 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
-    gain = LINEAR
-    if mode.efficient:
-        gain = efficient([each.job for each in gpu_queue[:SAMPLE]], work)
-        work = under(work, gain)
+    whole, work = work, before_sweep(work) if mode.sweep else work
+    gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
@@ -87,11 +88,10 @@ def place(work: Work, mode: Mode) -> Outcome:
     waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     terms.limit(each.job for each in gpu_queue)
-    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
+    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
     promised = (
         job for job in work.state.jobs if job.promise is not None and not job.is_cpu
     )  # in no window of this planning
-    outcome.gain = gain
     outcome.homes = {**windows.homes, **{job.id: homes.of(job) for job in promised}}
     outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
@@ -105,6 +105,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.may_end_round = mode.joint
     urgent = _note_pressing(windows, work, mode, outcome)
     _reserve(windows, work, mode, terms, outcome)
+    work, solving = work.with_least(), solving.with_least()
     if work.participants and (is_located(work) or by_class(work)):
         _replan(windows, solving, mode, terms, outcome)
         realise(work, outcome)
@@ -119,13 +120,24 @@ def place(work: Work, mode: Mode) -> Outcome:
     make_room(urgent, _first_stage(windows, outcome), work, outcome, rules)
     _drop_reservations(terms, outcome)
     terms.refresh()
-    _note_kept(windows, work, terms, outcome)
+    note_kept(() if mode.sweep else windows.picked, work, terms, outcome)
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, work, terms, division, outcome, replans=mode.joint)
+    sweep = Sweep(gpu_queue, windows.picked, whole, terms, outcome, fair=mode.fair) if mode.sweep else NO_SWEEP
+    sweep.start()
+    place_cpu_queue(cpu_queue, whole, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+    sweep.finish()
     if work.left_out:
-        take_better(work, outcome, rules)
-    place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+        take_better(replace(whole, left_out=work.left_out), outcome, rules)
     return outcome
+
+
+def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, Work]:
+    """What sizes are worth in this planning, and the planning in which a restart counts by that."""
+    if not mode.efficient:
+        return LINEAR, work
+    gain = efficient((each.job for each in gpu_queue), work)
+    return gain, under(work, gain)
 
 
 def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
@@ -140,7 +152,8 @@ def _shared(solving: Work, terms: Terms) -> Terms:
     """The terms on the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = terms.on(solving.ledger, others)
-    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    waiting = (each.job for each in solving.queue if not each.job.is_cpu)
+    shared.limit([*(each.job for each in solving.participants.values()), *waiting])
     return shared
 
 
@@ -339,11 +352,27 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
     if TOPPING_UP in work.parameters.off:
         return
     topped_up = 0
+    failed: set[tuple[object, ...]] = (
+        set()
+    )  # what is idle only shrinks: where one found nothing, its like finds nothing
+    promised = {given.job for given in outcome.promises}
+    most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:
+        job = ranked.job
         if work.remaining_s <= 0:
             break
-        if not outcome.has_answer(ranked.job.id):
-            topped_up += _take_turn(ranked, work, terms, outcome)
+        if job.id in outcome.chosen or job.id in outcome.invalid or job.id in promised:
+            continue
+        if not turn.may_fit(job, most, work):
+            continue
+        kind = (turn.shape(job), terms.access(ranked))
+        if kind in failed:
+            continue
+        if _take_turn(ranked, work, terms, outcome):
+            topped_up += 1
+            most = turn.most_on_a_node(work.ledger)
+        else:
+            failed.add(kind)
     outcome.solver = replace(outcome.solver, topped_up=topped_up)
 
 
@@ -372,46 +401,3 @@ def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Out
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()
-
-
-def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
-    """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
-    left = idle_offers(work.ledger)
-    known: dict[tuple[object, ...], dict[str, object] | None] = {}
-    for ranked in windows.picked:
-        job = ranked.job
-        if job.id in outcome.chosen or job.id in outcome.invalid:
-            continue
-        if work.remaining_s <= 0:
-            return
-        access = terms.access(ranked)
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
-        if (*shape, access) not in known:
-            fits = first_failing(job, left, work.ledger.largest) is None
-            known[*shape, access] = _kept_by(ranked, access, left, work, terms) if fits else None
-        if (figures := known[*shape, access]) is not None:
-            outcome.kept[job.id] = figures
-
-
-def _kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, terms: Terms) -> dict[str, object]:
-    """Whose the idle GPUs are that would hold the job: of a job that nodes are kept for, or of another pool."""
-    job, largest = ranked.job, work.ledger.largest
-    open_to = {offer.node.id: offer for offer in terms.offers(ranked)}
-
-    def holds(nodes: Iterable[int]) -> bool:
-        """Whether it would fit with all that is idle on these nodes as well."""
-        more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
-        return first_failing(job, [*(open_to | more).values()], largest) is None
-
-    for number, (each, now_s) in enumerate(terms.reservations):
-        if number in access.barred and holds(each.nodes):
-            nodes = sorted(work.ledger.rooms[node].node.name for node in each.nodes)
-            in_s = max(0.0, each.until_s - now_s)
-            return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
-    if access.barred and holds(node for number in access.barred for node in terms.reservations[number][0].nodes):
-        return {"kept_for": "job"}
-    owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
-    owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
-    return {
-        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
-    }  # fmt: skip

@@ -193,6 +193,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         optional=True,
     ),
     Parameter(
+        "sweep",
+        "Whether under berth what a planning would leave idle is offered to every waiting job, beyond the windows and across the "
+        "arrays; off = it waits for the next planning's windows.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
         "window_size",
         "How far the service window reaches down the queue, as a multiple of the GPUs on nodes that are up.",
         "times the GPUs",
@@ -320,6 +328,7 @@ class Parameters:
     reserved_cores_per_gpu: float | None = None
     large_array_share: float | None = None
     reserve_lr: float | None = 1.0
+    sweep: str = "on"
     window_size: float = 1.0
     gap: float | None = None
     tick_s: float = 30.0

@@ -18,6 +18,7 @@ BY_KNOB: Mapping[str, Mapping[str, Any]] = {
     "arrays": {"arrays": "off"},
     "fair turns": {"fair_shares": "off"},
     "borrowing": {"borrowing": "off"},
+    "sweep": {"sweep": "off"},
     "early rounds": {"replan_early_s": None},
     "sensitivity adjustment": {"sensitivity_adjustment": "off"},
     "preemption": {"preemption": "off"},

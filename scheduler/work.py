@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
+
+
+PLACING_LEAST = 0.1
+"""Of the limit, what is left for placing even if checking, ordering and windows used it up: on a starved core nothing would
+be placed, planning after planning. Better late by that than never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,10 @@ class Work:
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
 
+    def with_least(self) -> Work:
+        """The same with `PLACING_LEAST` of the limit left, if what went before has used more."""
+        return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
+
     @property
     def changeable(self) -> Mapping[int, Participant]:
         """All running jobs that this re-plan may change."""
@@ -131,6 +140,7 @@ class Outcome:
     least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
     weights: Mapping[int, float] = field(default_factory=dict)
     out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
+    unswept: set[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to everybody
     invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs

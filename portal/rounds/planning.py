@@ -25,7 +25,16 @@ from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
+from portal.rounds.lease import (
+    Renewal,
+    idle_count,
+    lease_begin,
+    lease_release,
+    lease_take,
+    lease_thorough,
+    planned_since,
+)
+from portal.rounds.memory import memory_taken
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from portal.rounds.memory import Memory
     from scheduler.model import Plan
     from scheduler.policy import Parameters
 
@@ -67,8 +77,8 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
         if number is None:
             return planning
         try:
-            with collector_paused():
-                turn = Turn(holder, number, values, nudged=nudged, pauses=pauses, new_round=ends_round)
+            with collector_paused(), memory_taken() as memory:
+                turn = Turn(holder, number, values, memory, nudged=nudged, pauses=pauses, new_round=ends_round)
                 planning, made = _plan_once(turn)
         finally:
             again = lease_release(holder=holder, number=number)
@@ -107,6 +117,7 @@ class Turn:
     holder: str
     number: int
     values: dict[str, Any]
+    memory: Memory
     nudged: bool = False
     pauses: bool = False
     new_round: bool = False
@@ -133,7 +144,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
         lease_thorough(holder=turn.holder, number=number, at=now)
     try:
         with Renewal(holder=turn.holder, number=number, limit_s=parameters.limit_s) as renewal:
-            snapshot = snapshot_load(now=now, parameters=parameters)
+            snapshot = snapshot_load(now=now, parameters=parameters, memory=turn.memory)
             record.load_s = renewal.clock() - began
             allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
             rng = np.random.default_rng(number)
@@ -155,9 +166,11 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             queued=snapshot.queued,
             details=details,
             cores_wanted=cores,
+            columns=columns,
         )
         if record.status == Planning.Status.APPLIED:
             probes_start(orders=made.probes, planning_number=number)
+            idle_count(made.metrics.idle_beside_fitting, number=number)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ from portal.rounds.forecasting import forecasts_refresh, records_expire
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
+from portal.rounds.queue_kept import notes_expire
 
 
 @shared_task(name="rounds.plan")
@@ -32,6 +33,7 @@ def expire() -> int:
     Round.objects.filter(plannings=None, started_at__lt=now - timedelta(days=knobs["round_keep_days"])).delete()
     explanations_expire()
     records_expire()
+    notes_expire()
     return count
 
 

@@ -37,6 +37,7 @@ class Berth:
             rigid=False,
             reserve_lr=knobs.reserve_lr,
             efficient=knobs.gain == "efficient",
+            sweep=knobs.sweep == "on",
         )
         return multiarray.place(work, mode)
 
