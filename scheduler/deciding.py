@@ -17,6 +17,7 @@ from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
+from scheduler.rules import PROMISES
 from scheduler.work import Work
 
 if TYPE_CHECKING:
@@ -81,11 +82,12 @@ class Decided:
 
     @cached_property
     def window_ran_out(self) -> bool:
-        """Whether all of the window started while what is idle fits a job outside: the next planning looks further.
-
-        An array's window ends at the array's own GPUs, so on what it may borrow its jobs come by one window after the other.
+        """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
+        one, all of the window started while what is idle fits a job outside.
         """
         outcome, ledger = self.outcome, self.books.ledger
+        if outcome.unswept is not None:
+            return bool(outcome.unswept)  # everybody else had the chance to start
         if not outcome.window <= outcome.chosen.keys():
             return False
         outside = (
@@ -156,6 +158,8 @@ def decide(
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
     if running or order_s:  # a driver whose clock stands still has nothing to add
         outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
+    if PROMISES in parameters.off:
+        outcome.promises.clear()
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept

@@ -124,6 +124,7 @@ class Hindsight:
         self._short: dict[tuple[object, ...], Why] = {}
         self._offered: dict[tuple[object, ...], dict[str, Any]] = {}
         self._rivals: dict[tuple[object, ...], _Rivals] = {}
+        self._ends: dict[tuple[object, ...], bool] = {}
         self._told = self._promised | {each.job for each in outcome.reservations}
 
     def why_waiting(self, ranked: Ranked) -> Why:
@@ -153,14 +154,14 @@ class Hindsight:
 
     def _why(self, ranked: Ranked) -> Why:
         job, outcome = ranked.job, self._outcome
-        if job.id in outcome.out_of_time:
+        if job.id in (outcome.out_of_time if job.is_cpu or outcome.unswept is None else outcome.unswept):
             reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
             return Why(reason, {"limit_s": self._limit_s})
         if (short := self._final.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
         if job.id in outcome.sated:
             return self._sated(job)
-        if job.id not in outcome.window:
+        if job.id not in outcome.window and (outcome.unswept is None or job.is_cpu):
             return self._outside(ranked)
         if not self._is_late:
             self._is_late = self._late()
@@ -183,11 +184,14 @@ class Hindsight:
 
     def _only_with_kept(self, job: Job) -> bool:
         """Whether what the plan leaves would fit the job with what is kept for promises, and does not without."""
-        largest = self._start.largest
-        return (
-            first_failing(job, self._with_kept or (), largest) is None
-            and first_failing(job, self._left, largest) is not None
-        )
+        shape = (*_shape(job), job.checkpoint_domain, job.tenant)
+        if shape not in self._ends:
+            largest = self._start.largest
+            self._ends[shape] = (
+                first_failing(job, self._with_kept or (), largest) is None
+                and first_failing(job, self._left, largest) is not None
+            )
+        return self._ends[shape]
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
@@ -235,8 +239,12 @@ class Hindsight:
         rivals = self._rivals_of(job)
         ahead = bisect_left(rivals.ranks, ranked.rank)
         figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
-        figures |= self._details.rejected(job)
-        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead):
+        if job.id in outcome.window:  # of others no candidates were made
+            figures |= self._details.rejected(job)
+        swept = outcome.unswept is not None and not job.is_cpu
+        if swept and not rivals.ranks and (level := first_failing(job, self._left, self._start.largest)) is not None:
+            return short_of(job, level, self._left, ever=True)  # not jobs took it: profiles, or what runs now
+        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
             return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
         figures["lost_to"] = {
             "own_jobs": rivals.own[:NODES_SHOWN],

@@ -19,12 +19,13 @@ from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.call_backs import call_back
 from scheduler.fairness.cpu_queue import place_cpu_queue
+from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
+from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations
-from scheduler.placement.feasibility import first_failing, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan import early
@@ -33,15 +34,15 @@ from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
 from scheduler.replan.realise import realise, spare_owners, tidy
+from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
 from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, Running, ShareView
-    from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
@@ -49,12 +50,13 @@ if TYPE_CHECKING:
 FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""
 
-GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
-
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations."""
+    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations.
+
+    `sweep`: see `fairness.sweep`.
+    """
 
     arrays: bool
     fair: bool
@@ -62,6 +64,7 @@ class Mode:
     joint: bool
     rigid: bool
     reserve_lr: float | None
+    sweep: bool = False
 
 
 def place(work: Work, mode: Mode) -> Outcome:
@@ -71,6 +74,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
+    whole, work = work, before_sweep(work) if mode.sweep else work
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
@@ -110,12 +114,15 @@ def place(work: Work, mode: Mode) -> Outcome:
     make_room(urgent, _first_stage(windows, outcome), work, outcome, rules)
     _drop_reservations(terms, outcome)
     terms.refresh()
-    _note_kept(windows, work, terms, outcome)
+    note_kept(() if mode.sweep else windows.picked, work, terms, outcome)
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, work, terms, division, outcome, replans=mode.joint)
+    sweep = Sweep(gpu_queue, windows.picked, whole, terms, outcome, fair=mode.fair) if mode.sweep else NO_SWEEP
+    sweep.start()
+    place_cpu_queue(cpu_queue, whole, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+    sweep.finish()
     if work.left_out:
-        take_better(work, outcome, rules)
-    place_cpu_queue(cpu_queue, work, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+        take_better(replace(whole, left_out=work.left_out), outcome, rules)
     return outcome
 
 
@@ -131,7 +138,8 @@ def _shared(solving: Work, terms: Terms) -> Terms:
     """The terms on the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = terms.on(solving.ledger, others)
-    shared.limit(each.job for each in solving.queue if not each.job.is_cpu)
+    waiting = (each.job for each in solving.queue if not each.job.is_cpu)
+    shared.limit([*(each.job for each in solving.participants.values()), *waiting])
     return shared
 
 
@@ -186,7 +194,7 @@ def _fill(
         array=lambda each: homes.of(each.job),
         units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
     )
-    if not mode.fair:
+    if not mode.fair or STAGES in work.parameters.off:
         for window in windows.values():
             window.tenants.clear()
     return filled, shares_of("gpus", held, shares, gpu_units)
@@ -225,8 +233,9 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
     """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
     kept: list[Reservation] = []
+    reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
-        if mode.reserve_lr is None or not window.picked or window.picked[0].latency_ratio < mode.reserve_lr:
+        if reserve_lr is None or not window.picked or window.picked[0].latency_ratio < reserve_lr:
             continue
         first = window.picked[0]
         found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
@@ -246,7 +255,7 @@ def _drop_reservations(terms: Terms, outcome: Outcome) -> None:
 
 def _note_pressing(windows: Windows, work: Work, mode: Mode, outcome: Outcome) -> list[Ranked]:
     """Fill `outcome.pressing`, and return those of all arrays that are urgent now."""
-    if mode.reserve_lr is None or not mode.joint:
+    if mode.reserve_lr is None or not mode.joint or URGENT in work.parameters.off:
         return []
     for window in windows.by_array.values():
         outcome.pressing |= early.pressing(window.picked, mode.reserve_lr, work.state.replanned_s, work.now_s)
@@ -326,6 +335,8 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
     """Top up what the stages left."""
     _drop_reservations(terms, outcome)
     terms.refresh()
+    if TOPPING_UP in work.parameters.off:
+        return
     topped_up = 0
     for ranked in windows.picked:
         if work.remaining_s <= 0:
@@ -360,46 +371,3 @@ def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Out
     except InvalidJob as error:
         outcome.invalid[ranked.job.id] = error
         return ()
-
-
-def _note_kept(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
-    """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
-    left = idle_offers(work.ledger)
-    known: dict[tuple[object, ...], dict[str, object] | None] = {}
-    for ranked in windows.picked:
-        job = ranked.job
-        if job.id in outcome.chosen or job.id in outcome.invalid:
-            continue
-        if work.remaining_s <= 0:
-            return
-        access = terms.access(ranked)
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
-        if (*shape, access) not in known:
-            fits = first_failing(job, left, work.ledger.largest) is None
-            known[*shape, access] = _kept_by(ranked, access, left, work, terms) if fits else None
-        if (figures := known[*shape, access]) is not None:
-            outcome.kept[job.id] = figures
-
-
-def _kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, terms: Terms) -> dict[str, object]:
-    """Whose the idle GPUs are that would hold the job: of a job that nodes are kept for, or of another pool."""
-    job, largest = ranked.job, work.ledger.largest
-    open_to = {offer.node.id: offer for offer in terms.offers(ranked)}
-
-    def holds(nodes: Iterable[int]) -> bool:
-        """Whether it would fit with all that is idle on these nodes as well."""
-        more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
-        return first_failing(job, [*(open_to | more).values()], largest) is None
-
-    for number, (each, now_s) in enumerate(terms.reservations):
-        if number in access.barred and holds(each.nodes):
-            nodes = sorted(work.ledger.rooms[node].node.name for node in each.nodes)
-            in_s = max(0.0, each.until_s - now_s)
-            return {"kept_for": "job", "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
-    if access.barred and holds(node for number in access.barred for node in terms.reservations[number][0].nodes):
-        return {"kept_for": "job"}
-    owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
-    owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
-    return {
-        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
-    }  # fmt: skip

@@ -185,6 +185,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         optional=True,
     ),
     Parameter(
+        "sweep",
+        "Whether under berth what a planning would leave idle is offered to every waiting job, beyond the windows and across the "
+        "arrays; off = it waits for the next planning's windows.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
         "window_size",
         "How far the service window reaches down the queue, as a multiple of the GPUs on nodes that are up.",
         "times the GPUs",
@@ -311,6 +319,7 @@ class Parameters:
     reserved_cores_per_gpu: float | None = None
     large_array_share: float | None = None
     reserve_lr: float | None = 1.0
+    sweep: str = "on"
     window_size: float = 1.0
     gap: float | None = None
     tick_s: float = 30.0
@@ -325,6 +334,8 @@ class Parameters:
     profile_again_s: float = 3600.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
+    off: tuple[str, ...] = ()
+    """Rules of `scheduler.rules` that are left out, to measure what they are worth; no operator's knob."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler import explain, metrics
+from scheduler.conservation import beside_fitting
 from scheduler.deciding import INELIGIBLE
 from scheduler.detail import Details
 from scheduler.explain import Hindsight
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from scheduler import profiling
     from scheduler.books import ReadBooks
+    from scheduler.conservation import Beside
     from scheduler.deciding import Decided
     from scheduler.errors import InvalidJob
     from scheduler.fairness.lrf import Age
@@ -49,6 +51,10 @@ def record(
         *_decide_aside(books.jobs, decided.aside, decided.age),
         *(_invalid(error, job) for job, error in books.faulty_jobs),
     ]
+    beside = beside_fitting(
+        ((ranked.job, decision) for ranked, decision in zip(queue, decisions, strict=False)),
+        ledger, outcome.reservations, books.estimator, sigma=parameters.sigma, now_s=now_s,
+    )  # fmt: skip
     faulty = [job.id for job, _ in books.faulty_jobs if job.promise is not None]
     return Plan(
         policy=decided.policy.name,
@@ -56,7 +62,7 @@ def record(
         decisions=tuple(decisions),
         solver=replace(outcome.solver, window_s=outcome.window_s, unseen=len(outcome.out_of_time)),
         metrics=_measure(
-            replace(books.state, jobs=books.jobs), books.nodes, ledger.with_kept(), decisions, parameters, now_s
+            replace(books.state, jobs=books.jobs), books.nodes, ledger.with_kept(), decisions, beside, parameters, now_s
         ),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
@@ -162,6 +168,7 @@ def _measure(
     nodes: Sequence[Node],
     final: Ledger,
     decisions: Sequence[Decision],
+    beside: Beside,
     parameters: Parameters,
     now_s: float,
 ) -> Metrics:
@@ -185,6 +192,8 @@ def _measure(
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
         fragment_rate=metrics.rate(fragments.total, gpus_total),
+        # An operator who forbids borrowing wants walls: what idles behind one does so on purpose.
+        idle_beside_fitting=beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
         waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,

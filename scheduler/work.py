@@ -129,6 +129,7 @@ class Outcome:
     least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
     weights: Mapping[int, float] = field(default_factory=dict)
     out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
+    unswept: set[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to everybody
     invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.house import running_checks
-from tests.servers import berth_up, broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
+from tests.servers import berth_up, broker_server, postgres_server, postgres_url, template  # noqa: F401 - fixtures
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOUD = {

@@ -4,11 +4,13 @@
 """
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,8 @@ import pytest
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker, identity
-from portal.launch.layout import SOURCE, Layout, read_json
+from portal.launch.layout import SOURCE, Layout, read_json, write_json
+from portal.launch.preparation import fingerprint
 
 UP_LIMIT_S = 150.0
 
@@ -220,16 +223,55 @@ def _decoded(body):
         return body.decode(errors="replace")
 
 
+def template_make(directory):
+    """A data directory with what each first start makes alike: the empty database's tables, and the static files."""
+    layout = Layout.at(directory / "data")
+    layout.prepare()
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    environment |= {"PYTHONPATH": str(SOURCE), "BERTH_DATA_DIR": str(layout.root)}
+    for command in (["migrate"], ["collectstatic", "--noinput"]):
+        argv = [sys.executable, "-P", "-m", "portal.launch", "manage", *command, "-v", "0"]
+        subprocess.run(argv, env=environment, cwd=directory, check=True, timeout=UP_LIMIT_S)
+    with contextlib.closing(sqlite3.connect(layout.database)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in the one file
+    return layout.root
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory):
+    """The template, made once for all processes of this run of the tests."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    with (shared / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "template" / "made").exists():
+            (shared / "template").mkdir()
+            template_make(shared / "template")
+            (shared / "template" / "made").touch()
+    return shared / "template" / "data"
+
+
+def template_copy(template, data, *, demo):
+    """Give a new data directory what the template has, as `up` would have made it."""
+    layout = Layout.at(data)
+    layout.prepare()
+    shutil.copytree(template / "static", data / "static", copy_function=os.link)
+    shutil.copy(template / layout.database.name, layout.database)  # with its mode
+    write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
+
+
 @pytest.fixture(scope="module")
-def berth_up():
+def berth_up(template):
     """A factory: `berth_up(demo=True, workload=False)` starts a Berth with virtual nodes and returns a RunningBerth.
 
-    `workload=False` leaves the demo's jobs out, so that the nodes are idle. All are stopped when the module ends.
+    `workload=False` leaves the demo's jobs out, so that the nodes are idle. `fresh=True` lets it prepare its data
+    directory from nothing, which takes it ten seconds of processor time. All are stopped when the module ends.
     """
     started = []
     with contextlib.ExitStack() as directories:
 
-        def start(*, demo=True, workload=False, environment=None, flags=()):
+        def start(*, demo=True, workload=False, environment=None, flags=(), fresh=False):
             directory = directories.enter_context(private_directory())
             own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "3"}
             berth = RunningBerth(
@@ -239,6 +281,8 @@ def berth_up():
                 environment=own | (environment or {}),
             )
             started.append(berth)
+            if not fresh and "DATABASE_URL" not in berth.environment:
+                template_copy(template, berth.data, demo=demo)
             berth.up()
             return berth
 

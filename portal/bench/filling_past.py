@@ -19,6 +19,8 @@ from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent, JobPayload, LogChunk
 from portal.jobs.states import AttemptState, JobState
+from portal.rounds.decisions import decisions_read
+from portal.rounds.frames import frame_alone
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.laboratory import simulation_order, trace_add
@@ -227,11 +229,13 @@ def plannings_fill() -> None:
     last = Planning.objects.select_related("round").order_by("-number").first()
     if last is None:
         return
+    told = decisions_read(last)
+    packed = frame_alone(told.frame) if told.frame is not None else last.decisions
     count = PLANNINGS_A_DAY
     rounds = DAYS * 86_400 // ROUND_S
     now = timezone.now()
     shift = count + rounds
-    Planning.objects.filter(pk=last.pk).update(number=last.number + shift)
+    Planning.objects.filter(pk=last.pk).update(number=last.number + shift, decisions=packed, keyframe=None)
     Round.objects.filter(pk=last.round_id).update(number=last.round.number + shift)
     PlanningLease.objects.update(number=last.number + shift)
     begun = [now - timedelta(seconds=ROUND_S * (rounds - k)) for k in range(rounds)]
@@ -265,7 +269,7 @@ def plannings_fill() -> None:
                 apply_s=last.apply_s,
                 solver=last.solver,
                 metrics=_figures(last.metrics, k),
-                decisions=last.decisions if k >= count - DECISIONS_KEPT else b"",
+                decisions=packed if k >= count - DECISIONS_KEPT else b"",
             )
             for k in range(count)
         ),

@@ -1,4 +1,5 @@
-"""Database triggers for what no constraint can say: an attempt ends once, and an allocation's mode is its GPU's.
+"""Database triggers for what no constraint can say: an attempt ends once, and an allocation's mode is its GPU's; and to
+note which waiting jobs changed, whoever changed them (`QueueChange`).
 
 SQLite rebuilds a table when a later migration changes it, which loses its triggers and fails on those of other tables
 that refer to it; so they are not in a migration but dropped before and made again after every `migrate` (pre_migrate,
@@ -63,28 +64,77 @@ POSTGRES = {
 }
 
 
+TABLES = {"jobs_attempt", "jobs_gpuallocation", "cluster_gpu"}
+QUEUE_TABLES = {"jobs_job", "jobs_queuechange"}
+_NOTE = "INSERT INTO jobs_queuechange (job_id, stamp, at)"
+_QUEUED = "{row}.array_size IS NULL AND {row}.state IN ('PENDING', 'HELD')"
+_SQLITE_NOTE = """
+    CREATE TRIGGER {name} AFTER {event} ON jobs_job WHEN {condition}
+    BEGIN {note} VALUES ({row}.id, 0, strftime('%Y-%m-%d %H:%M:%f', 'now')); END"""
+# A statement's rows at once: a planning may write 100 000. Savepoints have their transaction's number here.
+_POSTGRES_NOTE = """
+CREATE OR REPLACE FUNCTION {name}() RETURNS trigger AS $$
+BEGIN
+  {note} SELECT {row}.id, txid_current(), clock_timestamp() FROM {rows} WHERE {condition};
+  RETURN NULL;
+END $$ LANGUAGE plpgsql;
+DROP TRIGGER IF EXISTS {name} ON jobs_job;
+CREATE TRIGGER {name} AFTER {event} ON jobs_job REFERENCING {tables} FOR EACH STATEMENT EXECUTE FUNCTION {name}();
+"""
+_OLD, _NEW = _QUEUED.format(row="o"), _QUEUED.format(row="n")
+QUEUE_POSTGRES = {
+    name: _POSTGRES_NOTE.format(name=name, note=_NOTE, **parts)
+    for name, parts in {
+        "queue_change_insert": {
+            "event": "INSERT", "tables": "NEW TABLE AS new_rows", "rows": "new_rows n", "row": "n", "condition": _NEW,
+        },
+        "queue_change_update": {
+            "event": "UPDATE", "tables": "OLD TABLE AS old_rows NEW TABLE AS new_rows",
+            "rows": "new_rows n JOIN old_rows o USING (id)", "row": "n", "condition": f"({_OLD}) OR ({_NEW})",
+        },
+        "queue_change_delete": {
+            "event": "DELETE", "tables": "OLD TABLE AS old_rows", "rows": "old_rows o", "row": "o", "condition": _OLD,
+        },
+    }.items()
+}  # fmt: skip
+_OLD, _NEW = _QUEUED.format(row="OLD"), _QUEUED.format(row="NEW")
+QUEUE_SQLITE = {
+    name: _SQLITE_NOTE.format(name=name, note=_NOTE, event=event, row=row, condition=condition)
+    for name, event, row, condition in (
+        ("queue_change_insert", "INSERT", "NEW", _NEW),
+        ("queue_change_update", "UPDATE", "NEW", f"({_OLD}) OR ({_NEW})"),
+        ("queue_change_delete", "DELETE", "OLD", _OLD),
+    )
+}
+
+
 def triggers_make(using: str = "default", **_: Any) -> None:
-    """Make all triggers anew; nothing where the tables are gone (migrated back to zero)."""
+    """Make all triggers anew; nothing where the tables are gone (migrated back)."""
     connection = connections[using]
-    if not {"jobs_attempt", "jobs_gpuallocation", "cluster_gpu"} <= set(connection.introspection.table_names()):
-        return
+    tables = set(connection.introspection.table_names())
+    wanted: dict[str, str] = {}
+    for needs, sqlite, postgres in ((TABLES, SQLITE, POSTGRES), (QUEUE_TABLES, QUEUE_SQLITE, QUEUE_POSTGRES)):
+        if needs <= tables:
+            wanted |= {"sqlite": sqlite, "postgresql": postgres}.get(connection.vendor, {})
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            for name, statement in SQLITE.items():
+        for name, statement in wanted.items():
+            if connection.vendor == "sqlite":
                 cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
-                cursor.execute(statement)
-        elif connection.vendor == "postgresql":
-            for statement in POSTGRES.values():
-                cursor.execute(statement)
+            cursor.execute(statement)
 
 
 def triggers_drop(using: str = "default", **_: Any) -> None:
-    """Take the triggers away before a `migrate`: SQLite renames no table that another table's trigger refers to."""
+    """Take the triggers away before a `migrate`: SQLite renames no table that another table's trigger refers to, and the
+    table that takes the queue's changes may go.
+    """
     connection = connections[using]
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            for name in SQLITE:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            for name in (*SQLITE, *QUEUE_SQLITE):
                 cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
+        elif connection.vendor == "postgresql":
+            for name in QUEUE_POSTGRES:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name} ON jobs_job")
 
 
 def triggers_present(using: str = "default") -> set[str]:
@@ -97,4 +147,4 @@ def triggers_present(using: str = "default") -> set[str]:
     )
     with connection.cursor() as cursor:
         cursor.execute(query)
-        return {row[0] for row in cursor.fetchall()} & set(SQLITE)
+        return {row[0] for row in cursor.fetchall()} & {*SQLITE, *QUEUE_SQLITE}

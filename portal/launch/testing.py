@@ -31,7 +31,7 @@ FAST = ["-m", "not system and not browser and not postgres and not gpu and not i
 WAITING = "system or browser or postgres"
 COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
 # Two files of them at a time: each waits for servers, leases and browsers.
-WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "-m", f"({WAITING}) and not gpu"]
+WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
 WHOLE = (COMPUTING_PART, WAITING_PART)
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])

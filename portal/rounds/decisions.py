@@ -1,37 +1,33 @@
-"""A planning's decisions as one compressed value: a column a figure, a job a row, in the order of the queue.
+"""A planning's decisions: a column a figure, a job a row, in the order of the queue; stored as what changed (`frames`).
 
 What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
 windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
-(`portal.rounds.explanations`), so that 100 000 waiting jobs cost a few hundred kilobytes a planning.
+(`portal.rounds.explanations`). A planning's bytes follow those of the planning before, back to a key frame: `keyframe`
+is the number of the planning that has it. Plannings from before frames are read as they were packed, whole.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from dataclasses import asdict
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from portal.rounds.frames import LONGEST, VERSION, FrameError, frame_head, frame_pack, frame_read
+from portal.rounds.models import Planning
 from scheduler.model import Reason, Result, Side
 from scheduler.places import queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.rounds.models import Planning
+    from portal.rounds.frames import Frame
     from scheduler.model import Decision, Plan
 
-LEVEL = 3
-"""zlib's level: at 6 a queue of 100 000 packs a tenth smaller in twice the time."""
-
-RATIO_BITS = np.uint32(0xFFFFE000)
-"""Latency ratios and ages keep 10 bits of their fraction (three digits), and pack well."""
-
 COLUMNS = {
-    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float32,
+    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float64,
     "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
     "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
 }  # fmt: skip
@@ -89,6 +85,9 @@ def columns_of(decisions: Sequence[Decision]) -> Columns:
             "side": column("side", (sides[each.side] if each else 0 for each in standings)),
             "eligible": column("eligible", (each.eligible for each in decisions)),
             "source": sources,
+            "wait_s": np.fromiter(
+                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
+            ),
         },
         array_words,
         source_words,
@@ -99,30 +98,43 @@ def _mark(name: str) -> int:
     return zlib.crc32(name.encode()) if name else 0
 
 
-def decisions_pack(made: Plan, details: Mapping[int, int] | None = None, columns: Columns | None = None) -> bytes:
+class Packed(NamedTuple):
+    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: what reading them gives."""
+
+    bytes: bytes
+    keyframe: int | None
+    read: Decisions
+
+
+def decisions_pack(
+    made: Plan,
+    details: Mapping[int, int] | None = None,
+    columns: Columns | None = None,
+    *,
+    number: int = 0,
+    before: Decisions | None = None,
+) -> Packed:
     """Return all decisions of a plan in one value, with its windows, shares and reservations.
 
-    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already.
+    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already;
+    `before`: those of the last applied planning, as `decisions_read` gives them.
     """
     known, arrays, sources = columns or columns_of(made.decisions)
     stored = details or {}
     marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
-    values_of = known | {"detail": marks}
-    head = _head(made, arrays, sources)
-    parts = [json.dumps(head, separators=(",", ":")).encode(), b"\n"]
-    for name in COLUMNS:
-        values = values_of[name]
-        if name in DELTAS:
-            values = np.diff(values, prepend=values.dtype.type(0))
-        elif values.dtype == np.float32:
-            values = (values.view(np.uint32) & RATIO_BITS).view(np.float32)
-        parts.append(values.tobytes())
-    return zlib.compress(b"".join(parts), LEVEL)
+    last = before.frame if before is not None else None
+    packed, frame = frame_pack(
+        known | {"detail": marks},
+        {**_head(made, arrays, sources), "last": RESULTS.index("invalid")},
+        number=number,
+        now_s=made.now_s,
+        before=last if last is not None and last.depth + 1 < LONGEST else None,
+    )
+    return Packed(packed, frame.key if frame.depth else None, _kept(packed, frame))
 
 
 def _head(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
     return {
-        "version": 2,
         "count": len(made.decisions),
         "arrays": arrays,
         "sources": sources,
@@ -145,8 +157,8 @@ def _placement(decision: Decision) -> list[dict[str, Any]]:
 class Decisions:
     """A planning's decisions, read back. `columns` are numpy arrays as `COLUMNS` names them, 0 or NaN for none."""
 
-    def __init__(self, head: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> None:
-        self.head, self.columns = head, columns
+    def __init__(self, head: Mapping[str, Any], columns: Mapping[str, np.ndarray], frame: Frame | None = None) -> None:
+        self.head, self.columns, self.frame = head, columns, frame
         self.jobs = columns["job"]
 
     def __len__(self) -> int:
@@ -250,21 +262,64 @@ def decisions_of(made: Plan) -> Decisions:
 
 
 def decisions_read(planning: Planning | None) -> Decisions:
-    """Return what a planning decided; nothing for one that failed before it did, or for None."""
+    """Return what a planning decided; nothing for one that failed before it did, or for None.
+
+    One query where frames before it are not in memory.
+    """
     packed = bytes(planning.decisions) if planning is not None else b""
-    return _read(packed) if packed else EMPTY
+    if not packed:
+        return EMPTY
+    if (known := _recent.get(packed)) is not None:
+        return known
+    if planning.keyframe is None:
+        head, blob = frame_head(packed)
+        whole = head["version"] < VERSION
+        return _keep(packed, _whole(head, blob)) if whole else _kept(packed, frame_read(packed, None))
+    rows = Planning.objects.filter(number__gte=planning.keyframe, number__lt=planning.number)
+    stored = dict(rows.values_list("number", "decisions"))
+    chain, known = [packed], None
+    while (number := frame_head(chain[-1])[0].get("before")) is not None and known is None:
+        if number not in stored:
+            raise FrameError(f"planning {planning.number} follows planning {number}, which is gone")
+        earlier = bytes(stored[number])
+        known = _recent.get(earlier)
+        chain.append(earlier)
+    frame = known.frame if known is not None else frame_read(chain[-1], None)
+    for each in reversed(chain[:-1]):
+        frame = frame_read(each, frame)
+    return _kept(packed, frame)
 
 
-@lru_cache(maxsize=4)
-def _read(packed: bytes) -> Decisions:
-    """Unpack. The last few stay in memory: a page, its fragments and the next planning ask for the same ones."""
-    raw = zlib.decompress(packed)
-    end = raw.index(b"\n")
-    head, at = json.loads(raw[:end]), end + 1
-    columns = {}
-    for name, dtype in COLUMNS.items():
+def decisions_before(number: int) -> Decisions:
+    """Return what the last applied planning before this number decided. One query, and that of `decisions_read`."""
+    last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=number).order_by("-number")
+    return decisions_read(last.only("number", "keyframe", "decisions").first())
+
+
+RECENT = 4
+_recent: dict[bytes, Decisions] = {}
+"""The last few that were read or packed: a page, its fragments and the next planning ask for the same ones."""
+
+
+def _kept(packed: bytes, frame: Frame) -> Decisions:
+    columns = {name: frame.jobs[frame.rows] if name == "job" else frame.columns[name][frame.rows] for name in COLUMNS}
+    return _keep(packed, Decisions(frame.head, columns, frame))
+
+
+def _keep(packed: bytes, read: Decisions) -> Decisions:
+    _recent.pop(packed, None)
+    _recent[packed] = read
+    for old in list(_recent)[:-RECENT]:
+        _recent.pop(old, None)  # another thread may have been quicker
+    return read
+
+
+def _whole(head: Mapping[str, Any], blob: bytes) -> Decisions:
+    """Return what a planning from before frames decided."""
+    at, columns = 0, {}
+    for name, dtype in {**COLUMNS, "age_s": np.float32}.items():
         size = head["count"] * np.dtype(dtype).itemsize
-        values = np.frombuffer(raw[at : at + size], dtype=dtype)
+        values = np.frombuffer(blob[at : at + size], dtype=dtype)
         columns[name] = np.cumsum(values, dtype=dtype) if name in DELTAS else values
         at += size
     return Decisions(head, columns)

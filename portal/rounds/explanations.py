@@ -19,9 +19,9 @@ from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
 from portal.jobs.states import QUEUED
-from portal.rounds.decisions import SIDES, decisions_read
+from portal.rounds.decisions import SIDES
 from portal.rounds.knobs import knobs_current
-from portal.rounds.models import Explanation, Planning
+from portal.rounds.models import Explanation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from portal.rounds.decisions import Columns, Decisions
+    from portal.rounds.models import Planning
     from scheduler.model import Decision, Plan
 
 COMPARED = ("reason", "side", "binding")
@@ -52,15 +53,14 @@ class Details:
     marks: dict[int, int]
 
 
-def explanations_make(*, made: Plan, columns: Columns, record: Planning, budget_s: float) -> Details:
-    """Return the details that changed since the last applied planning, first those at the head of the queue. One query.
+def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record: Planning, budget_s: float) -> Details:
+    """Return the details that changed since the last applied planning, first those at the head of the queue.
 
-    `columns`: the plan's, as `columns_of` makes them.
+    `columns`: the plan's, as `columns_of` makes them; `before`: what that planning decided.
 
     Outside the transaction that applies the plan: candidates are looked at again for each job.
     """
-    last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=record.number).only("decisions")
-    changed, kept = _changed(columns.values, decisions_read(last.order_by("-number").first()))
+    changed, kept = _changed(columns.values, before)
     until = time.monotonic() + budget_s
     details = Details([], {}, {made.decisions[place].job: mark for place, mark in kept.items()})
     for place in changed:

@@ -83,7 +83,10 @@ class Planning(models.Model):
     promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
     lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
     reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
-    decisions = models.BinaryField(default=bytes, help_text="zlib over JSON: one entry a job that waited or was placed")
+    decisions = models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.frames`.")
+    keyframe = models.PositiveBigIntegerField(
+        null=True, help_text="Number of the planning from which on frames are read to read this one's; null: its own."
+    )
 
     class Meta:
         ordering = ["-number"]

@@ -22,10 +22,11 @@ from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.rounds.apply import plan_apply
-from portal.rounds.decisions import columns_of, decisions_pack
+from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
+from portal.rounds.memory import memory_taken
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from portal.rounds.memory import Memory
     from scheduler.model import Plan
     from scheduler.policy import Parameters
 
@@ -67,8 +69,8 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
         if number is None:
             return planning
         try:
-            with collector_paused():
-                turn = Turn(holder, number, values, nudged=nudged, pauses=pauses, new_round=ends_round)
+            with collector_paused(), memory_taken() as memory:
+                turn = Turn(holder, number, values, memory, nudged=nudged, pauses=pauses, new_round=ends_round)
                 planning, made = _plan_once(turn)
         finally:
             again = lease_release(holder=holder, number=number)
@@ -107,6 +109,7 @@ class Turn:
     holder: str
     number: int
     values: dict[str, Any]
+    memory: Memory
     nudged: bool = False
     pauses: bool = False
     new_round: bool = False
@@ -133,7 +136,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
         lease_thorough(holder=turn.holder, number=number, at=now)
     try:
         with Renewal(holder=turn.holder, number=number, limit_s=parameters.limit_s) as renewal:
-            snapshot = snapshot_load(now=now, parameters=parameters)
+            snapshot = snapshot_load(now=now, parameters=parameters, memory=turn.memory)
             record.load_s = renewal.clock() - began
             allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
             rng = np.random.default_rng(number)
@@ -141,8 +144,10 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             record.plan_s = renewal.clock() - began - record.load_s
             columns = columns_of(made.decisions)
             budget_s = BUDGET_SHARE * parameters.tick_s
-            details = explanations_make(made=made, columns=columns, record=record, budget_s=budget_s)
-            record.decisions = decisions_pack(made, details.marks, columns)
+            before = decisions_before(number)
+            details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
+            packed = decisions_pack(made, details.marks, columns, number=number, before=before)
+            record.decisions, record.keyframe = packed.bytes, packed.keyframe
             _fill(record=record, made=made, now=now)
             cores = cores_asked(made, snapshot.state)
         plan_apply(

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, TextField
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum, TextField
 from django.db.models.functions import Cast
 
-from portal.bulk import Epoch
+from portal.bulk import Epoch, among
 from portal.jobs.models import Job, JobDependency
 from portal.jobs.services.submission import dependencies_open
 from portal.jobs.states import QUEUED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from django.db.models import QuerySet
 
 
 class QueuedJob(NamedTuple):
@@ -85,18 +90,32 @@ def _names(text: str) -> frozenset[str]:
 
 def queue_load() -> list[QueuedJob]:
     """Return the waiting and held jobs, oldest first, one query: not those that are being cancelled, nor arrays' parents."""
-    rows = (
-        Job.objects.runnable()
-        .filter(state__in=QUEUED, cancel_requested_at=None)
-        .annotate(
-            gpus_text=Cast("gpus", TextField()),
-            gpu_types_text=Cast("gpu_types", TextField()),
-            submitted_s=Epoch("submitted_at"),
-            waiting_since_s=Epoch("waiting_since"),
-            started=ExpressionWrapper(Q(started_at__isnull=False), BooleanField()),
-            done_fraction=F("progress__fraction"),
-        )
-        .order_by("pk")
+    return _read(_waiting())
+
+
+def queue_rows(ids: Collection[int]) -> list[QueuedJob]:
+    """Return those of these jobs that wait or are held, as `queue_load` would, in no order. One query."""
+    return _read(_waiting().filter(pk__in=among(ids)))
+
+
+def queue_count() -> tuple[int, int]:
+    """Return how many jobs `queue_load` would return, and the sum of their ids. One query."""
+    told = _waiting().order_by().aggregate(n=Count("pk"), total=Sum("pk"))
+    return told["n"], told["total"] or 0
+
+
+def _waiting() -> QuerySet[Job]:
+    return Job.objects.runnable().filter(state__in=QUEUED, cancel_requested_at=None).order_by("pk")
+
+
+def _read(waiting: QuerySet[Job]) -> list[QueuedJob]:
+    rows = waiting.annotate(
+        gpus_text=Cast("gpus", TextField()),
+        gpu_types_text=Cast("gpu_types", TextField()),
+        submitted_s=Epoch("submitted_at"),
+        waiting_since_s=Epoch("waiting_since"),
+        started=ExpressionWrapper(Q(started_at__isnull=False), BooleanField()),
+        done_fraction=F("progress__fraction"),
     )
     return [QueuedJob._make(row) for row in rows.values_list(*QueuedJob._fields)]
 

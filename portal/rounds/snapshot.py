@@ -18,10 +18,11 @@ from portal.jobs.models import Allocation, GpuAllocation, Job
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import FINAL, JobState
+from portal.rounds.memory import Beside, Memory
 from portal.rounds.models import Planning
 from portal.rounds.past import array_history_now
 from portal.rounds.promises import promises_load
-from portal.rounds.queued import jobs_blocked, queue_load
+from portal.rounds.queued import jobs_blocked
 from portal.rounds.restored import Restored
 from portal.rounds.running import running_one
 from portal.tenants.models import Tenant
@@ -31,6 +32,8 @@ from scheduler.estimator.cores import start_cores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from portal.rounds.memory import KeptJobs
+    from portal.rounds.queue_kept import Look
     from portal.rounds.queued import QueuedJob
     from scheduler.policy import Parameters
 
@@ -56,8 +59,12 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     return snapshot_load(now=now, parameters=parameters).state
 
 
-def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
-    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them."""
+def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:
+    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them.
+
+    `memory`: this process's, of which only what changed is read anew; its jobs are those of its last snapshot, moved on.
+    """
+    memory = memory or Memory()
     parts = list(
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "attempt__profile_type", "node")
@@ -68,8 +75,9 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
     for part in parts:
         part.gpus_held = held.get(part.pk, ())
     kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
-    queued, past = queue_load(), profiles_past(now=now, again_s=parameters.profile_again_s)
-    jobs = _jobs(queued, now=now, parameters=parameters, promises=promises, tuned=tuned, profiled=past.since)
+    look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
+    known = Known(now, parameters, promises, tuned, past.since)
+    jobs = _jobs(look, known, memory.jobs)
     running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
@@ -90,7 +98,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters) -> Snapshot:
         replanned_s=_replanned_s(),
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
     )
-    return Snapshot(state, queued)
+    return Snapshot(state, look.rows)
 
 
 def _gpus_held() -> dict[int, tuple[int, ...]]:
@@ -162,30 +170,35 @@ def _node(
     )
 
 
-def _jobs(
-    queued: Sequence[QueuedJob],
-    *,
-    now: datetime,
-    parameters: Parameters,
-    promises: Mapping[int, model.Promise],
-    tuned: Tuned,
-    profiled: Mapping[int, datetime],
-) -> list[model.Job]:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What waiting jobs are described by beside their rows."""
+
+    now: datetime
+    parameters: Parameters
+    promises: Mapping[int, model.Promise]
+    tuned: Tuned
+    profiled: Mapping[int, datetime]
+
+
+def _jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, now_s, restored = jobs_blocked(), now.timestamp(), Restored.read(now=now)
-    return [
-        _job(
+    blocked, now_s, restored = frozenset(jobs_blocked()), known.now.timestamp(), Restored.read(now=known.now)
+
+    def make(row: QueuedJob) -> model.Job:
+        return _job(
             job=row,
             times=(row.submitted_s, row.waiting_since_s, row.started),
             now_s=now_s,
-            parameters=parameters,
-            tuned=tuned,
-            promise=promises.get(row.pk),
-            profiled=profiled.get(row.pk),
+            parameters=known.parameters,
+            tuned=known.tuned,
+            promise=known.promises.get(row.pk),
+            profiled=known.profiled.get(row.pk),
             aside=_aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored),
         )
-        for row in queued
-    ]
+
+    common = (known.tuned, known.parameters.large_model_parameters, restored)
+    return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), now_s, make)
 
 
 def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:

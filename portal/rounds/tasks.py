@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from celery import shared_task
+from django.db.models import Min
 from django.utils import timezone
 
 from portal.rounds.explanations import explanations_expire
@@ -10,6 +11,7 @@ from portal.rounds.forecasting import forecasts_refresh, records_expire
 from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning import planning_run
+from portal.rounds.queue_kept import notes_expire
 
 
 @shared_task(name="rounds.plan")
@@ -22,11 +24,16 @@ def plan(nudged_at: str | None = None) -> int | None:
 def expire() -> int:
     """Delete plannings older than the operator keeps them, rounds without any past their own time, old details."""
     knobs, now = knobs_current(), timezone.now()
-    old = Planning.objects.filter(started_at__lt=now - timedelta(days=knobs["planning_keep_days"]))
+    limit = now - timedelta(days=knobs["planning_keep_days"])
+    old = Planning.objects.filter(started_at__lt=limit)
+    # What is kept may be told as the difference to what is old.
+    if (first := Planning.objects.filter(started_at__gte=limit).aggregate(n=Min("keyframe"))["n"]) is not None:
+        old = old.filter(number__lt=first)
     count, _ = old.delete()
     Round.objects.filter(plannings=None, started_at__lt=now - timedelta(days=knobs["round_keep_days"])).delete()
     explanations_expire()
     records_expire()
+    notes_expire()
     return count
 
 

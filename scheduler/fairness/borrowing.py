@@ -114,13 +114,20 @@ class Terms:
     def access(self, ranked: Ranked, *, home_only: bool = False) -> Access:
         """What the job may use: its own array, and what the rule above lets it borrow."""
         home = self.home(ranked.job)
-        barred = (
+        arrays, limited = self._may_use(home, movable=ranked.job.movable, home_only=home_only)
+        return Access(home, arrays, limited, self.barred(ranked), BORROWED_WEIGHT)
+
+    def barred(self, ranked: Ranked) -> frozenset[int]:
+        """The numbers of the reservations whose nodes the job may not use."""
+        return frozenset(
             number
             for number, (kept, now_s) in enumerate(self.reservations)
             if kept.job != ranked.job.id and now_s + ranked.age_s > kept.until_s
         )
-        arrays, limited = self._may_use(home, movable=ranked.job.movable, home_only=home_only)
-        return Access(home, arrays, limited, frozenset(barred), BORROWED_WEIGHT)
+
+    def opened(self, access: Access) -> Access:
+        """The same on the nodes of both arrays: for what no waiting job of the owner array could use in this planning."""
+        return access._replace(arrays=(Array.GPU_SMALL, Array.GPU_LARGE))
 
     def _may_use(self, home: Array, *, movable: bool, home_only: bool) -> tuple[tuple[Array, ...], bool]:
         """The arrays whose nodes the job may use, its own first, and whether its cores are limited to reserved ones."""

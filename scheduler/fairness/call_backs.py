@@ -20,6 +20,7 @@ from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import with_lent
 from scheduler.replan.participants import KEPT_RESTARTS, restart_s_of
 from scheduler.replan.promises import Coming, keep
+from scheduler.rules import CALL_BACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +52,9 @@ def call_back(
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """
     homes = terms.homes
-    if all(outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front):
+    if CALL_BACKS in work.parameters.off or all(
+        outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front
+    ):
         return
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
     if replans:

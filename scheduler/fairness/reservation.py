@@ -27,6 +27,7 @@ class Reservation:
     job: int
     nodes: frozenset[int]
     until_s: float
+    tenant: int = 0  # the job's
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def soonest(
             done += 1
         nodes = _suiting(job, list(offers.values()), largest)
         if nodes:
-            return Reservation(job.id, nodes, time_s)
+            return Reservation(job.id, nodes, time_s, job.tenant)
     return None
 
 

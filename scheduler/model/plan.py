@@ -134,6 +134,9 @@ class Metrics:
     fragments_cores: int  # kind 1
     fragments_scattered: int  # kind 2
     fragment_rate: float | None
+    idle_beside_fitting: (
+        int | None
+    )  # invariant 11: idle GPUs where a waiting job could have started; None = not checked
     queue_length: int  # eligible jobs still waiting
     waiting_by_reason: Mapping[str, int]
     live_lr_mean: float | None
@@ -236,7 +239,7 @@ class Plan:
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
     replan_early: bool = False  # the round ends here: a re-plan should follow at once
-    window_ran_out: bool = False  # all of the window started, and what is idle fits a job outside: so should a planning
+    window_ran_out: bool = False  # not everybody who fits what is idle had a turn: a planning should follow
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements

@@ -18,6 +18,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.replan.participants import released
 from scheduler.replan.promises import Coming, keep
 from scheduler.replan.realise import cause_of
+from scheduler.rules import TAKING_BETTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambd
 
 def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
     """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
+    if TAKING_BETTER in work.parameters.off:
+        return
     stopping = {order.job for order in outcome.stops}
     for number, each in work.left_out.items():
         if not work.ledger.idle_gpus or work.remaining_s <= 0:

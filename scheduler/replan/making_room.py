@@ -27,6 +27,7 @@ from scheduler.placement.feasibility import type_allowed, with_lent
 from scheduler.replan.better import ANYTHING
 from scheduler.replan.early import GROWTH
 from scheduler.replan.promises import Coming, keep
+from scheduler.rules import MAKING_ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,8 @@ def make_room(
     if not work.changeable or work.parameters.preemption != "on":
         return
     pressing = {each.job.id for each in urgent}
-    others = front if work.left_out else ()  # else the solve has looked at everybody
+    off = work.parameters.off
+    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at everybody
     waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
     for ranked in [each for each in waiting if not outcome.has_answer(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:

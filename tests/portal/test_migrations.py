@@ -5,7 +5,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from portal.jobs.services.placing import Placing, Profile, attempts_start
-from portal.jobs.triggers import SQLITE, triggers_present
+from portal.jobs.triggers import QUEUE_SQLITE, SQLITE, triggers_present
 from tests.portal import given
 
 APPS = ("rounds", "jobs", "cluster", "events", "tenants")
@@ -24,7 +24,7 @@ def test_there_and_back(shared_cluster):
     assert attempts_start(placings=[profile], planning_number=1) == {}  # the kind of attempt that was not always there
     shared_cluster.started()
     before = tables()
-    assert triggers_present() == set(SQLITE)
+    assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
     try:
         for app in ("admin", "axes", "jobs", "rounds", "cluster", "events", "tenants"):
             call_command("migrate", app, "zero", verbosity=0)
@@ -32,7 +32,7 @@ def test_there_and_back(shared_cluster):
     finally:
         call_command("migrate", verbosity=0)
     assert tables() == before
-    assert triggers_present() == set(SQLITE)
+    assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
 
 
 @pytest.mark.django_db

@@ -24,6 +24,7 @@ AGAIN = [
     "tests/portal/rounds/test_bars.py",
     "tests/portal/rounds/test_metrics.py",
     "tests/portal/rounds/test_plannings.py",
+    "tests/portal/rounds/test_queue_kept.py",
     "tests/portal/rounds/test_stops.py",
     "tests/portal/test_bulk.py",
     "tests/portal/estimation/test_records.py",

@@ -46,6 +46,7 @@ def snapshots(draw):
 def planned(snapshot, policy):
     nodes, live, jobs, tenants = snapshot
     knobs = {"policy": "berth", "arrays": "off"} if policy == "berth-undivided" else {"policy": policy}
+    knobs["sweep"] = "off"  # else nobody stands outside under berth
     return make_plan(nodes, jobs, running=live, tenants=tenants, **knobs)
 
 
@@ -135,7 +136,11 @@ def test_a_job_that_its_own_pool_could_never_hold_says_in_whose_queue_it_stands(
     nodes = [node(1, 8, gpu_type="h100", idle=0), node(2, 8, gpu_type="h100"), node(3, 2)]
     jobs = [job(n, 8, gpu_types=frozenset({"h100"})) for n in range(1, 4)]
     made = make_plan(
-        nodes, [*jobs, job(9, 2, gpu_types=frozenset({"h100"}), wait_s=1)], policy="berth", large_array_share=1
+        nodes,
+        [*jobs, job(9, 2, gpu_types=frozenset({"h100"}), wait_s=1)],
+        policy="berth",
+        large_array_share=1,
+        sweep="off",
     )
     said = sentence("outside-window", decisions_of(made)[9].figures)
     assert "in the queue for jobs of 4 GPUs and more. It stands in that queue because no node for jobs" in said
@@ -145,7 +150,7 @@ def test_places_of_a_pool_do_not_count_the_other_pools_jobs():
     """What was seen: place 1 of 21, behind 7 jobs of the 4 GPUs, where each number was of another queue."""
     nodes = [node(1, 4, idle=0), node(2, 4, idle=0)]
     jobs = [job(n, 4, wait_s=900 - n) for n in range(1, 8)] + [job(n, 1, wait_s=100 - n) for n in range(8, 22)]
-    made = make_plan(nodes, jobs, policy="berth", borrowing="off")
+    made = make_plan(nodes, jobs, policy="berth", borrowing="off", sweep="off")
     figures = decisions_of(made)[2].figures
     assert (figures["place"], figures["queue_length"], figures["window_gpus"], figures["considered"]) == (2, 7, 4, 1)
 
@@ -157,7 +162,11 @@ def test_a_promised_job_stands_in_the_queue_of_its_size_and_its_window_does_not_
     stops = replace(running(99, 2, 2, 4, 4), movable=True, stopping=True)
     small = [job(n, 2, wait_s=100 - n) for n in (2, 3, 4)]
     made = make_plan(
-        nodes, [job(1, 4, wait_s=900, promise=kept), *small], running=[running(98, 2, 1, 8, 8), stops], policy="berth"
+        nodes,
+        [job(1, 4, wait_s=900, promise=kept), *small],
+        running=[running(98, 2, 1, 8, 8), stops],
+        policy="berth",
+        sweep="off",
     )
     assert decisions_of(made)[1].standing.array == "gpu-large"
     figures = decisions_of(made)[4].figures

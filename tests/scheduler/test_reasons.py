@@ -269,7 +269,7 @@ def being_profiled():
 def outside_by_share():
     nodes, live = [node(1, 4, idle=0), node(2, 4)], [running(9, 1, 1, gpus=4)]
     jobs = [job(n, 1, tenant=1 + (n > 2), wait_s=900.0 - n) for n in range(1, 14)]
-    made = make_plan(nodes, jobs, running=live, policy="berth", arrays="off")
+    made = make_plan(nodes, jobs, running=live, policy="berth", arrays="off", sweep="off")
     words = (
         "It waits for its turn: place 9 of 9 in the queue for GPU jobs. "
         "A planning considers the first jobs of a queue until they ask for 8 GPUs. "
@@ -282,7 +282,7 @@ def outside_by_share():
 
 def outside_the_window_of_an_array():
     nodes = [node(1, 4, idle=0), node(2, 4)]
-    made = make_plan(nodes, [job(n, 1) for n in range(1, 7)], policy="berth", borrowing="off")
+    made = make_plan(nodes, [job(n, 1) for n in range(1, 7)], policy="berth", borrowing="off", sweep="off")
     return (
         made,
         6,
@@ -321,7 +321,7 @@ def kept_for_this_job():
 
 def reserved_for_an_array():
     jobs = [job(1, 4, wait_s=0), job(2, 1)]
-    made = make_plan([node(1, 4, idle=3), node(2, 4, idle=0)], jobs, policy="berth")
+    made = make_plan([node(1, 4, idle=3), node(2, 4, idle=0)], jobs, policy="coda")
     return (
         made,
         2,
@@ -416,7 +416,7 @@ def reserved_cores_beside_idle_gpus():
     """The GPUs of its own pool idle, but only cores of the CPU pool are left beside them."""
     nodes = [node(1, 2, cores=32, idle=2, idle_cores=26)]
     live = [running(90, 2, 1, gpus=0, cores=6)]
-    made = make_plan(nodes, [job(1, 1, cores=8, least_cores=8), job(2, cores=1)], running=live, policy="berth")
+    made = make_plan(nodes, [job(1, 1, cores=8, least_cores=8), job(2, cores=1)], running=live, policy="coda")
     said = (
         "Idle CPU cores beside idle GPUs are kept for CPU jobs, and such jobs queue. "
         "Only a job that can be stopped may borrow them: one that is checkpointable or restartable."

@@ -107,7 +107,7 @@ def test_waiting_does_not_help_when_somebody_else_is_first():
     live = [Running(91, 2, running(0, 2, 1, 4).pieces, NOW_S - 60, (4,), expected_end_s=NOW_S + 600)]
     jobs = [job(1, 4, wait_s=0), job(2, 4, wait_s=9000)]
     (wait,) = [each for each in asked([node(1, 4, idle=0)], jobs, running=live) if each.change == "wait"]
-    assert (wait.starts, wait.reason) == (False, "outside-window")
+    assert (wait.starts, wait.reason) == (False, "lost-to-higher-priority")
 
 
 def test_what_there_was_no_time_for_is_said():

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def berth(berth_up):
-    return berth_up(demo=True)
+    return berth_up(demo=True, fresh=True)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from portal.jobs.models.jobs import (
     JobPayload,
     JobText,
     Promise,
+    QueueChange,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "JobText",
     "LogChunk",
     "Promise",
+    "QueueChange",
 ]

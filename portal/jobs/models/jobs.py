@@ -259,3 +259,20 @@ class Promise(models.Model):
 
     def __str__(self) -> str:
         return f"promise to job {self.job_id} by planning {self.planning_number}"
+
+
+class QueueChange(models.Model):
+    """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
+
+    A planner that has seen all transactions before some moment reads the rows from that moment on (`portal.rounds.queue_kept`).
+    """
+
+    job_id = models.BigIntegerField()
+    stamp = models.BigIntegerField(help_text="The writing transaction, on Postgres; 0 on SQLite, where ids ascend.")
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["stamp"], name="queue_change_by_stamp")]
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}"

@@ -25,6 +25,7 @@ MODULES: dict[str, str] = {
     # Gavel, Shockwave
     "validity": f"{_HERE}.validity",
     # Of all of them
+    "ablation": f"{_HERE}.ablation",
     "clairvoyant": f"{_HERE}.bounds",
     # openb
     "openb": f"{_HERE}.openb",

@@ -4,7 +4,10 @@ Fragmentation as Weng et al. measure it (USENIX ATC '23, section 4) asks whether
 idle GPUs and cores for a single job counts as wholly usable. *Ours*: were the node filled with jobs of one class alone,
 as many would go there as its GPUs, its cores and its memory allow; the idle compute of that share of the GPUs that they
 could use counts as fillable, and the workload's classes are averaged by their frequencies. So cores are not spent where
-GPUs will need them, and memory neither.
+GPUs will need them, and memory neither. No node is filled by one class alone, though: where cores are short, light jobs
+fill what heavy ones leave. So a class that could fill `ENOUGH` of the idle compute counts as filling nearly all of it, and
+`ALONE` of the measure stays with what it fills alone, so that cores are not spent for nothing. (`ENOUGH` 1 gives nodes
+with few cores up too early; near 0 it is the question whether one more fits. docs/evidence.md compares.)
 """
 
 from __future__ import annotations
@@ -21,6 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.placement.sharing.pool import Demand, Floats, Ints
+
+
+ENOUGH = 0.4
+"""Part of a node's idle compute that a class alone could fill and that counts as nearly all of it."""
+ALONE = 0.02
+"""Of the measure: what the class fills alone."""
 
 
 @dataclass(slots=True)
@@ -40,7 +49,9 @@ class Fill:
         slots, idle = self._by_gpus(gpu)
         jobs = np.minimum(slots, cpu[..., None] // np.maximum(asking.cpu_milli, 1))
         np.minimum(jobs, memory[..., None] // np.maximum(asking.memory_mib, 1), out=jobs)
-        result: Floats = (jobs * idle / np.maximum(slots, 1) * asking.allowed[model]) @ asking.share
+        alone = jobs / np.maximum(slots, 1)
+        part = (1 - ALONE) * np.minimum(1.0, alone / ENOUGH) + ALONE * alone
+        result: Floats = (part * idle * asking.allowed[model]) @ asking.share
         return result
 
     def _by_gpus(self, gpu: Ints) -> tuple[Ints, Ints]:

@@ -23,12 +23,14 @@ def planned(world):
     return ids
 
 
-def test_a_window_that_runs_out_before_the_idle_gpus_is_followed_by_the_next(world):
+@pytest.mark.parametrize(("sweep", "placed"), [("on", [2]), ("off", [1, 1])])
+def test_what_the_windows_leave_idle_is_swept_up_in_the_same_planning_or_else_in_one_that_follows(world, sweep, placed):
     """One node is gpu-large's: its window holds one job of 4, and the next one borrows the other node at once."""
+    OperatorSetting.objects.create(name="sweep", value=sweep)
     for _ in range(2):
         world.owner.submit(gpus=4)
     planning_run()
-    assert [planning.placed for planning in Planning.objects.order_by("number")] == [1, 1]
+    assert [planning.placed for planning in Planning.objects.order_by("number")] == placed
 
 
 def test_a_placed_job_says_where(world, planned):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -69,7 +70,8 @@ class Site:
         return json.loads(self.python(STATE).strip().splitlines()[-1])
 
     def fill(self):
-        self.run("manage", "migrate", "-v", "0")
+        if not (self.data / "berth.sqlite3").exists():
+            self.run("manage", "migrate", "-v", "0")
         (self.data / "secret-key").write_text("k" * 20 + "abcdefghijklmnopqrstuvwxyz")
         (self.data / "tls").mkdir()
         (self.data / "tls" / "ca.pem").write_text("certificate")
@@ -77,10 +79,19 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def sqlite_site(tmp_path_factory):
+def sqlite_site(tmp_path_factory, template):
     site = Site(tmp_path_factory.mktemp("site"))
+    shutil.copy(template / "berth.sqlite3", site.data)
     site.fill()
     return site
+
+
+@pytest.fixture(scope="module")
+def good_backup(sqlite_site, tmp_path_factory):
+    """(a backup of the site, what the site holds and which files)."""
+    file = tmp_path_factory.mktemp("good") / "good.berth-backup"
+    sqlite_site.run("backup", "--to", file)
+    return file, sqlite_site.state, sorted(path.name for path in sqlite_site.data.rglob("*"))
 
 
 def there_and_back(site, tmp_path, elsewhere):
@@ -174,11 +185,10 @@ def test_nothing_is_restored_over_a_running_berth(sqlite_site, tmp_path):
         (lambda _: b"", "no backup of Berth"),
     ],
 )
-def test_a_bad_file_changes_nothing(sqlite_site, tmp_path, damage, said):
-    file, bad = tmp_path / "good.berth-backup", tmp_path / "bad.berth-backup"
-    sqlite_site.run("backup", "--to", file)
+def test_a_bad_file_changes_nothing(sqlite_site, good_backup, tmp_path, damage, said):
+    bad = tmp_path / "bad.berth-backup"
+    file, before, there = good_backup
     bad.write_bytes(damage(file.read_bytes()))
-    before, there = sqlite_site.state, sorted(path.name for path in sqlite_site.data.rglob("*"))
     refused = sqlite_site.run("restore", bad, check=False)
     assert refused.returncode == 1
     assert said in refused.stderr

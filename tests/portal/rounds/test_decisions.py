@@ -1,12 +1,21 @@
 """A planning's decisions in columns (section 8 of the portal's storage): what goes in comes out, in little room."""
 
 import time
+from datetime import timedelta
+from importlib import import_module
 
 import numpy as np
 import pytest
+from django.apps import apps
+from django.db import connection
+from django.utils import timezone
 
+from portal.rounds import decisions
 from portal.rounds.decisions import decisions_pack, decisions_read
+from portal.rounds.frames import FrameError
 from portal.rounds.models import Planning
+from portal.rounds.planning import planning_run
+from portal.rounds.tasks import expire
 from scheduler.model import (
     Decision,
     Piece,
@@ -23,9 +32,9 @@ from scheduler.model import (
 class Made:
     """As much of a plan as is packed."""
 
-    def __init__(self, decisions, windows=(), shares=()):
+    def __init__(self, decisions, windows=(), shares=(), now_s=0.0):
         self.decisions, self.windows, self.shares, self.reservations = tuple(decisions), windows, shares, ()
-        self.blocking = ()
+        self.blocking, self.now_s = (), now_s
 
 
 def waiting(job, rank, *, array="gpu-small", side=Side.OUTSIDE, turn=None, reason=Reason.OUTSIDE_WINDOW, **more):
@@ -41,7 +50,7 @@ def placed(job, rank, node=7):
 
 
 def read(*decisions, **more):
-    return decisions_read(Planning(decisions=decisions_pack(Made(decisions, **more))))
+    return decisions_read(Planning(decisions=decisions_pack(Made(decisions, **more)).bytes))
 
 
 def test_every_figure_comes_back():
@@ -106,11 +115,79 @@ def test_twenty_thousand_decisions_are_small_and_quick():
     random = np.random.default_rng(1)
     jobs = random.permutation(20_000) + 1_000_000
     ratios = np.sort(random.exponential(2, 20_000))[::-1]
-    decisions = [
-        waiting(int(j), n + 1, latency_ratio=float(r)) for n, (j, r) in enumerate(zip(jobs, ratios, strict=True))
-    ]
+    every = [waiting(int(j), n + 1, latency_ratio=float(r)) for n, (j, r) in enumerate(zip(jobs, ratios, strict=True))]
     began = time.process_time()
-    packed = decisions_pack(Made(decisions))
+    packed = decisions_pack(Made(every)).bytes
     assert time.process_time() - began < 2
     assert len(packed) < 6 * 20_000, "bytes a job"
     assert decisions_read(Planning(decisions=packed)).ahead(19_999) == 19_999
+
+
+class TestFrames:
+    """Plannings are stored as what changed since the one before; each can be read by itself."""
+
+    def plannings(self, cluster, count):
+        """Make plannings over a queue that changes; return what each decided, as it was when it was made."""
+        made = []
+        for _ in range(count):
+            cluster.submit(gpus=4)
+            planning = planning_run()
+            found = decisions_read(planning)
+            made.append((planning, [found.entry(place) for place in range(len(found))]))
+        return made
+
+    def test_each_is_read_back_without_memory(self, cluster):
+        made = self.plannings(cluster, 4)
+        assert [planning.keyframe for planning, _ in made] == [None, 1, 1, 1]
+        for planning, entries in made:
+            decisions._recent.clear()
+            found = decisions_read(Planning.objects.get(number=planning.number))
+            assert [found.entry(place) for place in range(len(found))] == entries
+            assert len(entries) == max(1, planning.number - 1), "the first job is placed at once"
+
+    def test_a_row_of_frames_ends(self, cluster, monkeypatch):
+        monkeypatch.setattr(decisions, "LONGEST", 3)
+        assert [planning.keyframe for planning, _ in self.plannings(cluster, 7)] == [None, 1, 1, None, 4, 4, None]
+
+    def test_what_is_kept_can_be_read_when_the_old_ones_are_gone(self, cluster, monkeypatch):
+        monkeypatch.setattr(decisions, "LONGEST", 3)
+        made = self.plannings(cluster, 6)
+        Planning.objects.filter(number__lte=5).update(started_at=timezone.now() - timedelta(days=8))
+        expire()
+        assert set(Planning.objects.values_list("number", flat=True)) == {4, 5, 6}, "6 is told by 4 and 5"
+        decisions._recent.clear()
+        found = decisions_read(Planning.objects.get(number=6))
+        assert [found.entry(place) for place in range(len(found))] == made[5][1]
+        Planning.objects.filter(number=6).update(keyframe=None)
+        expire()
+        assert set(Planning.objects.values_list("number", flat=True)) == {6}
+
+    def test_of_one_whose_base_is_gone_nothing_is_made_up(self, cluster):
+        self.plannings(cluster, 3)
+        Planning.objects.filter(number=2).delete()
+        decisions._recent.clear()
+        with pytest.raises(FrameError, match="planning 3 follows planning 2, which is gone"):
+            decisions_read(Planning.objects.get(number=3))
+
+    def test_reading_takes_one_query(self, cluster, django_assert_num_queries):
+        self.plannings(cluster, 5)
+        last = Planning.objects.get(number=5)
+        decisions._recent.clear()
+        with django_assert_num_queries(1):
+            decisions_read(last)
+        with django_assert_num_queries(0):
+            decisions_read(last)
+
+    def test_going_back_before_frames_keeps_every_decision(self, cluster):
+        made = self.plannings(cluster, 3)
+        import_module("portal.rounds.migrations.0010_planning_frames").whole(apps, connection.schema_editor())
+        Planning.objects.update(keyframe=None)
+        decisions._recent.clear()
+        for planning, entries in made:
+            found = decisions_read(Planning.objects.get(number=planning.number))
+            assert found.head["version"] == 2
+            for place, entry in enumerate(entries):
+                read = found.entry(place)
+                for name in ("latency_ratio", "wait_s", "age_s"):
+                    assert read.pop(name) == pytest.approx(entry.pop(name), rel=1e-3, abs=1e-6)
+                assert read == entry

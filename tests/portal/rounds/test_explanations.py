@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.jobs.models import Job
-from portal.rounds.decisions import columns_of, decisions_pack
+from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explained import explanation
 from portal.rounds.explanations import explanations_expire, explanations_make, explanations_of, explanations_store
 from portal.rounds.models import Explanation, Planning
@@ -30,11 +30,15 @@ class Plannings:
         self.number += 1
         record = given.planning_record(self.number, timezone.now())
         details = explanations_make(
-            made=Made(decisions), columns=columns_of(decisions), record=record, budget_s=budget_s
+            made=Made(decisions),
+            columns=columns_of(decisions),
+            before=decisions_before(self.number),
+            record=record,
+            budget_s=budget_s,
         )
         explanations_store(details)
         record.status = Planning.Status.APPLIED
-        record.decisions = decisions_pack(Made(decisions), details.marks)
+        record.decisions = decisions_pack(Made(decisions), details.marks).bytes
         record.save()
         return len(details.rows)
 

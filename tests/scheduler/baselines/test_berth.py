@@ -49,7 +49,7 @@ def test_one_tenant_and_one_array_is_exactly_hops(cluster, quota, placement):
         jobs = [replace(each, cores=1) for each in jobs]
     common = {"tenants": [Tenant(1, gpu_quota=quota)], "placement": placement}
     hops = make_plan(nodes, jobs, policy="hops", **common)
-    ours = make_plan(nodes, jobs, reserve_lr=None, **ONE_ARRAY, **common)
+    ours = make_plan(nodes, jobs, reserve_lr=None, sweep="off", **ONE_ARRAY, **common)
     assert ours.placements == hops.placements
     assert (ours.window_jobs, ours.window_gpus, why(ours)) == (hops.window_jobs, hops.window_gpus, why(hops))
     if placement == "ilp":
@@ -155,13 +155,17 @@ def test_kept_gpus_are_said_to_be_kept_and_go_to_who_ends_before():
     assert [(each.job, each.nodes, each.until_s) for each in made.reservations] == [(1, (1,), 1_000_300.0)]
 
 
-def test_a_large_jobs_array_is_not_taken_by_small_ones_that_could_not_be_stopped_while_it_waits():
+def test_a_large_jobs_array_is_not_taken_by_small_ones_that_could_not_be_stopped_while_one_could_start_there():
     nodes = [node(1, 4, idle=3), node(2, 4, idle=0)]  # node 1 is gpu-large's, node 2 gpu-small's
     stuck, movable = job(2, 1), job(3, 1, movable=True)
-    made = make_plan(nodes, [job(1, 4, wait_s=0), stuck, movable], policy="berth")
+    jobs = [job(1, 4, wait_s=0), stuck, movable]
+    made = make_plan(nodes, jobs, policy="berth", sweep="off")
     assert where(made) == {3: {1: 1}}
     assert why(made)[2] == "reserved"
     assert decisions_of(made)[2].figures["array"] == "gpu-small"
+    assert where(make_plan(nodes, jobs, policy="berth")) == {3: {1: 1}, 2: {1: 1}}  # job 1 could not use it either
+    fits = [job(1, 4, wait_s=0), *(job(number, 1, wait_s=900) for number in range(2, 9))]
+    assert where(make_plan([node(1, 4), node(2, 4, idle=1)], fits, policy="berth"))[1] == {1: 4}
     alone = make_plan(nodes, [stuck, movable], policy="berth")
     assert where(alone) == {2: {1: 1}, 3: {1: 1}}
     assert where(make_plan(nodes, [stuck, movable], policy="berth", borrowing="off")) == {}

@@ -95,7 +95,7 @@ def test_fifo_priority_rigid_jobs_and_greedy_placement_is_exactly_coda(cluster):
     expected = reference(nodes, jobs, live, tenants)
     for knobs in (
         {"policy": "coda"},
-        {"policy": "berth", "priority": "fifo", "placement": "greedy", "reserve_lr": None},
+        {"policy": "berth", "priority": "fifo", "placement": "greedy", "reserve_lr": None, "sweep": "off"},
     ):
         made = make_plan(nodes, jobs, running=live, tenants=tenants, **knobs)
         assert {number: next(iter(there)) for number, there in where(made).items()} == expected

@@ -57,7 +57,7 @@ def scattered(**knobs):
     """Two idle GPUs on different nodes; in the window jobs that must not be spread, beyond it one that may."""
     nodes = [node(1, 4, idle=1), node(2, 4, idle=1)]
     jobs = [job(1, 2, wait_s=900), job(2, 6, wait_s=800), job(3, 2, wait_s=1, model_label="m")]
-    return nodes, jobs, {**knobs, "arrays": "off"}
+    return nodes, jobs, {**knobs, "arrays": "off", "sweep": "off"}
 
 
 @pytest.mark.parametrize("policy", ["hops", "berth"])

@@ -282,7 +282,7 @@ def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     jobs = [replace(each, tenant=1) for each in jobs]
     common = {"running": live, "tenants": [Tenant(1, gpu_quota=quota)], "replan": True}
     hops = make_plan(nodes, jobs, policy="hops", **common)
-    ours = make_plan(nodes, jobs, policy="berth", arrays="off", reserve_lr=None, **common)
+    ours = make_plan(nodes, jobs, policy="berth", arrays="off", reserve_lr=None, sweep="off", **common)
     assert (ours.placements, ours.stops, ours.promises) == (hops.placements, hops.stops, hops.promises)
     assert ours.solver == hops.solver
 
@@ -366,3 +366,12 @@ def test_for_who_weighs_more_a_running_job_that_is_no_part_of_the_solve_stops(po
     assert orders(replanned(live, [job(1, 8, wait_s=120), *others], **knobs)) == [], "who weighs little stops nobody"
     kept = replanned(live, [job(1, 8, wait_s=60_000), *others], preemption="off", **knobs)
     assert {order.cause for order in kept.stops} <= {"resize", "move"}, "the operator may not want jobs to wait again"
+
+
+def test_running_jobs_are_limited_to_reserved_cores_like_waiting_ones_where_nobody_borrows():
+    """Nobody waits, so that only who takes part is limited; the re-plan knew of waiting jobs alone, and raised."""
+    live = [elastic(9, 1, 2, 4, gpus=2)]
+    for gpu_nodes in (1, 17):
+        nodes = [beside(1, live), *(node(number, 8) for number in range(2, gpu_nodes + 1))]
+        made = replanned(live, nodes=nodes, policy="berth", borrowing="off")
+        assert made.solver.participants == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import databases, latency, never_late, pages, planning, plannings, simulation
+from portal.bench import anytime, databases, latency, never_late, pages, planning, plannings, simulation
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -20,7 +20,8 @@ class Command(BaseCommand):
     help = (
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
         "whole planning, database to database), plannings (those that were made), pages (all of them, at size), never-late "
-        "(does any planning outlive its limit?), simulate (the simulator's speed)."
+        "(does any planning outlive its limit?), anytime (how good is what stands when time ends early?), "
+        "simulate (the simulator's speed)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -56,6 +57,12 @@ class Command(BaseCommand):
         six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
         six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
         six.add_argument("--json", action="store_true", help="print one JSON object")
+        seven = names.add_parser("anytime", help="placing one window within shares of the time limit")
+        seven.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
+        seven.add_argument("--workload", choices=anytime.WORKLOADS, action="append", help="default gpu-only and mixed")
+        seven.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        seven.add_argument("--limit-s", type=float, default=anytime.LIMIT_S, help="the whole limit (default 15)")
+        seven.add_argument("--json", action="store_true", help="print one JSON object")
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
 
     def add_simulate(self, parser: ArgumentParser) -> None:
@@ -149,6 +156,16 @@ class Command(BaseCommand):
             raise CommandError("--instances must be at least 1.")
         figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
         return never_late.never_late_report(figures, as_json=options["json"])
+
+    def anytime(self, options: dict[str, Any]) -> str:
+        try:
+            figures = anytime.anytime_measure(
+                sizes=options["gpus"] or anytime.SIZES, kinds=options["workload"] or anytime.KINDS,
+                seed=options["seed"], limit_s=options["limit_s"],
+            )  # fmt: skip
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return anytime.anytime_report(figures, as_json=options["json"])
 
     def simulate(self, options: dict[str, Any]) -> str:
         try:

@@ -61,9 +61,14 @@ class TestFill:
         assert self.filled(PAIR, [1000, 1000, 1000]) == 2000
 
     def test_counts_only_what_cores_and_memory_reach_for(self):
-        assert self.filled(ONE, [1000, 1000], cores=7) == 1000
+        """A quarter that the class alone could fill, of two fifths that count as nearly all."""
         assert self.filled(ONE, [1000, 1000], memory_mib=99) == 0
-        assert self.filled(HALF, [1000, 1000], cores=1) == 500
+        assert self.filled(HALF, [1000, 1000], cores=1) == pytest.approx(0.98 * 2000 * 0.25 / 0.4 + 0.02 * 500)
+
+    def test_counts_as_nearly_all_what_others_can_fill_the_rest_of(self):
+        """Half of it the class fills alone: lighter jobs come, too."""
+        assert self.filled(ONE, [1000, 1000], cores=7) == pytest.approx(0.98 * 2000 + 0.02 * 1000)
+        assert self.filled(ONE, [1000, 1000], cores=7) < self.filled(ONE, [1000, 1000], cores=8)
 
     def test_weighs_classes_by_frequency_and_counts_none_on_models_not_allowed(self):
         elsewhere = Demand(1000, 10, 1, 1000, frozenset({"b"}))
@@ -106,6 +111,12 @@ class TestRule:
         """A CPU job goes where cores abound; the other node needs all of its cores for its GPUs."""
         own = board([host("tight", cores=8), host("ample", cores=32)], [ONE] * 10)
         assert own.place(CPU) == (1, ())
+
+    def test_leaves_nodes_with_few_cores_to_light_jobs(self):
+        """Heavy jobs take the node with cores to spare, where they strand nothing; the other's GPUs are left to light ones."""
+        light, heavy = Demand(2000, 10, 1, 1000), Demand(12000, 10, 1, 1000)
+        own = board([host("tight", cores=16, gpus=2), host("ample", cores=64, gpus=2)], [light] * 5 + [heavy] * 5)
+        assert [own.place(heavy)[0] for _ in range(2)] == [1, 1]
 
     def test_minds_memory_as_well(self):
         own = board([host("tight", memory_mib=200), host("ample", memory_mib=2000)], [ONE] * 10)

@@ -1,0 +1,62 @@
+"""Idle GPUs that a waiting job may not use, and whose they are: reason and figures (algorithms.md section 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.arrays import Array
+from scheduler.placement.feasibility import first_failing, idle_offers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.placement.access import Access
+    from scheduler.placement.feasibility import Offer
+    from scheduler.work import Outcome, Ranked, Work
+
+GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
+
+
+def note_kept(picked: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcome) -> None:
+    """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
+    left = idle_offers(work.ledger)
+    known: dict[tuple[object, ...], dict[str, object] | None] = {}
+    for ranked in picked:
+        job = ranked.job
+        if job.id in outcome.chosen or job.id in outcome.invalid:
+            continue
+        if work.remaining_s <= 0:
+            return
+        access = terms.access(ranked)
+        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
+        if (*shape, access) not in known:
+            fits = first_failing(job, left, work.ledger.largest) is None
+            known[*shape, access] = kept_by(ranked, access, left, work, terms) if fits else None
+        if (figures := known[*shape, access]) is not None:
+            outcome.kept[job.id] = figures
+
+
+def kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, terms: Terms) -> dict[str, object]:
+    """Whose the idle GPUs are that would hold the job: of a job that nodes are kept for, or of another pool."""
+    job, largest = ranked.job, work.ledger.largest
+    open_to = {offer.node.id: offer for offer in terms.offers(ranked)}
+
+    def holds(nodes: Iterable[int]) -> bool:
+        """Whether it would fit with all that is idle on these nodes as well."""
+        more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
+        return first_failing(job, [*(open_to | more).values()], largest) is None
+
+    for number, (each, now_s) in enumerate(terms.reservations):
+        if number in access.barred and holds(each.nodes):
+            nodes = sorted(work.ledger.rooms[node].node.name for node in each.nodes)
+            in_s = max(0.0, each.until_s - now_s)
+            own = each.job if each.tenant == job.tenant else None
+            return {"kept_for": "job", "job": own, "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
+    if access.barred and holds(node for number in access.barred for node in terms.reservations[number][0].nodes):
+        return {"kept_for": "job"}
+    owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
+    owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
+    return {
+        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
+    }  # fmt: skip

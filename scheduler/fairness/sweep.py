@@ -1,0 +1,296 @@
+"""Work conservation (ours; algorithms.md section 4, invariant 11): nothing idles beside a waiting job that fits.
+
+After the stages and call-backs what is still idle is offered to every waiting job of every array. Progressive filling goes
+on behind the windows' ends: first the windows' jobs in the order of their picking, then the tenant with the smallest share
+(running, picked and swept), its first job that fits. Each takes the smallest of its sizes on the tightest of the fastest
+nodes, at home rather than borrowed; who does not fit is passed over and adds nothing to its tenant's share. A job that
+cannot be moved borrows too, once no waiting job of the owner array could start there: in a second pass. In a third,
+after the CPU jobs, it may have cores that no CPU job could use. Then what started so grows on its node, while something is
+idle there, for nobody else can use that.
+
+Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved
+nodes are barred, and `outcome.kept` says whose they are. Jobs of one *shape* fit the same places, so that each pass asks once
+for each shape, and whoever asks for more GPUs than are idle anywhere is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness import drf
+from scheduler.fairness.keeping import kept_by
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.greedy import best_fit
+from scheduler.placement.tightest import IdleNodes
+from scheduler.work import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.drf import Shares
+    from scheduler.model import Configuration, Job
+    from scheduler.placement.access import Access
+    from scheduler.placement.feasibility import Offer
+    from scheduler.work import Outcome, Ranked, Work
+
+LIMIT_SHARE = 0.05
+"""Of a planning's limit, what the sweep has to itself, however long the stages took."""
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Waiting jobs that fit the same places, in the queue's order. `fits`: as far as this pass knows."""
+
+    jobs: list[Ranked]
+    access: Access
+    fits: bool = True
+
+
+class Sweep:
+    """One planning's. `picked`: the windows' jobs in the order of their picking; `fair`: tenants take turns by share."""
+
+    def __init__(
+        self,
+        queue: Sequence[Ranked],
+        picked: Sequence[Ranked],
+        work: Work,
+        terms: Terms,
+        outcome: Outcome,
+        *,
+        fair: bool,
+    ) -> None:
+        self._queue, self._picked, self._work, self._terms, self._outcome = queue, picked, work, terms, outcome
+        self._fair = fair
+        self._placed: list[Ranked] = []
+        self._shares: Shares | None = None
+        self._shapes: list[_Shape] = []
+        self._ends_s = max(work.deadline_s, work.clock() + LIMIT_SHARE * work.parameters.limit_s)
+        self._unswept: set[int] = set()
+        outcome.unswept = self._unswept
+
+    def start(self) -> None:
+        """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
+        nodes = IdleNodes(self._work.ledger, self._terms)
+        self._shapes = self._of_queue(nodes)
+        self._pass(nodes, opened=False)
+        if self._terms.lends:
+            self._pass(nodes, opened=True)
+
+    def finish(self) -> None:
+        """After the CPU jobs: start who fits with the cores that they left, let the started grow, say what is kept."""
+        ledger = self._work.ledger
+        if self._terms.lends and ledger.limited:
+            ledger.limit((), {})
+            self._pass(IdleNodes(ledger, self._terms), opened=True)
+        for ranked in self._placed:
+            self._grow(ranked)
+        if self._terms.reservations or not self._terms.lends:
+            self._note_kept()
+
+    def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
+        shapes = [each for each in self._shapes if self._fits(each, nodes, opened=opened)]
+        self._unswept.clear()
+        for ranked, shape in self._in_turn(shapes):
+            if self._work.clock() >= self._ends_s:
+                self._unswept.update(each.job.id for own in shapes if own.fits for each in self._waiting(own))
+                return
+            shape.fits = self._place(ranked, shape.access, nodes)
+            if not nodes.gpus_left:
+                return
+
+    def _waiting(self, shape: _Shape) -> Iterator[Ranked]:
+        outcome = self._outcome
+        return (each for each in shape.jobs if each.job.id not in outcome.chosen and each.job.id not in outcome.invalid)
+
+    def _of_queue(self, nodes: IdleNodes) -> list[_Shape]:
+        """The queue's jobs by shape, without those that nothing idle could hold whatever else they ask for."""
+        alike: dict[tuple[object, ...], list[Ranked]] = {}
+        if nodes.gpus_left:
+            estimator, promised = self._work.estimator, {given.job for given in self._outcome.promises}
+            held: dict[tuple[int, frozenset[str]], bool] = {}
+            most = nodes.most_by_type(estimator)
+            for ranked in self._queue:
+                job = ranked.job
+                kind = (job.requirement[0], job.gpu_types)
+                fits = held.get(kind)
+                if fits is None:
+                    fits = held[kind] = any(
+                        kind[0] <= gpus and (not kind[1] or name in kind[1]) for name, gpus in most.items()
+                    )
+                if fits and job.id not in promised:
+                    key = (
+                        kind, job.tenant, job.memory_mib, job.cores, job.movable, job.model_label, job.checkpoint_domain,
+                        job.least_cores,
+                    )  # fmt: skip
+                    own = alike.get(key)
+                    if own is None:
+                        alike[key] = [ranked]
+                    else:
+                        own.append(ranked)
+        return [_Shape(own, self._terms.access(own[0])) for jobs in alike.values() for own in self._apart(jobs)]
+
+    def _apart(self, jobs: list[Ranked]) -> list[list[Ranked]]:
+        """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
+        estimator, terms = self._work.estimator, self._terms
+        measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
+        if not terms.reservations and not measured:
+            return [jobs]
+        apart: dict[tuple[object, ...], list[Ranked]] = {}
+        for ranked in jobs:
+            own = ranked.job.id if measured and estimator.is_known(ranked.job) else 0
+            apart.setdefault((own, terms.barred(ranked)), []).append(ranked)
+        return list(apart.values())
+
+    def _fits(self, shape: _Shape, nodes: IdleNodes, *, opened: bool) -> bool:
+        job = shape.jobs[0].job
+        if opened:
+            shape.access = self._terms.opened(shape.access)
+        shape.fits = self._work.ledger.over_quota(job) is None and bool(
+            nodes.tightest(job, shape.access, spreads=self._spreads(job))
+        )
+        return shape.fits
+
+    def _spreads(self, job: Job) -> bool:
+        return self._work.estimator.sensitivity(job) <= self._work.parameters.sigma
+
+    def _in_turn(self, shapes: Sequence[_Shape]) -> Iterator[tuple[Ranked, _Shape]]:
+        """The jobs whose shape still fits when their turn comes. Whoever asks for the next says by then what became of one."""
+        if not shapes:
+            return
+        shape_of = {each.job.id: shape for shape in shapes for each in self._waiting(shape)}
+        shares, units = self._standing()
+        picked = {each.job.id for each in self._picked}
+        for ranked in self._picked:
+            shape = shape_of.get(ranked.job.id)
+            if shape is not None and shape.fits:
+                yield ranked, shape
+        lines: dict[int, deque[Ranked]] = {}
+        behind = (
+            each for shape in shapes for each in shape.jobs if each.job.id in shape_of and each.job.id not in picked
+        )
+        for ranked in sorted(behind, key=lambda each: each.rank):
+            lines.setdefault(ranked.job.tenant if self._fair else 0, deque()).append(ranked)
+        heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in lines.items()]
+        heapify(heap)
+        while heap:
+            _, _, tenant = heappop(heap)
+            line = lines[tenant]
+            while line and not shape_of[line[0].job.id].fits:
+                line.popleft()
+            if not line:
+                continue
+            ranked = line.popleft()
+            yield ranked, shape_of[ranked.job.id]
+            if ranked.job.id in self._outcome.chosen:
+                shares.add(tenant, units(ranked.job))
+            if line:
+                heappush(heap, (shares.of(tenant), line[0].rank, tenant))
+
+    def _standing(self) -> tuple[Shares, _Units]:
+        """The tenants' shares as the windows left them."""
+        state, nodes = self._work.state, [room.node for room in self._work.ledger.rooms.values()]
+        units = _Units({}, state.gpu_weights)
+        for node in nodes:
+            units.by_type[node.gpu_type or ""] = units.by_type.get(node.gpu_type or "", 0) + node.gpus_total
+        if self._shares is None:
+            self._shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
+            for ranked in self._picked:
+                self._shares.add(ranked.job.tenant, units(ranked.job))
+        return self._shares, units
+
+    def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
+        """Start the job at its smallest size; whether another of its shape may still fit."""
+        job, work, outcome = ranked.job, self._work, self._outcome
+        if work.ledger.over_quota(job) is not None:
+            return False
+        offers = nodes.tightest(job, access, spreads=self._spreads(job))
+        found = self._generate(job, (job.min_gpus,), offers)
+        best = best_fit(found, work.ledger, job.tenant)
+        if best is None:
+            return job.id in outcome.invalid
+        self._take(ranked, best, found)
+        self._placed.append(ranked)
+        for share in best.shares:
+            nodes.refresh(share.node)
+        return True
+
+    def _generate(self, job: Job, sizes: tuple[int, ...], offers: Sequence[Offer]) -> tuple[Configuration, ...]:
+        work = self._work
+        try:
+            return generate_on(
+                replace(job, requirement=sizes), offers, work.ledger, work.estimator, sigma=work.parameters.sigma
+            )
+        except InvalidJob as error:
+            self._outcome.invalid[job.id] = error
+            return ()
+
+    def _take(self, ranked: Ranked, best: Configuration, found: tuple[Configuration, ...]) -> None:
+        work, outcome, number = self._work, self._outcome, ranked.job.id
+        gain, weight = outcome.gain_of(best, found), outcome.weights.get(number, 1.0)
+        placement = work.ledger.take(best, ranked.job.tenant)
+        outcome.chosen[number] = Chosen(best, placement, gain, weight, len(found))
+        outcome.candidates.setdefault(number, found)
+        self._terms.refresh()
+
+    def _grow(self, ranked: Ranked) -> None:
+        """Give a started job more of its node where that makes it faster: after the passes nobody else can use that."""
+        job, ledger, chosen = ranked.job, self._work.ledger, self._outcome.chosen[ranked.job.id]
+        small = chosen.configuration
+        if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
+            return
+        sizes = tuple(size for size in job.requirement if size >= small.gpus)
+        ledger.release(chosen.placement.pieces, job.tenant)
+        offers = [each for each in idle_offers(ledger) if each.node.id == small.shares[0].node]
+        found = tuple(
+            each
+            for each in self._generate(job, sizes, offers)
+            if len(each.shares) == 1 and ledger.shortfall(each, job.tenant) is None
+        )
+        best = max([small, *found], key=lambda each: (each.throughput, each.cores))
+        self._take(ranked, best, tuple(dict.fromkeys([*self._outcome.candidates[job.id], *found])))
+
+    def _note_kept(self) -> None:
+        """Of those that would fit, were the nodes open to them: for whom these are kept."""
+        terms, work = self._terms, self._work
+        nodes, left = IdleNodes(work.ledger, terms), idle_offers(work.ledger)
+        for shape in self._shapes if nodes.gpus_left else ():
+            job = shape.jobs[0].job
+            free = terms.opened(shape.access)._replace(barred=frozenset(), limited=False)
+            if nodes.tightest(job, free, spreads=self._spreads(job)):
+                access = terms.access(shape.jobs[0])
+                figures = kept_by(shape.jobs[0], access, left, work, terms)
+                waiting = (each.job.id for each in self._waiting(shape))
+                self._outcome.kept |= {number: figures for number in waiting if number not in self._unswept}
+
+
+class _NoSweep:
+    """Of policies that leave what no window could use."""
+
+    def start(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+NO_SWEEP = _NoSweep()
+
+
+def before_sweep(work: Work) -> Work:
+    """The planning's work but for the time that the sweep has to itself."""
+    return replace(work, deadline_s=work.deadline_s - LIMIT_SHARE * work.parameters.limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What a job adds to its tenant's share."""
+
+    by_type: dict[str, int]
+    weights: Mapping[str, float]
+
+    def __call__(self, job: Job) -> float:
+        return drf.least_units(job, self.by_type, self.weights)

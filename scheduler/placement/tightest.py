@@ -1,0 +1,126 @@
+"""The idle nodes as arrays: where a job's smallest size fits, tightest first, without a walk over the nodes for each job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.feasibility import Offer
+from scheduler.placement.menu import speed_class
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job
+    from scheduler.placement.access import Access, Rules
+    from scheduler.placement.ledger import Ledger
+
+
+class IdleNodes:
+    """Nodes with idle GPUs. `refresh` a node after the ledger gave something of it away; nothing is ever given back."""
+
+    def __init__(self, ledger: Ledger, rules: Rules) -> None:
+        self._ledger, self._rules = ledger, rules
+        self._rooms = [room for room in ledger.rooms.values() if room.gpus and room.cores]
+        self._at = {room.node.id: k for k, room in enumerate(self._rooms)}
+        self._zones = [rules.zone(room.node.id) for room in self._rooms]
+        self._home = np.array([zone.array for zone in self._zones], dtype=object)
+        kinds: dict[tuple[str, int], int] = {}
+        self._kind = np.array(
+            [kinds.setdefault((r.node.gpu_type or "", speed_class(r.node)), len(kinds)) for r in self._rooms],
+            dtype=np.int64,
+        )
+        self._types = [room.node.gpu_type or "" for room in self._rooms]
+        self._idle = np.zeros((4, len(self._rooms)), dtype=np.int64)  # GPUs, cores, cores of the reserved ones, MiB
+        self._apart = any(room.node.exclusive_tenant for room in self._rooms)
+        self._open: dict[tuple[object, ...], np.ndarray] = {}
+        for room in self._rooms:
+            self.refresh(room.node.id)
+
+    @property
+    def gpus_left(self) -> int:
+        return int(self._idle[0].sum())
+
+    def refresh(self, node: int) -> None:
+        k = self._at[node]
+        room, ledger = self._rooms[k], self._ledger
+        self._idle[:, k] = len(room.gpus), len(room.cores), ledger.cores_for(node, limited=True), room.memory_mib
+
+    def most_by_type(self, estimator: Estimator) -> dict[str, int]:
+        """No job with a larger smallest size fits the type: GPUs idle on a node, or on all where it may be spread."""
+        block: dict[str, int] = {}
+        total: dict[str, int] = {}
+        for name, gpus in zip(self._types, self._idle[0].tolist(), strict=True):
+            block[name], total[name] = max(block.get(name, 0), gpus), total.get(name, 0) + gpus
+        spread = estimator.signatures != frozenset()
+        return {
+            name: total[name] if spread or total[name] > self._ledger.largest.get(name, 0) else gpus
+            for name, gpus in block.items()
+        }
+
+    def tightest(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
+        """What to generate the smallest size on; [] = nowhere. On one node: of each type and speed the tightest with the cores
+        that it wants, or else with most of them, at home if it fits there; spread: every node with a part.
+        """
+        if not self._rooms:
+            return []
+        cores = self._idle[2 if access.limited else 1]
+        usable = self._usable(job, access)
+        size = job.min_gpus
+        fit = usable & (self._idle[0] >= size) & (cores >= size * job.least_cores) & (self._idle[3] >= job.memory_mib)
+        if fit.any():
+            at_home = fit & (self._home == access.home)
+            return self._first(np.flatnonzero(at_home if at_home.any() else fit), job, cores, access)
+        return self._spread(job, access, usable, cores, spreads=spreads)
+
+    def _first(self, found: np.ndarray, job: Job, cores: np.ndarray, access: Access) -> list[Offer]:
+        given = np.minimum(cores[found], job.cores * job.min_gpus)
+        order = np.lexsort((found, self._idle[0][found], -given, self._kind[found]))
+        kinds = self._kind[found][order]
+        first = found[order][np.flatnonzero(np.diff(kinds, prepend=-1))]
+        return self._offers(np.sort(first), access)
+
+    def _spread(self, job: Job, access: Access, usable: np.ndarray, cores: np.ndarray, *, spreads: bool) -> list[Offer]:
+        size, largest = job.min_gpus, self._ledger.largest
+        types = {name for name in set(self._types) if spreads or size > largest.get(name, 0)}
+        if not types:
+            return []
+        parts = np.minimum(np.minimum(self._idle[0], cores // job.least_cores), size) * usable
+        if job.memory_mib:
+            parts = np.minimum(parts, self._idle[3] * size // job.memory_mib)
+        found: list[int] = []
+        for name in sorted(types):
+            own = [k for k, each in enumerate(self._types) if each == name and parts[k]]
+            if sum(int(parts[k]) for k in own) >= size:
+                found += own
+        return self._offers(sorted(found), access)
+
+    def _offers(self, found: Sequence[int] | np.ndarray, access: Access) -> list[Offer]:
+        row = 2 if access.limited else 1
+        return [
+            Offer(room.node, int(self._idle[0, k]), int(self._idle[row, k]), room.memory_mib, room.tenants)
+            for k in map(int, found)
+            for room in (self._rooms[k],)
+        ]
+
+    def _usable(self, job: Job, access: Access) -> np.ndarray:
+        """Type, zone, storage domain and trust. What was given away may close a node to other tenants."""
+        key = (access, job.gpu_types, job.checkpoint_domain)
+        known = self._open.get(key)
+        if known is None:
+            known = self._open[key] = np.array(
+                [
+                    access.admits(zone)
+                    and (not job.gpu_types or room.node.gpu_type in job.gpu_types)
+                    and job.checkpoint_domain in {None, room.node.domain}
+                    for room, zone in zip(self._rooms, self._zones, strict=True)
+                ],
+                dtype=bool,
+            )
+        if not self._apart:
+            return known
+        admitted = np.array([room.admits(job.tenant) for room in self._rooms], dtype=bool)
+        both: np.ndarray = known & admitted
+        return both

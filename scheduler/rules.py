@@ -1,0 +1,57 @@
+"""The rules of `berth` by name, each of which can be left out, to see what it is worth (`./berth experiment ablation`).
+
+Some are an operator's knobs; the others are switched by `Parameters.off`, which no operator sees: a cluster is served by all
+of them. With a rule off the planning is sound all the same: nothing is handed out twice, and every decision has its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.policy import Parameters
+
+BY_KNOB: Mapping[str, Mapping[str, Any]] = {
+    "arrays": {"arrays": "off"},
+    "fair turns": {"fair_shares": "off"},
+    "borrowing": {"borrowing": "off"},
+    "sweep": {"sweep": "off"},
+    "early rounds": {"replan_early_s": None},
+    "sensitivity adjustment": {"sensitivity_adjustment": "off"},
+    "preemption": {"preemption": "off"},
+}
+"""Rule -> the knobs with which it is off."""
+
+CALL_BACKS, RESERVATIONS, URGENT = "call-backs", "reservations", "urgent jobs"
+STAGES, PROMISES = "fronts and backfills", "promises"
+MAKING_ROOM, TAKING_BETTER, TOPPING_UP = "making room", "taking better", "topping up"
+
+BY_SWITCH: Mapping[str, str] = {
+    STAGES: "the front of each window is placed before its backfill",
+    CALL_BACKS: "an array's owners get back what others borrowed",
+    RESERVATIONS: "nodes are kept for the starving first job of an array",
+    URGENT: "room is made for jobs whose wait has doubled since the last re-plan, whatever the objective says",
+    PROMISES: "what is stopped for a job is kept for it",
+    MAKING_ROOM: "running jobs that the solve leaves out are stopped for a job of the front that outweighs them",
+    TAKING_BETTER: "running jobs that the solve leaves out move to better places that stay idle",
+    TOPPING_UP: "what a gap or a limit left idle is handed out in order",
+}
+"""Rule -> what it does; off while `Parameters.off` names it."""
+
+RULES = (*BY_KNOB, *BY_SWITCH)
+
+
+def without(parameters: Parameters, rule: str) -> Parameters:
+    """The same, but for the rule. KeyError when there is none of that name."""
+    if rule in BY_KNOB:
+        return replace(parameters, **BY_KNOB[rule])
+    return replace(parameters, off=(*parameters.off, _switch(rule)))
+
+
+def _switch(rule: str) -> str:
+    if rule not in BY_SWITCH:
+        raise KeyError(rule)
+    return rule
