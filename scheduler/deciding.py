@@ -40,6 +40,8 @@ INELIGIBLE = frozenset(
 EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
 """What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
 took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
+RECORDING_MOST = 0.4
+"""But at most so much of what is left of the limit."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,9 @@ def decide(
         unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
         books.estimator.explore(exploring.choose(unpromised, state.running, books.estimator, age, parameters))
     end_s = began_s + parameters.limit_s
-    reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * (clock() - began_s))
+    intake_s = clock() - began_s
+    reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)
+    reserve_s = min(reserve_s, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
     work = Work(
         unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
         check=books.check,

@@ -25,7 +25,7 @@ from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
 from scheduler.model import SolverFigures
-from scheduler.placement import configurations
+from scheduler.placement import configurations, turn
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan import early
@@ -100,6 +100,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.may_end_round = mode.joint
     urgent = _note_pressing(windows, work, mode, outcome)
     _reserve(windows, work, mode, terms, outcome)
+    work, solving = work.with_least(), solving.with_least()
     if work.participants and (is_located(work) or by_class(work)):
         _replan(windows, solving, mode, terms, outcome)
         realise(work, outcome)
@@ -338,11 +339,27 @@ def _settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> Non
     if TOPPING_UP in work.parameters.off:
         return
     topped_up = 0
+    failed: set[tuple[object, ...]] = (
+        set()
+    )  # what is idle only shrinks: where one found nothing, its like finds nothing
+    promised = {given.job for given in outcome.promises}
+    most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:
+        job = ranked.job
         if work.remaining_s <= 0:
             break
-        if not outcome.has_answer(ranked.job.id):
-            topped_up += _take_turn(ranked, work, terms, outcome)
+        if job.id in outcome.chosen or job.id in outcome.invalid or job.id in promised:
+            continue
+        if not turn.may_fit(job, most, work):
+            continue
+        kind = (turn.shape(job), terms.access(ranked))
+        if kind in failed:
+            continue
+        if _take_turn(ranked, work, terms, outcome):
+            topped_up += 1
+            most = turn.most_on_a_node(work.ledger)
+        else:
+            failed.add(kind)
     outcome.solver = replace(outcome.solver, topped_up=topped_up)
 
 

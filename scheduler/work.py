@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
+
+
+PLACING_LEAST = 0.1
+"""Of the limit, what is left for placing even if checking, ordering and windows used it up: on a starved core nothing would
+be placed, planning after planning. Better late by that than never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,10 @@ class Work:
     @property
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
+
+    def with_least(self) -> Work:
+        """The same with `PLACING_LEAST` of the limit left, if what went before has used more."""
+        return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
 
     @property
     def changeable(self) -> Mapping[int, Participant]:

@@ -27,6 +27,9 @@ class PlanningLease(models.Model):
     snapshot_at = models.DateTimeField(null=True, help_text="When the last planning read the database.")
     thorough_at = models.DateTimeField(null=True, help_text="When the last planning with its whole time limit began.")
     again = models.BooleanField(default=False, help_text="A nudge came while a planning ran.")
+    idle_beside_fitting = models.PositiveBigIntegerField(
+        default=0, help_text="Idle GPUs that applied plannings left beside a waiting job that fitted them, summed up."
+    )
 
     def __str__(self) -> str:
         return f"planning {self.number} by {self.holder or 'nobody'}"

@@ -9,6 +9,7 @@ a cluster of one node would never run a large job that cannot be stopped.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,22 @@ class Homes:
             array: [offer for offer in every if division.array_of_node(offer.node.id) is array]
             for array in (Array.GPU_SMALL, Array.GPU_LARGE)
         }
+        self._memory_mib = sorted({offer.memory_mib for offer in every})
+        self._smallest = min(self._largest.values(), default=0)  # what the largest node of each type holds
         self._known: dict[tuple[object, ...], Array] = {}
+        self._by_job: dict[int, Array] = {}  # a planning asks several times about each of a long queue
 
     def of(self, job: Job) -> Array:
-        shape = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores)
+        home = self._by_job.get(job.id)
+        if home is None:
+            home = self._by_job[job.id] = self._of_shape(job)
+        return home
+
+    def _of_shape(self, job: Job) -> Array:
+        # On one node memory is enough or not; only what is spread may need it in parts.
+        alone = job.requirement[0] <= self._smallest
+        memory = bisect_left(self._memory_mib, job.memory_mib) if alone else -job.memory_mib
+        shape = (job.requirement[0], job.gpu_types, memory, job.checkpoint_domain, job.least_cores)
         home = self._known.get(shape)
         if home is None:
             home = self._known[shape] = self._find(job)
@@ -140,7 +153,14 @@ class Terms:
 
     def limit(self, jobs: Iterable[Job]) -> None:
         """Tell the ledger who of the jobs is limited to the reserved cores, and how many there are."""
-        limited = [job.id for job in jobs if self._may_use(self.home(job), movable=job.movable, home_only=True)[1]]
+        kinds = {
+            (home, movable): self._may_use(home, movable=movable, home_only=True)[1]
+            for home in Array
+            for movable in (False, True)
+        }
+        if not any(kinds.values()):
+            return
+        limited = [job.id for job in jobs if kinds[self.home(job), job.movable]]
         if limited:
             self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 

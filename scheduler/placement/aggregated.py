@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from scheduler.replan.participants import Participant
     from scheduler.work import Ranked
 
-OPTIONS_SHARE, PRICES_SHARE = 0.3, 0.75
-"""Of the time given: when options must have been made, and when prices must have been found."""
+OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
+"""Of the time given: when options must have been made, when the first prices must have been found, which leaves as much
+for the pass by them as both took, and when those of the columns."""
 LISTING_SHARE = 0.2
 """Of the time that is left then: when patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5
@@ -127,7 +128,7 @@ def solve_aggregated(
         stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
     )
     maker = _Maker(classes, ledger, estimator, options, weight, rules, participants)
-    answer = maker.greedy(limits)
+    answer = maker.greedy(limits, began_s)
     built_s = limits.clock()
     if maker.nobody_could_get_more(answer):
         answer.bound, answer.incumbent, answer.status = answer.objective, "ilp", "optimal"
@@ -159,7 +160,7 @@ class _Maker:
         self.caps = self._quotas()
         self.prices: Prices | None = None
 
-    def greedy(self, limits: Limits) -> Aggregated:
+    def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
         """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
         stock = Stock(self.classes, self.ledger, self.options)
         taken = [
@@ -168,7 +169,8 @@ class _Maker:
             if group.running is not None and (made := stock.seat(group.job, group.options[0])) is not None
         ]
         if self.options.groups:
-            prices = self.prices = prices_of(self.options, self.classes, self.caps, late=lambda: limits.left_s <= 0)
+            late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
+            prices = self.prices = prices_of(self.options, self.classes, self.caps, late=lambda: late() <= 0)
             stock.outlook = Outlook(self.classes, self.options, prices, stock)
             taken += seat_by_prices(self.options, prices, self.caps, stock, lambda: limits.left_s <= 0)
         return self.valued(taken)
@@ -222,7 +224,7 @@ class _Maker:
         if priced is None:
             return start
         remaining_s = limits.until(1.0, began_s)
-        best, bound = start, priced.bound
+        best, bound = start, min(priced.bound, self.simple_bound())
         for _ in range(1 + MEMORY_CUTS):
             # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
             found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)

@@ -80,7 +80,8 @@ def _place_aggregated(
     if not stage:
         return
     gap = work.parameters.gap_for(work.ledger.gpus_up)
-    deadline_s = work.deadline_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
+    deadline_s = work.deadline_s - rest_s
     limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
     answer = solve_aggregated(
         stage,

@@ -6,7 +6,9 @@ A *home* is all nodes of one type, speed class and zone. For every size s that m
     their cores                    <=  idle cores on those nodes
     their number                   <=  sum over nodes of floor(idle / s)
 
-hold for every plan, and each tenant's quota. A few dozen rows, however many nodes and jobs there are.
+hold for every plan, GPUs without a core of their own not counted; where jobs are limited to reserved cores, the same two
+sums of theirs hold with those cores in place of all; and each tenant's quota. A few dozen rows, however many nodes and
+jobs there are.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ class Program:
 
 def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Program:
     """The relaxation of these options on these classes under these quotas."""
-    homes, limits, sizes = _homes(classes)
+    homes, limits, sizes, reserved = _homes(classes)
     numbers = {home: k for k, home in enumerate(sizes)}
     blocks, uses = [], [list[np.ndarray]() for _ in sizes]
     flat: list[tuple[int, int]] = []
@@ -117,11 +119,12 @@ def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Progr
             k = numbers[home]
             own[k] = len(flat)
             flat.append((k, len(uses[k])))
-            uses[k].append(_use(gpus, cores, sizes[home]))
+            limited = pool.limited if home in reserved else None
+            uses[k].append(_use(gpus, cores, sizes[home], limited=limited))
         members.append(np.array(list(own.values()), dtype=int))
     begin = 0
     for k, home in enumerate(sizes):
-        width = 3 * len(sizes[home])
+        width = len(limits[home])
         blocks.append(Block(slice(begin, begin + width), np.array(uses[k]).reshape(-1, width)))
         begin += width
     most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
@@ -156,27 +159,35 @@ def _relaxed(
     )  # fmt: skip
 
 
-def _homes(classes: Classes) -> tuple[dict[Pool, Home], dict[Home, np.ndarray], dict[Home, tuple[int, ...]]]:
-    """The home of each pool; what each home has for its rows; and the sizes of its rows."""
-    nodes: dict[Home, list[tuple[int, int, int]]] = {}
+def _homes(
+    classes: Classes,
+) -> tuple[dict[Pool, Home], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
+    """The home of each pool; what each home has for its rows; the sizes of its rows; and where some cores are reserved."""
+    nodes: dict[Home, list[tuple[int, int, int, int]]] = {}
     homes: dict[Pool, Home] = {}
     for each in classes.all:
         key = each.key
         home = (key.gpu_type, key.speed, key.zone)
-        nodes.setdefault(home, []).append((key.gpus, key.cores, len(each.nodes)))
+        nodes.setdefault(home, []).append((min(key.gpus, key.cores), key.cores, key.limit, len(each.nodes)))
         homes |= {pool: home for offer in each.offers for pool in offer} | {pin.pool: home for pin in key.pins}
     limits: dict[Home, np.ndarray] = {}
     sizes: dict[Home, tuple[int, ...]] = {}
+    reserved: set[Home] = set()
     for home, found in nodes.items():
-        gpus, cores, count = np.array(found, dtype=float).T
-        most = gpus.max()
-        sizes[home] = own = tuple(s for s in SIZES if s <= most)
-        rows = [(float((gpus * count)[gpus >= s].sum()), float((cores * count)[gpus >= s].sum())) for s in own]
-        numbers = [float(((gpus // (s + 1)) * count).sum()) for s in own]
-        limits[home] = np.array([*(each for row in rows for each in row), *numbers])
-    return homes, limits, sizes
+        gpus, cores, limit, count = np.array(found, dtype=float).T
+        sizes[home] = own = tuple(s for s in SIZES if s <= gpus.max())
+        rows = [((gpus * count)[gpus >= s].sum(), (cores * count)[gpus >= s].sum()) for s in own]
+        numbers = [((gpus // (s + 1)) * count).sum() for s in own]
+        kept = []
+        if (limit < cores).any():
+            reserved.add(home)
+            kept = [(np.minimum(gpus, limit) * count).sum(), (limit * count).sum()]
+        limits[home] = np.array([*(each for row in rows for each in row), *numbers, *kept], dtype=float)
+    return homes, limits, sizes, reserved
 
 
-def _use(gpus: int, cores: int, sizes: Sequence[int]) -> np.ndarray:
+def _use(gpus: int, cores: int, sizes: Sequence[int], *, limited: bool | None) -> np.ndarray:
+    """What a piece uses in each row; `limited`: whether of the reserved cores too, None where none are told apart."""
     rows = [(gpus, cores) if gpus >= s else (0, 0) for s in sizes]
-    return np.array([*(each for row in rows for each in row), *(gpus > s for s in sizes)], dtype=float)
+    kept = () if limited is None else (gpus * limited, cores * limited)
+    return np.array([*(each for row in rows for each in row), *(gpus > s for s in sizes), *kept], dtype=float)

@@ -7,6 +7,7 @@ queue of thousands of jobs costs its shapes, and the questions about each job, a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,15 +82,23 @@ class Skeletons:
     _made: dict[tuple[object, ...], Skeleton] = field(default_factory=dict)
     _alike: dict[tuple[object, ...], Skeleton] = field(default_factory=dict)
     _types: dict[frozenset[str], list[str]] = field(default_factory=dict)
-    _by_tenant: bool | None = None
+    _pieces: dict[tuple[object, ...], list[tuple[int, int, float]]] = field(default_factory=dict)
+    _by_tenant: bool = False  # whether some nodes take one tenant at a time
+    _memory_mib: list[int] = field(default_factory=list)  # that some node has at most: what lies between is alike
+
+    def __post_init__(self) -> None:
+        pools = self.classes.pools
+        self._by_tenant = any(pool.tenant is not None for pool in pools)
+        self._memory_mib = sorted({most for room in pools.values() for most in room.memory_mib})
 
     def of(self, job: Job, *, low_sensitivity: bool) -> list[Skeleton]:
         """By type; those without any option are left out."""
         access = self.classes.access[job.id]
         allowance = self.ledger.allowances.get(job.tenant)
         quota = (None, None) if allowance is None else (allowance.gpus, allowance.cores)
-        needs = (job.requirement, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain)
-        shape = (needs, self._tenant(job), access, quota)
+        memory = bisect_left(self._memory_mib, job.memory_mib)
+        needs = (job.requirement, job.cores, job.least_cores, memory, job.checkpoint_domain)
+        shape = (needs, job.tenant if self._by_tenant else None, access, quota)
         found = []
         for gpu_type in self._types_for(job):
             spread = low_sensitivity or job.min_gpus > self.classes.largest.get(gpu_type, 0)
@@ -101,11 +110,21 @@ class Skeletons:
                 found.append(made)
         return found
 
-    def _tenant(self, job: Job) -> int | None:
-        """The job's, where some nodes take one tenant at a time."""
-        if self._by_tenant is None:
-            self._by_tenant = any(pool.tenant is not None for pool in self.classes.pools)
-        return job.tenant if self._by_tenant else None
+    def pieces(self, job: Job, pool: Pool, size: int, most_cores: int | None) -> list[tuple[int, int, float]]:
+        """(row, cores, share of speed) of each piece of so many GPUs that the pool has for jobs that want so many cores."""
+        key = (id(pool), size, job.cores, job.least_cores, most_cores)
+        if key not in self._pieces:
+            unbound, most = pool.gpu_type in self.unbound, self.classes.pools[pool].cores[size]
+            self._pieces[key] = [
+                (
+                    self.row_of(PieceRow(pool, size, 0 if unbound else cores)),
+                    cores,
+                    share_of_speed(cores, job.cores, size),
+                )
+                for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job, most_cores)
+                if cores <= most
+            ]
+        return self._pieces[key]
 
     def _types_for(self, job: Job) -> list[str]:
         if job.gpu_types not in self._types:
@@ -149,16 +168,14 @@ class _Maker:
         return self.known[key]
 
     def on_one_node(self, pool: Pool, size: int) -> None:
-        job, own = self.job, self.skeletons
+        own = self.skeletons
         room = own.classes.pools[pool]
-        if size >= len(room.cores) or room.memory_mib[size] < job.memory_mib:
+        if size >= len(room.cores) or room.memory_mib[size] < self.job.memory_mib:
             return
-        factor, unbound = self.access.factor((pool.zone.array,)), pool.gpu_type in own.unbound
-        for cores in own.classes.menus[pool.limited].of(pool.gpu_type, size, job, self.most_cores):
-            if cores <= room.cores[size]:
-                row = own.row_of(PieceRow(pool, size, 0 if unbound else cores))
-                share, asked = share_of_speed(cores, job.cores, size), self._asked(pool, size, 1)
-                self.lines.append(Line(row, 1, size, cores, False, factor, share, asked))
+        factor, asked = self.access.factor((pool.zone.array,)), -1
+        for row, cores, share in own.pieces(self.job, pool, size, self.most_cores):
+            asked = self._asked(pool, size, 1) if asked < 0 else asked
+            self.lines.append(Line(row, 1, size, cores, False, factor, share, asked))
 
     def over_nodes(self, pools: Sequence[Pool], size: int) -> None:
         """An option per rate, lowest speed class and set of arrays, those with the fastest or own nodes alone included."""

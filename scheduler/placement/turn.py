@@ -11,10 +11,11 @@ from scheduler.placement.menu import speed_class
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
     from scheduler.work import Outcome, Ranked, Work
 
 
@@ -53,6 +54,20 @@ def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> Non
         outcome.window.add(ranked.job.id)
         if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, outcome):
             failed.add(cpu.shape(ranked.job))
+
+
+def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:
+    """By type, the most idle GPUs with a core each that one node has."""
+    most: dict[str | None, int] = {}
+    for offer in ledger.shelves.offers():
+        name = offer.node.gpu_type
+        most[name] = max(most.get(name, 0), min(offer.gpus, offer.cores))
+    return most
+
+
+def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
+    """Whether it is worth looking for a place at all: most jobs of a long queue are told by one comparison."""
+    return any(job.min_gpus <= gpus and _may_use(job, name) for name, gpus in most.items()) or _may_spread(job, work)
 
 
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:

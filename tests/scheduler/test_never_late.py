@@ -70,3 +70,18 @@ def test_when_time_ends_before_some_jobs_the_gap_is_that_of_the_others_and_they_
             assert solver.gap is not None
             cut_short += solver.unseen > 0
     assert cut_short
+
+
+@pytest.mark.parametrize("policy", ["berth", "coda", "hops"])
+@pytest.mark.parametrize("nodes", [6, 20])
+def test_a_starved_core_places_something_although_checking_and_ordering_used_up_the_limit(policy, nodes):
+    """Else nothing was placed planning after planning, with thousands of GPUs idle."""
+    cluster, jobs, tenants = crowd(nodes)
+    readings = count()
+
+    def clock():
+        k = next(readings)
+        return 0.0 if k == 0 else 0.97 * LIMIT_S + 1e-6 * k
+
+    made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=clock)
+    assert len(made.placements) > nodes
