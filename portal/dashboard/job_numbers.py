@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from portal.dashboard.job_context import Candidate, NumbersContext
     from portal.jobs.models import Job
 
-MEASURED = {"entity", "type", "theory", "theory-assumed", "nodes"}
+MEASURED = {"entity", "type", "theory", "theory-assumed", "nodes", "sizes"}
 RESOURCES = {"gpus": "GPUs", "cores": "cores", "memory_mib": "MiB of memory"}
 QUOTAS = {"gpu_quota": "GPUs", "core_quota": "cores"}
 OTHERWISE = {
