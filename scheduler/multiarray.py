@@ -89,10 +89,10 @@ def place(work: Work, mode: Mode) -> Outcome:
     terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     terms.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
-    promised = (
-        job for job in work.state.jobs if job.promise is not None and not job.is_cpu
-    )  # in no window of this planning
-    outcome.homes = {**windows.homes, **{job.id: homes.of(job) for job in promised}}
+    outcome.homes = {  # those who have a promise are in no window of this planning
+        **windows.homes,
+        **{job.id: homes.of(job) for job in work.state.jobs if job.promise is not None and not job.is_cpu},
+    }
     outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
