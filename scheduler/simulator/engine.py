@@ -131,6 +131,16 @@ class Engine:
         if math.isfinite(until_s):
             self.now_s = max(self.now_s, until_s)
 
+    @property
+    def arrays(self) -> ArrayHistory:
+        """What the arrays are divided by now."""
+        return self._arrays
+
+    @property
+    def replanned_s(self) -> float | None:
+        """When the last re-plan was made; None = never."""
+        return self._replanned_s
+
     def result(self) -> Run:
         """The records so far."""
         floor, parameters = self.floor, self.parameters
@@ -241,7 +251,11 @@ class Engine:
 
     def _next_round_s(self) -> float:
         period_s = self.parameters.replan_s
-        return self._rounds_from_s + (math.floor((self.now_s - self._rounds_from_s) / period_s) + 1) * period_s
+        rounds = math.floor((self.now_s - self._rounds_from_s) / period_s) + 1
+        next_s = self._rounds_from_s + rounds * period_s
+        return (
+            next_s if next_s > self.now_s else next_s + period_s
+        )  # the division may have rounded below the present one
 
     def _rng(self) -> np.random.Generator:
         """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
