@@ -84,7 +84,7 @@ def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -
 
 
 def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | None:
-    """p of the job from its fewest GPUs to its most, the mean over the types it may use; None = nothing tells it.
+    """How it scales, p, from its fewest GPUs to its most: the mean over the types it may use; None = nothing tells it.
 
     Of a job whose speed is assumed, to the most that one node holds: what several nodes would cost it nobody knows.
     """
