@@ -50,28 +50,45 @@ class _Nodes:
         self.memory = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
         self.types = [room.node.gpu_type or "" for room in self.rooms]
 
+        self._masks: dict[Shape, np.ndarray] = {}  # of types, tenants, domains and bars there are few
+        self._without_memory: dict[Shape, tuple[np.ndarray, np.ndarray]] = {}
+        self._of_type = {name: np.array([each == name for each in self.types], dtype=bool) for name in set(self.types)}
+
     def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
-        return np.array(
-            [
-                (not job.gpu_types or name in job.gpu_types)
-                and room.node.id not in barred
-                and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
-                and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
-                for room, name in zip(self.rooms, self.types, strict=True)
-            ],
-            dtype=bool,
-        )
+        key = (job.gpu_types, job.checkpoint_domain, job.tenant, frozenset(barred))
+        if key not in self._masks:
+            self._masks[key] = np.array(
+                [
+                    (not job.gpu_types or name in job.gpu_types)
+                    and room.node.id not in barred
+                    and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
+                    and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
+                    for room, name in zip(self.rooms, self.types, strict=True)
+                ],
+                dtype=bool,
+            )
+        return self._masks[key]
+
+    def _sized(self, job: Job, barred: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Memory apart: where the smallest size fits, and how many of its GPUs each node could have."""
+        size, least = job.min_gpus, job.least_cores
+        key = (size, least, job.gpu_types, job.checkpoint_domain, job.tenant, frozenset(barred))
+        if key not in self._without_memory:
+            usable = self.open_to(job, barred)
+            alone = usable & (self.gpus >= size) & (self.cores >= size * least)
+            parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
+            self._without_memory[key] = alone, parts
+        return self._without_memory[key]
 
     def holding(self, job: Job, barred: Collection[int], *, spread_over: Collection[str]) -> np.ndarray:
         """The nodes on which the job's smallest size could start, alone or (on these types) together."""
-        size, least = job.min_gpus, job.least_cores
-        usable = self.open_to(job, barred)
-        alone = usable & (self.gpus >= size) & (self.cores >= size * least) & (self.memory >= job.memory_mib)
-        parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
-        if job.memory_mib:
+        size = job.min_gpus
+        fitting, parts = self._sized(job, barred)
+        alone = fitting & (self.memory >= job.memory_mib)
+        if job.memory_mib and spread_over:
             parts = np.minimum(parts, self.memory * size // job.memory_mib)
         for name in spread_over:
-            own = np.array([each == name for each in self.types], dtype=bool)
+            own = self._of_type[name]
             if int(parts[own].sum()) >= size:
                 alone = alone | (own & (parts > 0))
         return alone
@@ -95,6 +112,7 @@ def beside_fitting(
     seen: set[Shape] = set()
     idle = np.zeros(len(nodes.rooms), dtype=bool)
     jobs: list[int] = []
+    names = set(nodes.types)
     for job, decision in waiting:
         if (
             job.requirement[0] > total
@@ -118,7 +136,7 @@ def beside_fitting(
             continue
         barred = {node for kept, bar in zip(reservations, bars, strict=True) if bar for node in kept.nodes}
         insensitive = estimator.sensitivity(job) <= sigma
-        types = {name for name in set(nodes.types) if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
+        types = {name for name in names if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
         held = nodes.holding(job, barred, spread_over=types)
         if held.any():
             idle |= held
