@@ -49,46 +49,38 @@ class _Nodes:
         self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
         self.memory = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
         self.types = [room.node.gpu_type or "" for room in self.rooms]
-
-        self._masks: dict[Shape, np.ndarray] = {}  # of types, tenants, domains and bars there are few
-        self._without_memory: dict[Shape, tuple[np.ndarray, np.ndarray]] = {}
-        self._of_type = {name: np.array([each == name for each in self.types], dtype=bool) for name in set(self.types)}
+        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+        self._open: dict[Shape, np.ndarray] = {}
 
     def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
-        key = (job.gpu_types, job.checkpoint_domain, job.tenant, frozenset(barred))
-        if key not in self._masks:
-            self._masks[key] = np.array(
-                [
-                    (not job.gpu_types or name in job.gpu_types)
-                    and room.node.id not in barred
-                    and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
-                    and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
-                    for room, name in zip(self.rooms, self.types, strict=True)
-                ],
-                dtype=bool,
-            )
-        return self._masks[key]
+        tenant = job.tenant if self._exclusive else None
+        kind = (job.gpu_types, job.checkpoint_domain, tenant, frozenset(barred))
+        if kind not in self._open:
+            self._open[kind] = self._open_to(job, barred)
+        return self._open[kind]
 
-    def _sized(self, job: Job, barred: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Memory apart: where the smallest size fits, and how many of its GPUs each node could have."""
-        size, least = job.min_gpus, job.least_cores
-        key = (size, least, job.gpu_types, job.checkpoint_domain, job.tenant, frozenset(barred))
-        if key not in self._without_memory:
-            usable = self.open_to(job, barred)
-            alone = usable & (self.gpus >= size) & (self.cores >= size * least)
-            parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
-            self._without_memory[key] = alone, parts
-        return self._without_memory[key]
+    def _open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
+        return np.array(
+            [
+                (not job.gpu_types or name in job.gpu_types)
+                and room.node.id not in barred
+                and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
+                and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
+                for room, name in zip(self.rooms, self.types, strict=True)
+            ],
+            dtype=bool,
+        )
 
     def holding(self, job: Job, barred: Collection[int], *, spread_over: Collection[str]) -> np.ndarray:
         """The nodes on which the job's smallest size could start, alone or (on these types) together."""
-        size = job.min_gpus
-        fitting, parts = self._sized(job, barred)
-        alone = fitting & (self.memory >= job.memory_mib)
-        if job.memory_mib and spread_over:
+        size, least = job.min_gpus, job.least_cores
+        usable = self.open_to(job, barred)
+        alone = usable & (self.gpus >= size) & (self.cores >= size * least) & (self.memory >= job.memory_mib)
+        parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
+        if job.memory_mib:
             parts = np.minimum(parts, self.memory * size // job.memory_mib)
         for name in spread_over:
-            own = self._of_type[name]
+            own = np.array([each == name for each in self.types], dtype=bool)
             if int(parts[own].sum()) >= size:
                 alone = alone | (own & (parts > 0))
         return alone
@@ -112,31 +104,34 @@ def beside_fitting(
     seen: set[Shape] = set()
     idle = np.zeros(len(nodes.rooms), dtype=bool)
     jobs: list[int] = []
-    names = set(nodes.types)
+    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one shape apart
     for job, decision in waiting:
+        age_s = decision.age_s or 0.0
+        bars = (
+            tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations) if reservations else ()
+        )
+        own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
+        shape = (
+            job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores, job.tenant,
+            job.model_label, job.id if own else 0, bars,
+        )  # fmt: skip
+        if shape in seen:  # looked at first: a long queue has few
+            continue
         if (
             job.requirement[0] > total
-            or decision.result is not Result.WAITING
-            or decision.reason in APART
             or job.is_cpu
+            or decision.reason in APART
+            or decision.result is not Result.WAITING
         ):
             continue
         if "promised" in decision.figures:
             continue  # it starts elsewhere
-        age_s = decision.age_s or 0.0
-        bars = tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations)
-        shape = (
-            job.min_gpus, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores, job.tenant,
-            job.model_label, job.id if job.id in keepers or (job.model_label is None and estimator.is_known(job)) else 0, bars,
-        )  # fmt: skip
-        if shape in seen:
-            continue
         seen.add(shape)
         if ledger.over_quota(job) is not None:
             continue
         barred = {node for kept, bar in zip(reservations, bars, strict=True) if bar for node in kept.nodes}
         insensitive = estimator.sensitivity(job) <= sigma
-        types = {name for name in names if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
+        types = {name for name in set(nodes.types) if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
         held = nodes.holding(job, barred, spread_over=types)
         if held.any():
             idle |= held

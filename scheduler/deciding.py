@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduler import probing, profiling
+from scheduler import exploring, probing, profiling
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
@@ -145,6 +145,7 @@ def decide(
             state = replace(state, running=probing.seen_in(state, probes, now_s))
         profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
         unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
+        books.estimator.explore(exploring.choose(unpromised, state.running, books.estimator, age, parameters))
     end_s = began_s + parameters.limit_s
     intake_s = clock() - began_s
     reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)

@@ -3,8 +3,9 @@
 - active rate = allocated / total; utilisation = the mean over the active ones;
 - RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0; ours: the tasks of an array are one
   job, with the mean of their LRs, or one array of 200 short tasks would be all that it tells;
-- fragments = idle GPUs while an eligible job waits, each counted once, in the first kind that fits. Kind 1: some
-  waiting job's configuration fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its
+- fragments = idle GPUs while an eligible job waits, each counted once, in the first kind that fits. *Kept* (ours): some
+  waiting job would fit its node, were it not reserved or promised to another. Kind 1: some waiting job's configuration
+  fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its
   type, but they are not where (or, outside the window, when) it could use them. The rest has no demand and is no
   fragment;
 - a round's figures are the time-weighted means of its plannings': each one's hold until the next planning.
@@ -13,7 +14,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import latency_ratio
@@ -40,10 +41,13 @@ ROUND_MEANS = (
     "queue_length",
     "fragments_cores",
     "fragments_scattered",
+    "fragments_kept",
     "fragment_rate",
     "live_lr_mean",
 )
 """Figures of a planning whose time-weighted mean a round has; `utilisation` is measured, so its driver adds it."""
+
+NOBODYS: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,11 @@ class Fragments:
 
     short_of_cores: int
     scattered: int
+    kept: int = 0
 
     @property
     def total(self) -> int:
-        return self.short_of_cores + self.scattered
+        return self.short_of_cores + self.scattered + self.kept
 
 
 def rate(part: int, whole: int) -> float | None:
@@ -128,15 +133,29 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
     return gpus, cores
 
 
-def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
-    """Both kinds, for the eligible jobs that the plan leaves waiting and the ledger it leaves."""
+def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int] = NOBODYS) -> Fragments:
+    """All kinds, for the eligible jobs that the plan leaves waiting and the ledger it leaves.
+
+    `ledger`: what is promised is withheld there; `reserved`: node -> the job that it is reserved for.
+    """
+    kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
+    kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
+    ledger = ledger.with_kept() if kept_on else ledger
     shapes = {
         (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
         for job in waiting
         if not job.is_cpu
     }
     jobs = list(shapes.values())
-    offers = [offer for offer in idle_offers(ledger) if offer.gpus]
+    every = [offer for offer in idle_offers(ledger) if offer.gpus]
+    kept = {
+        offer.node.id: kept_on[offer.node.id]
+        for offer in every
+        if kept_on.get(offer.node.id)
+        and any(job.id != reserved.get(offer.node.id) and _fits_there(job, offer) for job in jobs)
+    }
+    offers = [replace(each, gpus=each.gpus - kept.get(each.node.id, 0)) for each in every]
+    offers = [offer for offer in offers if offer.gpus]
     idle: dict[str | None, int] = {}
     for offer in offers:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
@@ -146,7 +165,11 @@ def fragments(waiting: Iterable[Job], ledger: Ledger) -> Fragments:
     short_of_cores = sum(
         offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
     )
-    return Fragments(short_of_cores, sum(idle[name] for name in wanting) - short_of_cores)
+    return Fragments(short_of_cores, sum(idle[name] for name in wanting) - short_of_cores, sum(kept.values()))
+
+
+def _fits_there(job: Job, offer: Offer) -> bool:
+    return usable(job, offer, Level.TRUST) and aggregated_gpus(job, offer) >= job.min_gpus
 
 
 def wanted_types(asked: Collection[tuple[int, frozenset[str]]], idle: Mapping[str | None, int]) -> set[str | None]:
@@ -217,9 +240,9 @@ def over_round(
 
 
 def _fragments_most(figures: Figures) -> float | None:
-    """A planning's fragments of both kinds, or the most of a round's."""
+    """A planning's fragments of all kinds, or the most of a round's."""
     known: float | None = figures.get("fragments_most")
     cores, scattered = figures.get("fragments_cores"), figures.get("fragments_scattered")
     if known is not None or cores is None or scattered is None:
         return known
-    return float(cores + scattered)
+    return float(cores + scattered + (figures.get("fragments_kept") or 0))

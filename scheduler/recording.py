@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler import explain, metrics
 from scheduler.conservation import beside_fitting
@@ -51,19 +51,19 @@ def record(
         *_decide_aside(books.jobs, decided.aside, decided.age),
         *(_invalid(error, job) for job, error in books.faulty_jobs),
     ]
+    reserved = {node: each.job for each in outcome.reservations for node in each.nodes}
     beside = beside_fitting(
         ((ranked.job, decision) for ranked, decision in zip(queue, decisions, strict=False)),
         ledger, outcome.reservations, books.estimator, sigma=parameters.sigma, now_s=now_s,
     )  # fmt: skip
+    left = _Left(ledger, reserved, beside)
     faulty = [job.id for job, _ in books.faulty_jobs if job.promise is not None]
     return Plan(
         policy=decided.policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
         solver=replace(outcome.solver, window_s=outcome.window_s, unseen=len(outcome.out_of_time)),
-        metrics=_measure(
-            replace(books.state, jobs=books.jobs), books.nodes, ledger.with_kept(), decisions, beside, parameters, now_s
-        ),
+        metrics=_measure(replace(books.state, jobs=books.jobs), books.nodes, left, decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
@@ -100,16 +100,18 @@ def _decide_queue(
     profiles: profiling.Profiles,
 ) -> list[Decision]:
     decisions: list[Decision] = []
-    for ranked in queue:
-        job_id = ranked.job.id
+    chosen_of, invalid, measured_of, window = outcome.chosen, outcome.invalid, profiles.waiting, outcome.window
+    for ranked in queue:  # there may be 100 000
+        job = ranked.job
+        job_id = job.id
         result, placement, eligible = Result.WAITING, None, False
-        if (chosen := outcome.chosen.get(job_id)) is not None:
+        if (chosen := chosen_of.get(job_id)) is not None:
             result, placement = Result.PLACED, chosen.placement
             reason, figures = None, explain.placed(chosen, final)
-        elif (error := outcome.invalid.get(job_id)) is not None:
+        elif (error := invalid.get(job_id)) is not None:
             result = Result.INVALID
             reason, figures = Reason.INVALID, {"detail": error.detail}
-        elif (measured := profiles.waiting.get(job_id)) is not None:
+        elif (measured := measured_of.get(job_id)) is not None:
             reason, figures, eligible = Reason.PROFILING, measured, True
         else:
             why = hindsight.why_waiting(ranked)
@@ -117,22 +119,10 @@ def _decide_queue(
             eligible = reason not in INELIGIBLE
         decisions.append(
             Decision(
-                job=job_id,
-                result=result,
-                reason=reason,
-                figures=figures,
-                rank=ranked.rank,
-                latency_ratio=ranked.latency_ratio,
-                wait_s=ranked.job.wait_s,
-                age_s=ranked.age_s,
-                age_source=ranked.age_source,
-                inside_window=job_id in outcome.window,
-                eligible=eligible,
-                placement=placement,
-                standing=outcome.standing(ranked),
-                explain=details,
+                job_id, result, reason, figures, ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s,
+                ranked.age_source, job_id in window, eligible, placement, outcome.standing(ranked), details,
             )
-        )
+        )  # fmt: skip
     return decisions
 
 
@@ -163,12 +153,19 @@ def _invalid(error: InvalidJob, job: Job) -> Decision:
     return Decision(job.id, Result.INVALID, Reason.INVALID, {"detail": error.detail})
 
 
+class _Left(NamedTuple):
+    """What a plan leaves idle: what is promised withheld, the reserved nodes and their jobs, and what fits who waits."""
+
+    ledger: Ledger
+    reserved: Mapping[int, int]
+    beside: Beside
+
+
 def _measure(
     state: ClusterState,
     nodes: Sequence[Node],
-    final: Ledger,
+    left: _Left,
     decisions: Sequence[Decision],
-    beside: Beside,
     parameters: Parameters,
     now_s: float,
 ) -> Metrics:
@@ -176,7 +173,8 @@ def _measure(
     eligible = {decision.job: decision for decision in waiting if decision.eligible}
     # A job that is being profiled leaves nothing idle for want of a place.
     wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
-    fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), final)
+    fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
+    final = left.ledger.with_kept()
     gpus, cores = metrics.allocated(nodes, final)
     gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
@@ -191,9 +189,10 @@ def _measure(
         cpu_active_rate=metrics.rate(cores, cores_total),
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
+        fragments_kept=fragments.kept,
         fragment_rate=metrics.rate(fragments.total, gpus_total),
         # An operator who forbids borrowing wants walls: what idles behind one does so on purpose.
-        idle_beside_fitting=beside.gpus if parameters.borrowing == "on" else None,
+        idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
         waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,

@@ -21,6 +21,7 @@ from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, QUEUED, JobState
+from portal.rounds.lease import idle_counted
 from portal.rounds.models import Planning
 from portal.tenants.authentication import scope_check, token_find, token_touch
 
@@ -131,6 +132,11 @@ def _plannings() -> Iterator[Metric]:
     if last is None:
         return
     yield CounterMetricFamily("berth_plannings", "Plannings so far.", value=last.number)
+    yield CounterMetricFamily(
+        "berth_idle_beside_fitting_total",
+        "Idle GPUs left beside a waiting job that fits them, summed over plannings: more than 0 is a fault of the planner.",
+        value=idle_counted(),
+    )
     parts = GaugeMetricFamily("berth_planning_seconds", "Duration of the last planning by part.", labels=["part"])
     for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
         parts.add_metric([part], value)

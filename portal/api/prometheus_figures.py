@@ -22,7 +22,7 @@ RATIOS = {
     "berth_gpu_utilisation_ratio": ("utilisation", 0.01, "Mean utilisation of the allocated GPUs."),
     "berth_fragment_ratio": ("fragment_rate", 1.0, "Fragments, of all GPUs, after the last planning."),
 }
-KINDS = {"no-cores": "fragments_cores", "scattered": "fragments_scattered"}
+KINDS = {"no-cores": "fragments_cores", "scattered": "fragments_scattered", "kept": "fragments_kept"}
 STATISTICS = {"mean": "live_lr_mean", "max": "live_lr_max"}
 
 

@@ -103,21 +103,21 @@ def _apart(labels: list[Figure]) -> list[Figure]:
 
 
 def fragments(
-    rows: Sequence[tuple[str, float | None, float | None]],
+    rows: Sequence[tuple[str, *tuple[float | None, ...]]],
     *,
     most: Sequence[float | None] = (),
     start: str | None = None,
     end: str | None = None,
     digits: int = 0,
 ) -> Figure:
-    """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered), stacked bars of means.
+    """Idle GPUs no waiting job could use: (ISO time, short of cores, scattered, kept), stacked bars of means.
 
-    `most`: a dash over each bar, for the most of both kinds at one time.
+    `most`: a dash over each bar, for the most of all kinds at one time.
     """
     at = [row[0] for row in rows]
-    kinds = [("no cores", "plot-2", 1), ("scattered", "plot-4", 2)]
+    kinds = [("no cores", "plot-2", 1), ("scattered", "plot-4", 2), ("kept for a job", "plot-3", 3)]
     totals = [
-        (row[0], float((row[1] or 0) + (row[2] or 0))) for row in rows if row[1] is not None or row[2] is not None
+        (row[0], float(sum(each or 0 for each in row[1:]))) for row in rows if any(each is not None for each in row[1:])
     ]
     return {
         "data": [

@@ -20,7 +20,8 @@ SOURCES: Mapping[str, str] = {
     "type": "measured on this GPU type",
     "theory": "modelled from profiled times",
     "theory-assumed": "modelled from profiled times, over links whose speed is assumed",
-    "nodes": "measured on as many nodes with other GPU counts",
+    "nodes": "measured over several nodes with other GPU counts",
+    "sizes": "measured on this GPU type with other GPU counts",
     "assumed": "assumed: nothing was known of its speed",
 }
 

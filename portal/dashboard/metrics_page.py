@@ -46,6 +46,7 @@ COLUMNS = (
     ("queue_length", 1, 1),
     ("fragments_cores", 1, 1),
     ("fragments_scattered", 1, 1),
+    ("fragments_kept", 1, 1),
     ("fragment_rate", 100, 2),
     ("raqlr_6h", 1, 2),
     ("live_lr_mean", 1, 2),
@@ -126,7 +127,7 @@ PLOTS = {
         "Fragments per round",
         "idle GPUs that waiting jobs could not use, mean over the round by time",
         "block",
-        [("no cores", "plot-2"), ("scattered", "plot-4"), ("most at a time", "text-2")],
+        [("no cores", "plot-2"), ("scattered", "plot-4"), ("kept for a job", "plot-3"), ("most at a time", "text-2")],
     ),
 }
 
@@ -152,10 +153,12 @@ def _rows(course: Sequence[Stretch], key: str, times: float) -> list[figures.Row
     return [(at.isoformat(), None if value is None else value * times) for at, value in ends]
 
 
-def _bar(each: Stretch) -> tuple[str, float | None, float | None]:
+def _bar(each: Stretch) -> tuple[str, *tuple[float | None, ...]]:
     """A bar stands in the middle of its stretch of time."""
     middle = each.start + (each.until - each.start) / 2
-    return middle.isoformat(), *(_rounded(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered"))
+    return middle.isoformat(), *(
+        _rounded(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered", "kept")
+    )
 
 
 def _rounded(value: float | None) -> float | None:

@@ -189,6 +189,7 @@ def fragments_plot(hours: int) -> PlotContext:
         "legend": [
             {"label": "no cores", "token": "plot-2", "kind": "block"},
             {"label": "scattered", "token": "plot-4", "kind": "block"},
+            {"label": "kept for a job", "token": "plot-3", "kind": "block"},
             {"label": "most at a time", "token": "text-2", "kind": "line"},
         ],
     }
@@ -216,7 +217,7 @@ def _figure(name: str, snapshot: Snapshot) -> figures.Figure:
 def _fragments_figure(snapshot: Snapshot) -> figures.Figure:
     hold = hold_s(tick_s=snapshot.knobs["tick_s"])
     bars = fragment_bars(hours=snapshot.hours, now=snapshot.now, count=BARS, hold_s=hold)
-    rows = [(bar.at.isoformat(), bar.cores, bar.scattered) for bar in bars]
+    rows = [(bar.at.isoformat(), bar.cores, bar.scattered, bar.kept) for bar in bars]
     start, end = snapshot.since.isoformat(), snapshot.now.isoformat()
     return figures.fragments(rows, most=[bar.most for bar in bars], start=start, end=end, digits=1)
 

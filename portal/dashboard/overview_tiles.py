@@ -158,6 +158,8 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     note = "as the last planning left it"
     if total:
         note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
+        if kept := metrics.get("fragments_kept"):
+            note += f", {kept} kept for a job"
     elif total is None:
         note = "no planning in this time"
     mean = fragments_of(snapshot.last_round.metrics) if snapshot.last_round else None
@@ -166,7 +168,8 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     return _tile(
         "fragments", "Fragments", None if total is None else number(total),
         None if rate is None else f"{number(100 * rate, 1)} %", note,
-        explained="Idle GPUs while an eligible job waits: their node has too few idle cores, or they are scattered. "
+        explained="Idle GPUs while an eligible job waits: their node has too few idle cores, they are scattered, or they are "
+        "kept for another job until it starts there (the cluster page says which, and until when). "
         "A round's figure is its plannings' mean, weighted by how long each one's held.",
         spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
     )  # fmt: skip
@@ -175,4 +178,4 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
 def fragments_of(metrics: dict[str, Any]) -> float | None:
     if metrics.get("fragments_cores") is None:
         return None
-    return metrics["fragments_cores"] + metrics["fragments_scattered"]
+    return metrics["fragments_cores"] + metrics["fragments_scattered"] + (metrics.get("fragments_kept") or 0)

@@ -103,7 +103,8 @@ def solve_ms(row: Planning) -> int | None:
 def _fragments(row: Planning) -> int | None:
     if row.metrics.get("fragments_cores") is None:
         return None
-    return row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
+    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version told nothing of them
+    return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
 
 
 def outcome_of(row: Planning) -> str:

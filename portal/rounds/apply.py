@@ -12,18 +12,20 @@ from portal.jobs.models import Job
 from portal.jobs.services.placing import Part, Placing, Profile, attempts_start, placing_lock
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
-from portal.jobs.services.waiting import WaitingNote, notes_changed, waiting_note
+from portal.jobs.services.waiting import waiting_note
+from portal.rounds.decisions import columns_of
 from portal.rounds.explanations import explanations_store
 from portal.rounds.lease import lease_confirm
 from portal.rounds.models import Planning
+from portal.rounds.notes import notes_of
 from portal.rounds.promises import plan_promises_apply, plan_stops_apply
 from scheduler.model import Reason
-from scheduler.places import PLACE_FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from portal.rounds.decisions import Columns
     from portal.rounds.explanations import Details
     from portal.rounds.queued import QueuedJob
     from scheduler.model import Decision, Piece, Plan
@@ -41,19 +43,20 @@ def plan_apply(
     queued: Sequence[QueuedJob],
     details: Details | None = None,
     cores_wanted: Mapping[int, int] = MappingProxyType({}),
+    columns: Columns | None = None,
 ) -> None:
     """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
 
     `queued`: the queue as the snapshot read it. Only what the plan says otherwise of a job is locked and looked at again.
-    `cores_wanted`: by job, what the plan went by; it stays with the attempts and promises.
+    `cores_wanted`: by job, what the plan went by; it stays with the attempts and promises. `columns`: the decisions', where
+    they are made already.
     """
     applied_before = Planning.objects.filter(number=record.number).exists()
     if applied_before or not lease_confirm(holder=holder, number=record.number):
         record.status = Planning.Status.SUPERSEDED
         return
     placed = [decision for decision in made.decisions if decision.placement is not None]
-    waiting = (_note(decision) for decision in made.decisions if decision.placement is None)
-    notes = notes_changed(notes=waiting, queued=queued, now=now)
+    notes = notes_of(made.decisions, columns or columns_of(made.decisions), queued)
     stopped = [stop.job for stop in made.stops]
     promised = [each.job for each in made.promises]
     nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
@@ -110,15 +113,3 @@ def _placing(decision: Decision, cores_wanted: int | None) -> Placing:
     parts = [_part(piece) for piece in decision.placement.pieces]
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
     return Placing(decision.job, parts, age, cores_wanted=cores_wanted)
-
-
-def _note(decision: Decision) -> WaitingNote:
-    return WaitingNote(
-        job_id=decision.job,
-        reason=str(decision.reason or ""),
-        figures={name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES},
-        inside_window=decision.inside_window,
-        counts=decision.eligible,
-        age_s=decision.age_s,
-        age_source=decision.age_source,
-    )

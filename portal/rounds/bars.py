@@ -30,6 +30,7 @@ class Held:
     end_s: float
     cores: float
     scattered: float
+    kept: float
     most: float
 
 
@@ -40,6 +41,7 @@ class Bar:
     at: datetime
     cores: float | None
     scattered: float | None
+    kept: float | None
     most: float | None
 
 
@@ -59,7 +61,7 @@ def fragment_bars(*, hours: float, now: datetime, count: int, hold_s: float) -> 
 
 def bars_of(held: Iterable[Held], *, step_s: float, first: int, count: int) -> list[Bar]:
     """Return `count` bars of `step_s` seconds from the `first`-th since the epoch on."""
-    sums = [[0.0, 0.0, 0.0] for _ in range(count)]  # seconds known, and the figures times seconds
+    sums = [[0.0, 0.0, 0.0, 0.0] for _ in range(count)]  # seconds known, and the figures times seconds
     most: list[float | None] = [None] * count
     for each in held:
         begin = max(0, int(each.start_s // step_s) - first)
@@ -68,15 +70,17 @@ def bars_of(held: Iterable[Held], *, step_s: float, first: int, count: int) -> l
             seconds = min(each.end_s, left + step_s) - max(each.start_s, left)
             if seconds <= 0:
                 continue
-            for kind, value in enumerate((1.0, each.cores, each.scattered)):
+            for kind, value in enumerate((1.0, each.cores, each.scattered, each.kept)):
                 sums[place][kind] += seconds * value
             most[place] = max(each.most, most[place] or 0.0)
     return [_bar((first + place + 0.5) * step_s, *sums[place], most=most[place]) for place in range(count)]
 
 
-def _bar(middle_s: float, seconds: float, cores: float, scattered: float, *, most: float | None) -> Bar:
+def _bar(middle_s: float, seconds: float, cores: float, scattered: float, kept: float, *, most: float | None) -> Bar:
     at = datetime.fromtimestamp(middle_s, UTC)
-    return Bar(at, cores / seconds, scattered / seconds, most) if seconds else Bar(at, None, None, None)
+    if not seconds:
+        return Bar(at, None, None, None, None)
+    return Bar(at, cores / seconds, scattered / seconds, kept / seconds, most)
 
 
 def _plannings(*, since: datetime, now: datetime, hold_s: float) -> list[Held]:
@@ -84,17 +88,29 @@ def _plannings(*, since: datetime, now: datetime, hold_s: float) -> list[Held]:
     rows = Planning.objects.filter(
         started_at__gte=since - timedelta(seconds=hold_s), started_at__lte=now, status=Planning.Status.APPLIED
     ).order_by("number")
-    figures = rows.annotate(cores=F("metrics__fragments_cores"), scattered=F("metrics__fragments_scattered"))
-    found: list[tuple[datetime, Any, Any]] = list(figures.values_list("started_at", "cores", "scattered"))
+    figures = rows.annotate(
+        cores=F("metrics__fragments_cores"),
+        scattered=F("metrics__fragments_scattered"),
+        kept=F("metrics__fragments_kept"),
+    )
+    found: list[tuple[datetime, Any, Any, Any]] = list(figures.values_list("started_at", "cores", "scattered", "kept"))
     return _held(found, until_s=now.timestamp(), hold_s=hold_s)
 
 
-def _held(rows: Sequence[tuple[datetime, Any, Any]], *, until_s: float, hold_s: float) -> list[Held]:
-    starts = [at.timestamp() for at, _, _ in rows]
+def _held(rows: Sequence[tuple[datetime, Any, Any, Any]], *, until_s: float, hold_s: float) -> list[Held]:
+    """Return what each held. Plannings of an older version told nothing of kept ones."""
+    starts = [at.timestamp() for at, *_ in rows]
     ends = [*starts, until_s][1:]
     return [
-        Held(start, min(end, start + hold_s), float(cores), float(scattered), float(cores) + float(scattered))
-        for start, end, (_, cores, scattered) in zip(starts, ends, rows, strict=True)
+        Held(
+            start,
+            min(end, start + hold_s),
+            float(cores),
+            float(scattered),
+            float(kept or 0),
+            cores + scattered + (kept or 0),
+        )
+        for start, end, (_, cores, scattered, kept) in zip(starts, ends, rows, strict=True)
         if cores is not None and scattered is not None
     ]
 
@@ -105,6 +121,7 @@ def _rounds(*, since: datetime, now: datetime) -> list[Held]:
         cores, scattered = each.figures.get("fragments_cores"), each.figures.get("fragments_scattered")
         if cores is None or scattered is None:
             continue
+        kept = each.figures.get("fragments_kept") or 0
         most = each.figures.get("fragments_most")  # rounds of an older version have none
         found.append(
             Held(
@@ -112,7 +129,8 @@ def _rounds(*, since: datetime, now: datetime) -> list[Held]:
                 each.until.timestamp(),
                 cores,
                 scattered,
-                cores + scattered if most is None else most,
+                kept,
+                cores + scattered + kept if most is None else most,
             )
         )
     return found

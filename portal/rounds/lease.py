@@ -147,3 +147,15 @@ class Renewal:
                     log.warning("planning %s: its lease was not renewed: %s", self._number, error)
         finally:
             connection.close()
+
+
+def idle_count(gpus: int | None, *, number: int) -> None:
+    """Count what an applied planning left idle beside a job that fitted (invariant 11): nothing, unless there is a fault."""
+    if gpus:
+        log.warning("planning %s left %s idle GPUs beside a waiting job that fits them", number, gpus)
+        PlanningLease.objects.filter(pk=1).update(idle_beside_fitting=F("idle_beside_fitting") + gpus)
+
+
+def idle_counted() -> int:
+    """Return the sum over all plannings."""
+    return PlanningLease.objects.filter(pk=1).values_list("idle_beside_fitting", flat=True).first() or 0

@@ -27,6 +27,9 @@ class PlanningLease(models.Model):
     snapshot_at = models.DateTimeField(null=True, help_text="When the last planning read the database.")
     thorough_at = models.DateTimeField(null=True, help_text="When the last planning with its whole time limit began.")
     again = models.BooleanField(default=False, help_text="A nudge came while a planning ran.")
+    idle_beside_fitting = models.PositiveBigIntegerField(
+        default=0, help_text="Idle GPUs that applied plannings left beside a waiting job that fitted them, summed up."
+    )
 
     def __str__(self) -> str:
         return f"planning {self.number} by {self.holder or 'nobody'}"
@@ -131,6 +134,7 @@ class StartForecast(models.Model):
     earliest_at = models.DateTimeField()
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
+    drawn = models.JSONField(default=list, help_text="As first drawn, before calibration: low, middle, high wait, s.")
 
     def __str__(self) -> str:
         return f"job {self.job_id} starts from {self.earliest_at:%H:%M} on"
@@ -145,6 +149,7 @@ class ForecastRecord(models.Model):
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(db_index=True)
+    drawn = models.JSONField(default=list, help_text="As StartForecast's; empty: from before ranges were calibrated.")
 
     def __str__(self) -> str:
         return f"job {self.job_number} started {self.started_at:%H:%M}"

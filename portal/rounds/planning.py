@@ -25,7 +25,15 @@ from portal.rounds.apply import plan_apply
 from portal.rounds.decisions import columns_of, decisions_before, decisions_pack
 from portal.rounds.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.lease import Renewal, lease_begin, lease_release, lease_take, lease_thorough, planned_since
+from portal.rounds.lease import (
+    Renewal,
+    idle_count,
+    lease_begin,
+    lease_release,
+    lease_take,
+    lease_thorough,
+    planned_since,
+)
 from portal.rounds.memory import memory_taken
 from portal.rounds.metrics import planning_metrics, round_close
 from portal.rounds.models import Planning, Round
@@ -158,9 +166,11 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             queued=snapshot.queued,
             details=details,
             cores_wanted=cores,
+            columns=columns,
         )
         if record.status == Planning.Status.APPLIED:
             probes_start(orders=made.probes, planning_number=number)
+            idle_count(made.metrics.idle_beside_fitting, number=number)
         record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"

@@ -3,8 +3,9 @@
     T(config) = min_i(per_gpu_throughput_i) * sum_i d_i        d_i GPUs on node i
 
 1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type;
-3. *theory*: the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes, with
-another number of GPUs; 5. *assumed*, for jobs that report nothing: per-GPU throughput = speed(type) * r^-0.1.
+3. *theory*: the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes (or
+nearly), with another number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^-0.1 per GPU, scaled by
+what is known of the job on other types; speed(type) is the operator's, or learned (`type_speeds`).
 
 Hops' distributed table, by nodes alone, would answer where `nodes` does, but ahead of the theory. We ask the theory
 first: it knows both what the GPUs' number and what their spreading costs, where another size's measurement holds the
@@ -17,7 +18,7 @@ ones, the assumed are scaled by the known, so that both can be compared.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,11 +26,16 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.iteration import throughput
 from scheduler.estimator.measured import SCALING_EXPONENT, Measured, by_type
 from scheduler.estimator.tables import Knowledge, cell_key, signature
+from scheduler.estimator.type_speeds import TypeSpeeds, learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node
+
+
+ASSUMED_RHO = 2.0
+"""The sensitivity of a job of which nothing tells it: above the default sigma, so that it stays on one node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +130,40 @@ class NodesLayer:
         return None if value is None else Estimate(value, "nodes", in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
-        return None  # what spreading costs cannot be told from what the number of GPUs costs
+        """1 where it ran both ways, but with no number of GPUs alike: what spreading costs cannot be told from what the
+        number of GPUs costs, and need not be, for the speeds themselves decide.
+        """
+        return 1.0 if any(each.both_ways for each in self.measured.get(signature(job), {}).values()) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SizesLayer:
+    """Measured on one node of the type, with other numbers of GPUs."""
+
+    measured: Mapping[str, Mapping[str, Measured]]
+
+    def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        known = self.measured.get(signature(job), {}).get(node.gpu_type or "")
+        value = None if known is None or nodes > 1 else known.on_one(gpus)
+        return None if value is None else Estimate(value, "sizes", in_samples=True)
+
+    def sensitivity(self, job: Job) -> float | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class AssumedLayer:
-    """Per-GPU throughput = the type's relative speed * r^-0.1; sensitivity high, so placements stay aggregated."""
+    """Per-GPU throughput = the type's relative speed * r^-0.1, over several nodes 1/`ASSUMED_RHO` of it: not worth spreading."""
 
-    speeds: Mapping[str, float]
+    speeds: TypeSpeeds
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
-        speed = self.speeds.get(node.gpu_type or "", 1.0)
-        return Estimate(speed * gpus**SCALING_EXPONENT, "assumed", in_samples=False)
+        speed = self.speeds.of(job.tenant).get(node.gpu_type or "", 1.0)
+        rho = ASSUMED_RHO if nodes > 1 else 1.0
+        return Estimate(speed * gpus**SCALING_EXPONENT / rho, "assumed", in_samples=False)
 
     def sensitivity(self, job: Job) -> float:
-        return math.inf
+        return ASSUMED_RHO
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +181,11 @@ class Estimator:
     layers: Sequence[Layer]
     nodes: Sequence[Node] = ()  # the cluster's, to find what a job's speed is on each type
     signatures: frozenset[str] | None = None  # those that any layer but the last knows; None = ask them all
+    exploring: set[int] = field(default_factory=set, compare=False)  # jobs that a planning may spread to find out
     _asked: dict[int, Sequence[Layer]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
-    _scales: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
-    _rhos: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
+    _scales: dict[tuple[int, int, int], float] = field(default_factory=dict, repr=False, compare=False)
+    _rhos: dict[int, tuple[float, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def samples_per_s(self, job: Job) -> dict[str, float]:
         """Per-GPU throughput by type, where measured or modelled, at the size nearest to the mean requirement (eq. 9).
@@ -172,15 +198,17 @@ class Estimator:
             found: dict[str, float] = {}
             nodes = self.nodes if len(self._layers_for(job)) > 1 and not job.is_cpu else ()
             for node in _largest(nodes):
-                answers = (self._by_type(job, node, size) for size in (nearest, 1, *others))
+                answers = (
+                    self._by_type(job, node, size, -(-size // max(1, node.gpus_total)))
+                    for size in (nearest, 1, *others)
+                )
                 estimate = next((each for each in answers if each is not None), None)
                 if estimate is not None:
                     found[node.gpu_type or ""] = estimate.per_gpu
             self._known[job.id] = found
         return self._known[job.id]
 
-    def _by_type(self, job: Job, node: Node, gpus: int) -> Estimate | None:
-        nodes = -(-gpus // max(1, node.gpus_total))
+    def _by_type(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         answers = (each.per_gpu(job, node, gpus, nodes) for each in self.layers if not isinstance(each, EntityLayer))
         return next((each for each in answers if each is not None and each.in_samples), None)
 
@@ -195,13 +223,25 @@ class Estimator:
             self._asked[job.id] = self.layers if known else self.layers[-1:]
         return self._asked[job.id]
 
-    def _scale(self, job: Job) -> float:
-        """Samples per second of one unit of the assumed layer: the median over the types that are known."""
-        if job.id not in self._scales:
-            speeds = next((each.speeds for each in self.layers if isinstance(each, AssumedLayer)), {})
-            ratios = [value / speeds.get(name, 1.0) for name, value in self.samples_per_s(job).items() if value > 0]
-            self._scales[job.id] = median(ratios) if ratios else 1.0
-        return self._scales[job.id]
+    def _scale(self, job: Job, gpus: int, nodes: int) -> float:
+        """Samples per second of one unit of the assumed layer: the median over the types that are known, at this size.
+
+        On as many nodes where that is known of a type, else on one, else on as few as hold it.
+        """
+        key = (job.id, gpus, nodes)
+        if key not in self._scales:
+            ratios = [ratio for node in _largest(self.nodes) if (ratio := self._ratio(job, node, gpus, nodes)) > 0]
+            self._scales[key] = median(ratios) if ratios else 1.0
+        return self._scales[key]
+
+    def _ratio(self, job: Job, node: Node, gpus: int, nodes: int) -> float:
+        """What is known over what is assumed, on the node's type; 0 where nothing is known."""
+        for each in dict.fromkeys((nodes, 1, -(-gpus // max(1, node.gpus_total)))):
+            known = self._by_type(job, node, gpus, each)
+            assumed = self.layers[-1].per_gpu(job, node, gpus, each)
+            if known is not None and assumed is not None:
+                return known.per_gpu / assumed.per_gpu
+        return 0.0
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
         """The first layer's answer. InvalidJob when it is not a positive finite number, or when no layer answers."""
@@ -210,6 +250,8 @@ class Estimator:
             estimate = layer.per_gpu(job, node, gpus, nodes)
             if estimate is None:
                 continue
+            if not estimate.in_samples and nodes > 1 and job.id in self.exploring:
+                estimate = replace(estimate, per_gpu=estimate.per_gpu * ASSUMED_RHO)  # to find out whether it is so
             if not (math.isfinite(estimate.per_gpu) and estimate.per_gpu > 0):
                 detail = (
                     f"throughput on {node.name} is {estimate.per_gpu} ({estimate.source} layer); it must be above 0"
@@ -219,7 +261,7 @@ class Estimator:
                 return estimate
             if len(asked) == 1:
                 return estimate  # nothing is known of the job, so there is nothing to scale by
-            return Estimate(estimate.per_gpu * self._scale(job), estimate.source, in_samples=False)
+            return Estimate(estimate.per_gpu * self._scale(job, gpus, nodes), estimate.source, in_samples=False)
         raise InvalidJob(job.id, f"no throughput known on {node.name}; add the assumed layer last")
 
     def throughput(self, job: Job, nodes: Sequence[Node], gpus: int) -> Throughput:
@@ -228,10 +270,28 @@ class Estimator:
         return Throughput(slowest.per_gpu * gpus, slowest.source)
 
     def sensitivity(self, job: Job) -> float:
-        """The sensitivity rho of the first layer that knows it; high when none does."""
+        """The sensitivity rho of the first layer that knows it; high when none does, 1 for who is to find out."""
+        rho, source = self._rho(job)
+        return 1.0 if source == "assumed" and job.id in self.exploring else rho
+
+    def explore(self, jobs: Iterable[int]) -> None:
+        """Have these jobs spread, and no others, until it is said otherwise."""
+        self.exploring.clear()
+        self.exploring.update(jobs)
+
+    def tells_spreading(self, job: Job) -> bool:
+        """Whether the job's sensitivity was measured or modelled."""
+        return self._rho(job)[1] != "assumed"
+
+    def _rho(self, job: Job) -> tuple[float, str]:
+        """And "assumed" where only the last layer answered."""
         if job.id not in self._rhos:
-            known = (layer.sensitivity(job) for layer in self._layers_for(job))
-            self._rhos[job.id] = next((rho for rho in known if rho is not None), math.inf)
+            known = (
+                (rho, "assumed" if isinstance(layer, AssumedLayer) else "known")
+                for layer in self._layers_for(job)
+                if (rho := layer.sensitivity(job)) is not None
+            )
+            self._rhos[job.id] = next(known, (ASSUMED_RHO, "assumed"))
         return self._rhos[job.id]
 
 
@@ -253,7 +313,8 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
         TypeLayer(knowledge, measured),
         TheoryLayer(knowledge, _types(knowledge.profiles)),
         NodesLayer(measured),
-        AssumedLayer(speeds),
+        SizesLayer(measured),
+        AssumedLayer(learn(measured, speeds)),
     )
     return Estimator(layers, nodes, known)
 

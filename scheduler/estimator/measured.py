@@ -9,6 +9,8 @@ lose on one node as well.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,12 +47,37 @@ class Measured:
                     return self.aggregated[gpus] / spread
         return None
 
+    def on_one(self, gpus: int) -> float | None:
+        """Per-GPU throughput of `gpus` GPUs on one node judged by other numbers of GPUs there; None without any.
+
+        By the power of r between (beyond: of) the two nearest sizes, a loss of none to all of what more GPUs add; by
+        assumption, r^-0.1, where one size was measured.
+        """
+        sizes = sorted(self.aggregated)
+        if not sizes:
+            return None
+        after = min(max(bisect_left(sizes, gpus), 1), len(sizes) - 1)
+        exponent = SCALING_EXPONENT
+        if len(sizes) > 1:
+            low, high = sizes[after - 1], sizes[after]
+            slope = math.log(self.aggregated[high] / self.aggregated[low]) / math.log(high / low)
+            exponent = min(0.0, max(-1.0, slope))
+        nearest = min(sizes, key=lambda each: (max(each / gpus, gpus / each), each))
+        return float(self.aggregated[nearest] * (gpus / nearest) ** exponent)
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether it ran on one node and on several, of whatever size: then the measured speeds tell what to choose."""
+        return bool(self.aggregated) and any(gpus is not None for sizes in self.distributed.values() for gpus in sizes)
+
     def over(self, gpus: int, nodes: int) -> float | None:
-        """Per-GPU throughput of `gpus` GPUs judged by other numbers of GPUs on as many nodes; None without any.
+        """Per-GPU throughput of `gpus` GPUs judged by other numbers of GPUs on as many nodes, else on the nearest number of
+        several nodes; None without any.
 
         The nearest by ratio (of two the smaller), changed as by assumption, r^-0.1; else that of an unknown number.
         """
-        sizes = self.distributed.get(nodes, {})
+        near = sorted(self.distributed, key=lambda each: (max(each / nodes, nodes / each), each))
+        sizes = self.distributed[near[0]] if near else {}
         known = [each for each in sizes if each is not None]
         if not known:
             return sizes.get(None)

@@ -133,6 +133,7 @@ class Metrics:
     cpu_active_rate: float | None
     fragments_cores: int  # kind 1
     fragments_scattered: int  # kind 2
+    fragments_kept: int  # kept for another job by a reservation or a promise
     fragment_rate: float | None
     idle_beside_fitting: (
         int | None

@@ -131,6 +131,16 @@ class Engine:
         if math.isfinite(until_s):
             self.now_s = max(self.now_s, until_s)
 
+    @property
+    def arrays(self) -> ArrayHistory:
+        """What the arrays are divided by now."""
+        return self._arrays
+
+    @property
+    def replanned_s(self) -> float | None:
+        """When the last re-plan was made; None = never."""
+        return self._replanned_s
+
     def result(self) -> Run:
         """The records so far."""
         floor, parameters = self.floor, self.parameters
@@ -241,7 +251,11 @@ class Engine:
 
     def _next_round_s(self) -> float:
         period_s = self.parameters.replan_s
-        return self._rounds_from_s + (math.floor((self.now_s - self._rounds_from_s) / period_s) + 1) * period_s
+        rounds = math.floor((self.now_s - self._rounds_from_s) / period_s) + 1
+        next_s = self._rounds_from_s + rounds * period_s
+        return (
+            next_s if next_s > self.now_s else next_s + period_s
+        )  # the division may have rounded below the present one
 
     def _rng(self) -> np.random.Generator:
         """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
@@ -311,17 +325,41 @@ class Engine:
             solve_s=solve_s,
             gap=outcome.solver.gap,
             fragments_cores=floor.gpus_short_of_cores(),
+            fragments_kept=self._kept(decided),
         )
 
     def _fragments(self, decided: Decided) -> int:
-        """Section 10, both kinds: what is idle of the types that an eligible waiting job could start on."""
-        floor, idle = self.floor, self.floor.cluster.idle_by_type
+        """Section 10, all kinds: what is idle of the types that an eligible waiting job could start on."""
+        idle = self.floor.cluster.idle_by_type
+        asked = self._asked(decided)
+        return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
+
+    def _kept(self, decided: Decided) -> int:
+        """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
+        outcome, rooms = decided.outcome, decided.books.ledger.rooms
+        reserved = {node for each in outcome.reservations for node in each.nodes}
+        given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.promises)]
+        nodes = reserved | {share.node for shares in given for share in shares}
+        holders = (
+            {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.promises}
+        )
+        asked = self._asked(decided, holders) if nodes else ()
+        found = 0
+        for room in (rooms[node] for node in nodes if node in rooms):
+            gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
+            if any(least <= gpus and (not types or room.node.gpu_type in types) for least, types in asked):
+                found += gpus
+        return found
+
+    def _asked(self, decided: Decided, without: Collection[int] = ()) -> Collection[tuple[int, frozenset[str]]]:
+        """R_1 and allowed types of those who wait for the cluster alone."""
+        floor = self.floor
         asked: Collection[tuple[int, frozenset[str]]] = floor.wanting
-        apart = self._ineligible | decided.profiles.waiting.keys()
+        apart = self._ineligible | decided.profiles.waiting.keys() | set(without)
         if apart:
             others = (load.traced.job for number, load in floor.waiting.items() if number not in apart)
             asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}
-        return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
+        return asked
 
 
 def _standing() -> float:

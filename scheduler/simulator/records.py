@@ -42,13 +42,14 @@ class PlanningRecord:
     queue_cpu_jobs: int
     gpus_allocated: int
     cores_allocated: int
-    fragments: int  # both kinds (section 10)
+    fragments: int  # all kinds (section 10)
     placed: int
     stopped: int
     rate: float  # work done a second, in the units of the trace's laws over the job's mean: see `report`
     solve_s: float  # the whole planning
     gap: float | None = None
     fragments_cores: int = 0  # of them those of the first kind: idle for want of cores
+    fragments_kept: int = 0  # of them those that a reservation or a promise keeps for another job
 
 
 @dataclass(frozen=True, slots=True)

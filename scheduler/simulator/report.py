@@ -138,6 +138,7 @@ def _cluster(run: Run) -> dict[str, Any]:
         "queued_time_share": _over(float(steps.length_s[queued].sum()), steps.ends_s - steps.begins_s),
         "cpu_active_rate": _over(steps.mean(steps.values(lambda record: record.cores_allocated)), run.cores_total),
         "fragments_per_round": per_round,
+        "fragments_kept": steps.mean(steps.values(lambda record: record.fragments_kept)),
         "fragment_rate": _over(per_round, run.gpus_total),
         "fragment_rate_queued": _over(steps.mean(fragments, queued), run.gpus_total),
         "mean_queue": steps.mean(steps.values(lambda record: record.queue_gpu_jobs + record.queue_cpu_jobs)),

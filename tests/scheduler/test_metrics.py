@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler import metrics
-from scheduler.model import Ended, Reason, Tenant
+from scheduler.model import Ended, Reason, Share, Tenant
 from scheduler.placement.ledger import Ledger
 from tests.scheduler.builders import job, make_plan, node
 
@@ -209,3 +209,19 @@ def test_a_faulty_twin_of_a_waiting_job_is_not_measured():
     made = make_plan([node(1, 2, idle=1)], twins)
     assert [fault.key for fault in made.faults] == [1]
     assert made.metrics.fragments_scattered == 0
+
+
+def kept(jobs, nodes, *, promised=(), reserved=None):
+    ledger = Ledger(nodes, (), ())
+    ledger.withhold(promised)
+    found = metrics.fragments(jobs, ledger, reserved or {})
+    return found.kept, found.short_of_cores, found.scattered
+
+
+def test_what_a_reservation_or_a_promise_keeps_from_a_job_that_fits_is_a_kind_of_its_own():
+    nodes = [node(1, 4), node(2, 4, idle=1)]
+    small, large = job(1, 2), job(9, 8)
+    assert kept([small], nodes, promised=[Share(1, 3, 3, 0)]) == (3, 0, 2)
+    assert kept([small, large], nodes, reserved={1: 9}) == (4, 0, 0)  # what is left is too little for either
+    assert kept([large], nodes, reserved={1: 9}) == (0, 0, 0)  # nobody but whom it is kept for
+    assert kept([job(1, 5)], nodes, reserved={1: 9}) == (0, 0, 5)  # it would not fit there either

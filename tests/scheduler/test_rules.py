@@ -25,11 +25,11 @@ def history(rule, *, replan_s=300.0):
     driver = Driver([node(1, 8), node(2, 4), node(3, 4, gpu_type="b")], replan_s=replan_s)
     driver.engine.parameters = with_rule_off(driver.engine.parameters, rule)
     driver.engine._limitless = replace(driver.engine.parameters, time_limit_s=1e9)
-    for number in range(1, 13):
+    for number in range(1, 10):
         sizes = ((1, 2, 4), (2,), (8,), (1,), (4, 8), (3,))[number % 6]
         each = job(number, *sizes, tenant=number % 3 + 1, movable=len(sizes) > 1, age_s=300.0 * (1 + number % 4))
         driver.submit(each, 600.0 * sizes[0] ** 0.9, at_s=60.0 * number)
-    driver.run(7200.0)
+    driver.run(5400.0)
     return driver
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.bulk import Epoch, among, rows_update
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 AGE_STEP = 0.05
@@ -35,19 +35,6 @@ class WaitingNote(NamedTuple):
     age_source: str
 
 
-class Queued(Protocol):
-    """What a snapshot read of a waiting job, as far as a note may change it."""
-
-    pk: int
-    state: str
-    started: bool
-    reason: str
-    in_window: bool | None
-    waiting_since_s: float | None
-    waited_s: float
-    age_s: float | None
-
-
 @dataclass(slots=True)
 class _Waiting:
     """What is stored of a waiting job that a note may change; the fields are those of _READ."""
@@ -60,19 +47,6 @@ class _Waiting:
     waiting_since_s: float | None
     waited_s: float
     age_s: float | None
-
-
-def notes_changed(*, notes: Iterable[WaitingNote], queued: Iterable[Queued], now: datetime) -> list[WaitingNote]:
-    """Return the notes that would change what the snapshot read of the queue. `waiting_note` looks again under locks."""
-    known = {row.pk: row for row in queued}
-    return [note for note in notes if (row := known.get(note.job_id)) and _changes(row, note, now)]
-
-
-def _changes(row: Queued, note: WaitingNote, now: datetime) -> bool:
-    started = now if row.started else None
-    since_s = row.waiting_since_s
-    stored = _Waiting(row.pk, row.state, started, row.reason, row.in_window, since_s, row.waited_s, row.age_s)
-    return _set(job=stored, note=note, now=now)
 
 
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
@@ -105,7 +79,7 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
 
 
 def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
-    """Set a note on what is stored of a job; return whether anything changed."""
+    """Set a note on what is stored of a job; return whether anything changed. `portal.rounds.notes` has it in columns."""
     if (job.state == JobState.HELD) != (note.reason == HELD):
         return False  # held or released since the snapshot: the note is no longer about this job
     changed = False

@@ -12,7 +12,8 @@ from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 
 from portal.api import health
-from portal.rounds.models import Planning, Round
+from portal.rounds.lease import idle_count
+from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.schedule import schedule_make
 from tests.portal.api.conftest import refusal
 
@@ -111,6 +112,14 @@ def test_section_10_for_prometheus_without_what_is_not_known(well, world):
     assert (found["berth_raqlr", "6"], found["berth_raqlr_jobs", "6"]) == (0.5, 4)
     assert ("berth_raqlr", "1") not in found, "nothing ended in that hour: no sample, not nought"
     assert found["berth_raqlr_jobs", "1"] == 0
+
+
+def test_what_a_planning_leaves_idle_beside_a_job_that_fits_is_counted_for_good(well):
+    assert samples(Client().get("/metrics"))["berth_idle_beside_fitting_total",] == 0
+    PlanningLease.objects.get_or_create(pk=1)
+    for gpus in (None, 0, 3, 2):
+        idle_count(gpus, number=7)
+    assert samples(Client().get("/metrics"))["berth_idle_beside_fitting_total",] == 5
 
 
 def test_figures_for_prometheus(well, world):

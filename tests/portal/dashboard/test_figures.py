@@ -13,7 +13,7 @@ def every_figure():
     wide = [(at, value, value, value) for at, value in ROWS]
     yield figures.latency_ratio(ROWS, ROWS)
     yield figures.course([("GPU active", "plot-1", ROWS), ("CPU active", "plot-3", [])], start=START, end=END, high=100)
-    yield figures.fragments([(START, 1, 4), (END, None, None)])
+    yield figures.fragments([(START, 1, 4, 2), (END, None, None, None)])
     yield figures.gpu_use(wide, start=START, end=END, now=END)
     yield figures.cores(ROWS, ROWS, start=START, end=END, now=END)
     yield figures.memory(ROWS, 24.0, start=START, end=END, now=None)
@@ -46,15 +46,15 @@ def test_the_line_ends_in_its_value_and_there_is_no_legend():
 
 
 def test_the_most_at_a_time_is_a_dash_over_its_bar():
-    dashes = figures.fragments([(START, 1, 4), (END, None, None)], most=[7, None])["data"][-1]
+    dashes = figures.fragments([(START, 1, 4, 2), (END, None, None, None)], most=[7, None])["data"][-1]
     assert (dashes["mode"], dashes["y"], dashes["name"]) == ("markers", [7, None], "most at a time")
 
 
 def test_fragments_are_stacked_and_end_in_their_sum():
-    figure = figures.fragments([(START, 1, 4), (END, None, None)])
+    figure = figures.fragments([(START, 1, 4, 2), (END, None, None, None)])
     assert figure["layout"]["barmode"] == "stack"
-    assert [trace["y"] for trace in figure["data"]] == [[1, None], [4, None]]
-    assert figure["layout"]["annotations"][0]["text"] == "5"
+    assert [trace["y"] for trace in figure["data"]] == [[1, None], [4, None], [2, None]]
+    assert figure["layout"]["annotations"][0]["text"] == "7"
 
 
 def test_strips_share_the_timelines_axis():

@@ -14,16 +14,18 @@ START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 def held(*stretches):
-    return [Held(start, end, float(cores), float(scattered), float(cores + scattered)) for start, end, cores, scattered in
-            stretches]  # fmt: skip
+    return [
+        Held(start, end, float(cores), float(scattered), float(sum(kept)), float(cores + scattered + sum(kept)))
+        for start, end, cores, scattered, *kept in stretches
+    ]
 
 
 def test_a_bar_is_the_mean_by_time_and_the_most():
-    bars = bars_of(held((0, 60, 4, 0), (60, 100, 0, 1), (100, 200, 2, 2)), step_s=100, first=0, count=3)
-    assert [(bar.cores, bar.scattered, bar.most) for bar in bars] == [
-        (2.4, 0.4, 4.0),
-        (2.0, 2.0, 4.0),
-        (None, None, None),
+    bars = bars_of(held((0, 60, 4, 0), (60, 100, 0, 1, 5), (100, 200, 2, 2)), step_s=100, first=0, count=3)
+    assert [(bar.cores, bar.scattered, bar.kept, bar.most) for bar in bars] == [
+        (2.4, 0.4, 2.0, 6.0),
+        (2.0, 2.0, 0.0, 4.0),
+        (None, None, None, None),
     ]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import AssumedLayer, Estimate, Estimator
+from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate, Estimator
+from scheduler.estimator.type_speeds import TypeSpeeds
 from tests.scheduler.builders import job, node
 
 
@@ -20,15 +21,15 @@ class Knows:
 
 @pytest.mark.parametrize("gpus", [1, 2, 8])
 def test_assumed_is_speed_times_r_to_the_minus_a_tenth(gpus):
-    estimate = AssumedLayer({"a100": 1.5}).per_gpu(job(1, gpus), node(1), gpus, 1)
+    estimate = AssumedLayer(TypeSpeeds({"a100": 1.5})).per_gpu(job(1, gpus), node(1), gpus, 1)
     assert estimate == Estimate(1.5 * gpus**-0.1, "assumed", in_samples=False)
 
 
 def test_the_first_layer_that_knows_answers():
-    estimator = Estimator((Knows({1: 42.0}), AssumedLayer({})))
+    estimator = Estimator((Knows({1: 42.0}), AssumedLayer(TypeSpeeds({}))))
     assert estimator.per_gpu(job(1, 1), node(1), 1, 1).source == "entity"
     assert estimator.per_gpu(job(1, 1), node(2), 1, 1).source == "assumed"
-    assert estimator.sensitivity(job(1, 1)) == float("inf")
+    assert estimator.sensitivity(job(1, 1)) == ASSUMED_RHO
 
 
 def test_no_layer_knows():

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import AssumedLayer, Estimate, Estimator
+from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate, Estimator
+from scheduler.estimator.type_speeds import TypeSpeeds
 from scheduler.model import Tenant
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
 from tests.scheduler.builders import job, node
 
-ASSUMED = Estimator((AssumedLayer({}),))
+ASSUMED = Estimator((AssumedLayer(TypeSpeeds({})),))
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,10 @@ def test_spread_jobs_get_at_most_two_cores_a_gpu_and_their_part_of_the_memory():
 
 def test_throughput_is_the_slowest_nodes_times_the_gpus():
     """Section 2: T(config) = min_i(per_gpu_throughput_i) * sum_i d_i."""
-    estimator = Estimator((AssumedLayer({"fast": 2.0}),))
+    estimator = Estimator((AssumedLayer(TypeSpeeds({"fast": 2.0})),))
     fast, slow = node(1, gpu_type="fast"), node(2)
     assert estimator.throughput(job(1, 4), [fast], 4).value == pytest.approx(2 * 4 * 4**-0.1)
-    assert estimator.throughput(job(1, 4), [fast, slow], 4).value == pytest.approx(4 * 4**-0.1)
+    assert estimator.throughput(job(1, 4), [fast, slow], 4).value == pytest.approx(4 * 4**-0.1 / ASSUMED_RHO)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])

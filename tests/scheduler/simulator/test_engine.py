@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from scheduler.model import ArrayHistory
@@ -37,6 +38,18 @@ def test_a_simulation_can_be_cut_off():
     first, second = made.jobs
     assert (first.state, first.ran_s, first.gpu_s) == ("UNFINISHED", 300.0, 1200.0)
     assert (second.started_s, second.wait_s, made.ended_s) == (None, 290.0, 300.0)
+
+
+def test_the_next_round_always_lies_ahead_whatever_a_division_rounds_to():
+    """Round 3 after 32004.67 s began where the third 360 s end; it then began again and again, at one instant for ever."""
+    engine = Engine([], World([node(1)]), parameters_for("berth", {"replan_s": 360.0}), seed=1, clock=clock())
+    rng = np.random.default_rng(1)
+    for began_s in (32004.665321924087, *rng.uniform(0, 1e5, 200)):
+        engine._rounds_from_s = engine.now_s = float(began_s)
+        for _ in range(5):
+            next_s = engine._next_round_s()
+            assert engine.now_s < next_s <= engine.now_s + 360.0 + 1e-6
+            engine.now_s = next_s
 
 
 def test_who_can_never_run_is_unfinished_and_the_simulation_ends():

@@ -1,0 +1,79 @@
+"""How fast GPU types are against each other, learned from the jobs that were measured on several (algorithms.md section 2).
+
+    speed(t) = speed(reference) * exp(median over signatures of the mean of log(v_t / v_reference) over equal sizes)
+
+on one node, v per GPU; the reference is the type that most signatures were measured on. The operator's figures hold for what
+nobody measured. A tenant's jobs go by the tenant's own signatures, where it has any; those of others by the median of the
+tenants' figures and the operator's, of two in the middle that nearer to the operator's: no tenant alone moves another's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.links import towards
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.estimator.measured import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpeeds:
+    """By GPU type, for jobs of tenants with figures of their own (`own`, by tenant) and for all others. Absent = 1."""
+
+    every: Mapping[str, float]
+    own: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+    def of(self, tenant: int) -> Mapping[str, float]:
+        return self.own.get(tenant, self.every)
+
+
+def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, float]) -> TypeSpeeds:
+    """The speeds by what was measured (by signature and type), over what the operator told."""
+    several = {name: types for name, types in measured.items() if len(types) > 1 and tenant_of(name) is not None}
+    if not several:
+        return TypeSpeeds(told)
+    counts = Counter(gpu_type for types in several.values() for gpu_type in types)
+    reference = min(counts, key=lambda each: (-counts[each], each))
+    found: dict[int, dict[str, list[float]]] = {}
+    for name, types in several.items():
+        tenant = tenant_of(name)
+        for gpu_type, ratio in _ratios(types, reference).items():
+            found.setdefault(tenant or 0, {}).setdefault(gpu_type, []).append(ratio)
+    base = told.get(reference, 1.0)
+    own = {
+        tenant: {**told, **{gpu_type: base * math.exp(median(each)) for gpu_type, each in ratios.items()}}
+        for tenant, ratios in found.items()
+    }
+    every = dict(told)
+    for gpu_type in sorted({each for ratios in found.values() for each in ratios}):
+        said = told.get(gpu_type, 1.0)
+        every[gpu_type] = towards(
+            said, [said, *(own[tenant][gpu_type] for tenant in found if gpu_type in found[tenant])]
+        )
+    return TypeSpeeds(every, own)
+
+
+def tenant_of(signature: str) -> int | None:
+    """Whose model label it is; None for a job's own."""
+    kind, _, rest = signature.partition(":")
+    return int(rest.partition(":")[0]) if kind == "tenant" else None
+
+
+def _ratios(types: Mapping[str, Measured], reference: str) -> dict[str, float]:
+    """Mean log of a type's speed over the reference's, at the sizes that were measured on both."""
+    if reference not in types:
+        return {}
+    known = types[reference].aggregated
+    found: dict[str, float] = {}
+    for gpu_type, each in types.items():
+        sizes = each.aggregated.keys() & known.keys()
+        if gpu_type != reference and sizes:
+            found[gpu_type] = fmean(math.log(each.aggregated[size] / known[size]) for size in sorted(sizes))
+    return found
