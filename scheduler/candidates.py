@@ -99,7 +99,7 @@ class Candidates:
         for each in own:
             key = (
                 self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source,
-                each.throughput / least, self.factor(job, each),
+                self._outcome.gain.of(each.throughput / least), self.factor(job, each),
             )  # fmt: skip
             alike.setdefault(key, []).append(each)
         for key, configurations in alike.items():
@@ -136,7 +136,8 @@ class Candidates:
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
             pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
-            option.throughput / group.least, option.factor, float(group.values[k]), pools=pools, nodes_of=classed.nodes_of,
+            self._outcome.gain.of(option.throughput / group.least), option.factor, float(group.values[k]), pools=pools,
+            nodes_of=classed.nodes_of,
         )  # fmt: skip
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:

@@ -15,10 +15,11 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
     candidates      the best CANDIDATES_SHOWN classes of candidates by value, each {gpu_type, gpus, cores, memory_mib,
                     spread, nodes, ways, throughput, source, gain, factor, value}. ways: how many nodes (sets of nodes)
                     had it when the planning began, null where not told apart; nodes: some of their names; throughput in
-                    samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G = throughput
-                    over the job's least; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
+                    samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G: see
+                    `placement.gain`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
-    chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}}
+    chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}} and `larger`, null or
+                    {gpus, adds, job}: see `scheduler.larger`
     best_rejected   null, or a candidate with `binding`: {resource, node, needed, available}, the first resource that
                     fails when it is added to the final plan: gpus | cores | memory_mib (on `node`) | gpu_quota |
                     core_quota | trust; else why it was not taken although it fits: "kept" (its nodes are kept for
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.candidates import Alike, Candidates
 from scheduler.fairness.arrays import Array
+from scheduler.larger import next_larger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -167,7 +169,7 @@ class Details:
             "weight": None if job.is_cpu else outcome.weights.get(job.id, 1.0),
             "candidates": [self._candidate(job, each) for each in found[:CANDIDATES_SHOWN]],
             "classes": len(found),
-            "chosen": None if chosen is None else self._chosen(job, chosen),
+            "chosen": None if chosen is None else self._chosen(job, chosen, found),
             "best_rejected": rejected,
         }
 
@@ -197,7 +199,7 @@ class Details:
             for share in made.shares
         }
 
-    def _chosen(self, job: Job, chosen: Chosen) -> dict[str, Any]:
+    def _chosen(self, job: Job, chosen: Chosen, found: Sequence[Alike]) -> dict[str, Any]:
         made = chosen.configuration
         return {
             "gpu_type": self._candidates.gpu_type(made),
@@ -211,6 +213,7 @@ class Details:
             "gain": chosen.gain,
             "factor": self._candidates.factor(job, made),
             "value": self._value(job, chosen),
+            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._outcome),
         }
 
     def _value(self, job: Job, chosen: Chosen) -> float:

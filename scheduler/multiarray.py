@@ -26,6 +26,7 @@ from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations, turn
+from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
 from scheduler.replan import early
@@ -33,6 +34,7 @@ from scheduler.replan.better import Rules, take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint, joint_weights
+from scheduler.replan.paying import under
 from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
 from scheduler.work import Chosen, Outcome
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, Running, ShareView
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked, Work
 
@@ -64,6 +67,7 @@ class Mode:
     joint: bool
     rigid: bool
     reserve_lr: float | None
+    efficient: bool = False  # whether the worth of a size asks how well the jobs scale
     sweep: bool = False
 
 
@@ -75,19 +79,20 @@ def place(work: Work, mode: Mode) -> Outcome:
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
     whole, work = work, before_sweep(work) if mode.sweep else work
+    gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
     waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
-    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow)
+    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     terms.limit(each.job for each in gpu_queue)
-    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated))
-    promised = (
-        job for job in work.state.jobs if job.promise is not None and not job.is_cpu
-    )  # in no window of this planning
-    outcome.homes = {**windows.homes, **{job.id: homes.of(job) for job in promised}}
+    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
+    outcome.homes = {  # those who have a promise are in no window of this planning
+        **windows.homes,
+        **{job.id: homes.of(job) for job in work.state.jobs if job.promise is not None and not job.is_cpu},
+    }
     outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
@@ -125,6 +130,14 @@ def place(work: Work, mode: Mode) -> Outcome:
     if work.left_out:
         take_better(replace(whole, left_out=work.left_out), outcome, rules)
     return outcome
+
+
+def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, Work]:
+    """What sizes are worth in this planning, and the planning in which a restart counts by that."""
+    if not mode.efficient:
+        return LINEAR, work
+    gain = efficient((each.job for each in gpu_queue), work)
+    return gain, under(work, gain)
 
 
 def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:

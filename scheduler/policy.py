@@ -126,6 +126,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         4,
     ),
     Parameter(
+        "gain",
+        "What berth counts more GPUs of one job for: linear = as much as they speed it up; efficient = for less where each of "
+        "them then works less well, so that they go to who waits. hops is always linear, as its paper is.",
+        "",
+        "efficient",
+        choices=("linear", "efficient"),
+    ),
+    Parameter(
         "sigma",
         "Placement sensitivity (speed per GPU on one node over that on two) up to which a job may be spread over nodes.",
         "times",
@@ -312,6 +320,7 @@ class Parameters:
     priority: str = "lrf"
     placement: str = "ilp"
     lambda_: float = 1.0
+    gain: str = "efficient"
     sigma: float = SIGMA
     arrays: str = "on"
     fair_shares: str = "on"

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
+from scheduler.placement.gain import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -131,6 +132,7 @@ class Outcome:
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
     sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
+    gain: Gain = LINEAR  # what every G in it is made by
     window_s: float = 0.0  # spent on filling the windows
     solver: SolverFigures = field(default_factory=SolverFigures)
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
@@ -170,11 +172,13 @@ class Outcome:
 
     def has_answer(self, job: int) -> bool:
         """Whether the job is placed, promised a place, or cannot be planned."""
-        return job in self.chosen or job in self.invalid or any(given.job == job for given in self.promises)
+        if job in self.chosen or job in self.invalid:
+            return True
+        return bool(self.promises) and any(given.job == job for given in self.promises)
 
     def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
         """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
-        return configuration.throughput / self.least_of(configuration.job, (configuration, *others))
+        return self.gain.of(configuration.throughput / self.least_of(configuration.job, (configuration, *others)))
 
     def least_of(self, job: int, configurations: Sequence[Configuration]) -> float:
         """What G divides by: the job's smallest throughput, of these where no formulation looked at it."""

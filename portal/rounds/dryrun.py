@@ -14,6 +14,7 @@ from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.rounds.decisions import decisions_of
+from portal.rounds.experience import experience_read
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
 from portal.rounds.snapshot import job_imagined, state_load
@@ -77,7 +78,9 @@ def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters
     """
     if decision.placement is not None:
         return {"earliest_at": now, "median_at": now, "latest_at": now}
-    found = forecast(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic, limit_s=LIMIT_S)
+    known = experience_read(now=now, parameters=parameters)
+    rng = np.random.default_rng(0)
+    found = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
     own = found.get(DRY_ID)
     if own is None or own.earliest_s is None:
         return None

@@ -2,7 +2,7 @@
 
 It never runs inside a planning: beat asks for it, a lease of its own keeps two workers from doing it twice, and a run
 that finds the lease taken leaves at once. What counts in the record is the range as first given in a wait: the last one
-before the start would flatter.
+before the start would flatter. The same record makes the next ranges as wide as they have to be (`scheduler.starts`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
 from portal.rounds.errands import errand
+from portal.rounds.experience import experience_read
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.snapshot import state_load
@@ -28,7 +29,7 @@ from scheduler.forecast import forecast
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.forecast import StartRange
+    from scheduler.starts.ranges import StartRange
 
 LIMIT_S = 20.0
 """For the simulation; with it over, fewer draws count."""
@@ -52,7 +53,8 @@ def forecasts_refresh() -> int | None:
         if not state.jobs:
             return 0
         rng = np.random.default_rng(int(now.timestamp()))
-        ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S)
+        known = experience_read(now=now, parameters=parameters)
+        ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
         return _store(ranges, now)
 
 
@@ -80,13 +82,13 @@ def forecasts_settle() -> int:
     starts: dict[int, datetime] = {}
     for job_id, created_at in placed.values_list("job_id", "created_at"):
         starts.setdefault(job_id, created_at)
-    given = StartForecast.objects.filter(job_id__in=list(starts)).values_list("job_id", "first_at", *FIRST)
+    given = StartForecast.objects.filter(job_id__in=list(starts)).values_list("job_id", "first_at", *FIRST, "drawn")
     rows = [
         ForecastRecord(
             job_number=job_id, given_at=at, earliest_at=early, median_at=middle, latest_at=late,
-            started_at=starts[job_id],
+            started_at=starts[job_id], drawn=drawn,
         )
-        for job_id, at, early, middle, late in given
+        for job_id, at, early, middle, late, drawn in given
     ]  # fmt: skip
     with transaction.atomic():
         ForecastRecord.objects.bulk_create(rows, batch_size=BATCH)
@@ -106,7 +108,8 @@ def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
             earliest, middle, latest = (_moment(s) for s in (each.earliest_s, each.median_s, each.latest_s))
             shown = {"earliest_at": earliest, "median_at": middle, "latest_at": latest, "at": now}
             first = {f"first_{name}": value for name, value in shown.items()}
-            rows.append(StartForecast(job_id=job_id, epoch=epoch, **shown, **first))
+            drawn = [] if each.drawn is None else [each.drawn.low_s, each.drawn.middle_s, each.drawn.high_s]
+            rows.append(StartForecast(job_id=job_id, epoch=epoch, **shown, **first, drawn=drawn))
         StartForecast.objects.bulk_create(
             rows, batch_size=BATCH, update_conflicts=True, unique_fields=["job"], update_fields=["at", *RANGE]
         )

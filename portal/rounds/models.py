@@ -134,6 +134,7 @@ class StartForecast(models.Model):
     earliest_at = models.DateTimeField()
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
+    drawn = models.JSONField(default=list, help_text="As first drawn, before calibration: low, middle, high wait, s.")
 
     def __str__(self) -> str:
         return f"job {self.job_id} starts from {self.earliest_at:%H:%M} on"
@@ -148,6 +149,7 @@ class ForecastRecord(models.Model):
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(db_index=True)
+    drawn = models.JSONField(default=list, help_text="As StartForecast's; empty: from before ranges were calibrated.")
 
     def __str__(self) -> str:
         return f"job {self.job_number} started {self.started_at:%H:%M}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -265,6 +265,20 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     tuned = cores_tuned(owner_ids=[job.owner_id])
     aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
     return _job(job=job, times=_times(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, aside=aside)
+
+
+def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
+    """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
+    tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
+    found = (
+        _job(job=row, times=_times(row), now_s=now.timestamp(), parameters=parameters, tuned=tuned) for row in rows
+    )
+    return [
+        replace(
+            job, wait_s=0.0, age_s=None, done_fraction=0.0, checkpoint_domain=None, gave_back=False, attained_gpu_s=0.0
+        )
+        for job in found
+    ]
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:

@@ -36,6 +36,7 @@ class Berth:
             joint=True,
             rigid=False,
             reserve_lr=knobs.reserve_lr,
+            efficient=knobs.gain == "efficient",
             sweep=knobs.sweep == "on",
         )
         return multiarray.place(work, mode)

@@ -17,6 +17,7 @@ from scheduler.fairness.arrays import Array
 from scheduler.model import Job
 from scheduler.placement.access import Access, Zone
 from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
+from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Configuration, Running
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked
 
@@ -94,8 +96,9 @@ class Terms:
         waiting: Collection[Array],
         *,
         borrow: bool = True,
+        gain: Gain = LINEAR,
     ) -> None:
-        self._division, self.homes, self._ledger = division, homes, ledger
+        self._division, self.homes, self._ledger, self.gain = division, homes, ledger, gain
         self._waiting, self._borrow = frozenset(waiting), borrow
         self._idle_cores_at_start = {number: len(room.cores) for number, room in ledger.rooms.items()}
         self._held_cores: dict[int, int] = {}  # by GPU jobs, on each node
@@ -108,7 +111,7 @@ class Terms:
 
     def on(self, ledger: Ledger, running: Iterable[Running]) -> Terms:
         """The same rules on another ledger, beside which these run."""
-        twin = Terms(self._division, self.homes, ledger, running, self._waiting, borrow=self._borrow)
+        twin = Terms(self._division, self.homes, ledger, running, self._waiting, borrow=self._borrow, gain=self.gain)
         twin.reservations = list(self.reservations)
         return twin
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from scheduler.placement.gain import LINEAR
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scheduler.model import Configuration, Job
+    from scheduler.placement.gain import Gain
     from scheduler.work import Ranked
 
 
@@ -41,7 +44,10 @@ class Access(NamedTuple):
 
 
 class Rules(Protocol):
-    """The terms of a planning."""
+    """The terms of a planning: who may use what, and what it is worth."""
+
+    @property
+    def gain(self) -> Gain: ...
 
     def access(self, ranked: Ranked) -> Access: ...
 
@@ -55,7 +61,9 @@ EVERYTHING = Access("", ("",), limited=False, barred=frozenset(), borrowed=1.0)
 
 
 class NoRules:
-    """Every job may use everything."""
+    """Every job may use everything, and is worth what speed it gets."""
+
+    gain = LINEAR
 
     def access(self, ranked: Ranked) -> Access:
         return EVERYTHING

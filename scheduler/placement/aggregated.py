@@ -182,17 +182,19 @@ class _Maker:
             option = group.options[self.options.position[number]]
             made = self._measured(ranked, configuration) if option.spread else configuration
             worth = self._worth(ranked, made, group.least)
-            placed.append(Placed(ranked, made, made.throughput / group.least, worth, len(group.options)))
+            gain = self.rules.gain.of(made.throughput / group.least)
+            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
         placed.sort(key=lambda each: each.ranked.rank)
         return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
 
     def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
         job = ranked.job
-        w, gain = self.weight[job.id], made.throughput / least * self.rules.factor(job, made)
+        w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
         running = self.participants.get(job.id)
         if running is None:
             return w * gain
-        return running.worth(w, gain, running.present.throughput / least, keeps=running.keeps(made))
+        present = self.rules.gain.of(running.present.throughput / least)
+        return running.worth(w, gain, present, keeps=running.keeps(made))
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares

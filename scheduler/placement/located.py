@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.placement.access import NO_RULES
+from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration
     from scheduler.placement.access import Rules
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.work import Ranked
 
@@ -65,10 +67,10 @@ def weights(queue: Sequence[Ranked], lambda_: float) -> dict[int, float]:
     return {job: max(WEIGHT_FLOOR, ((prior + bias) / largest) ** lambda_) for job, prior in priors.items()}
 
 
-def gains(configurations: Sequence[Configuration], least: float | None = None) -> list[float]:
+def gains(configurations: Sequence[Configuration], least: float | None = None, gain: Gain = LINEAR) -> list[float]:
     """G_ij of one job's configurations: throughput over the smallest, of these when `least` is not known."""
     smallest = least or min((each.throughput for each in configurations), default=1.0)
-    return [each.throughput / smallest for each in configurations]
+    return [gain.of(each.throughput / smallest) for each in configurations]
 
 
 def thin(configurations: Sequence[Configuration], most: int, offset: int) -> Sequence[Configuration]:
@@ -99,8 +101,8 @@ def candidates_of(
     for ranked in queue:
         job = ranked.job
         own = configurations.get(job.id, ())
-        for each, gain in zip(own, gains(own, (least or {}).get(job.id)), strict=True):
-            found.append(Candidate(ranked, each, gain, weight[job.id] * gain * rules.factor(job, each)))
+        for each, worth in zip(own, gains(own, (least or {}).get(job.id), rules.gain), strict=True):
+            found.append(Candidate(ranked, each, worth, weight[job.id] * worth * rules.factor(job, each)))
     return found
 
 

@@ -131,14 +131,14 @@ class Options:
         """The value of each option: w * G * factor; of who runs, what a restart leaves of it."""
         least = np.minimum.reduceat(throughput, self.first[:-1])
         weight = np.array([group.weight for group in self.groups])
-        self.value = weight[self.group] * throughput / least[self.group] * factor
+        gain = self.rules.gain.of_all(throughput / least[self.group])
+        self.value = weight[self.group] * gain * factor
         for g, group in enumerate(self.groups):
             group.least = float(least[g])
             if (running := group.running) is None:
                 continue
             own = slice(self.first[g], self.first[g + 1])
-            present = running.present.throughput / group.least
-            gains = throughput[own] / group.least * factor[own]
+            present, gains = float(gain[own.start]), gain[own] * factor[own]
             self.value[own] = running.worth(group.weight, gains, present, keeps=False)
             self.value[self.first[g]] = running.worth(group.weight, gains[0], present, keeps=True)
 

@@ -51,7 +51,7 @@ def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
     for number, each in work.left_out.items():
         if not work.ledger.idle_gpus or work.remaining_s <= 0:
             return
-        best = None if number in stopping else _best(each, work, rules)
+        best = None if number in stopping else _best(each, work, outcome, rules)
         if best is None:
             continue
         live = each.live
@@ -60,7 +60,7 @@ def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
         keep(best.shares, live.tenant, work.ledger, Coming([live]))
 
 
-def _best(each: Participant, work: Work, rules: Rules) -> Configuration | None:
+def _best(each: Participant, work: Work, outcome: Outcome, rules: Rules) -> Configuration | None:
     """The configuration of most worth, restart included; None when staying is worth no less."""
     ledger = released(work.ledger, [each.live])
     try:
@@ -71,7 +71,7 @@ def _best(each: Participant, work: Work, rules: Rules) -> Configuration | None:
         return None  # it runs on
 
     def worth(one: Configuration) -> float:
-        return one.throughput * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
+        return outcome.gain.of(one.throughput) * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
 
     best = max(found, key=lambda one: (worth(one), -len(one.shares)), default=each.present)
     return best if worth(best) > worth(each.present) * (1.0 + 1e-9) else None

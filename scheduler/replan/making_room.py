@@ -109,7 +109,7 @@ def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
 def _loss(live: Running, work: Work, outcome: Outcome) -> float:
     """What the objective loses when the running job goes on no more."""
     each = work.changeable[live.job]
-    gain = each.present.throughput / min(each.present.throughput, _least(each.job, work))
+    gain = outcome.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
     return outcome.weights.get(live.job, 1.0) * gain * (1.0 + each.unselected_cost)
 
 

@@ -40,8 +40,9 @@ def _stays_after_all(number: int, solving: Work, outcome: Outcome) -> bool:
     each, chosen = solving.participants[number], outcome.chosen.get(number)
     present, tenant = each.present, each.live.tenant
     if chosen is not None:
-        least = chosen.configuration.throughput / chosen.gain
-        if each.keeps(chosen.configuration) or present.throughput / least < chosen.gain * each.factor:
+        least = outcome.least_of(number, (chosen.configuration, present))
+        staying = outcome.gain.of(present.throughput / least)
+        if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor:
             return False
         solving.ledger.release(chosen.placement.pieces, tenant)
     fits = solving.ledger.shortfall(present, tenant) is None

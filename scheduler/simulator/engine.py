@@ -131,6 +131,16 @@ class Engine:
         if math.isfinite(until_s):
             self.now_s = max(self.now_s, until_s)
 
+    @property
+    def arrays(self) -> ArrayHistory:
+        """What the arrays are divided by now."""
+        return self._arrays
+
+    @property
+    def replanned_s(self) -> float | None:
+        """When the last re-plan was made; None = never."""
+        return self._replanned_s
+
     def result(self) -> Run:
         """The records so far."""
         floor, parameters = self.floor, self.parameters

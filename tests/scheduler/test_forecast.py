@@ -5,21 +5,24 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.forecast import Accuracy, Reach, StartRange, accuracy, forecast
+from scheduler.forecast import Reach, forecast
 from scheduler.model import ClusterState, Reason, Running, Tenant
 from scheduler.policy import Parameters
+from scheduler.starts.ranges import LONGEST_S, Accuracy, StartRange, accuracy
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
 
 def predicted(nodes, jobs, *, live=(), tenants=(), seed=1, clock=None, limit_s=20.0, **more):
-    """{job: (earliest, median, latest)} in seconds from now."""
+    """{job: (earliest, median, latest)} in seconds from now, as drawn, before calibration; None = beyond the horizon."""
     given = {"horizon_s": more.pop("horizon_s", 86_400), "draws": more.pop("draws", 5), "jobs": more.pop("follow", 99)}
     reach = Reach(**given)
     state = ClusterState(nodes, jobs, live, tenants)
     knobs, rng = Parameters(policy=more.pop("policy", "berth"), **more), np.random.default_rng(seed)
     found = forecast(state, NOW_S, knobs, rng, clock or ticking(), limit_s=limit_s, reach=reach)
     return {
-        number: tuple(None if each is None else each - NOW_S for each in (it.earliest_s, it.median_s, it.latest_s))
+        number: (None, None, None)
+        if it.drawn is None
+        else tuple(None if each >= LONGEST_S else each for each in (it.drawn.low_s, it.drawn.middle_s, it.drawn.high_s))
         for number, it in found.items()
     }
 
@@ -133,7 +136,7 @@ def test_draws_that_are_cut_off_leave_the_middle_one_and_pairs():
     nodes, jobs = [node(1, 4)], [job(1, 4, wait_s=9.0, age_s=1000.0), job(2, 4, wait_s=1.0, age_s=1000.0)]
     full = predicted(nodes, jobs)[2]
     seen = {}
-    for limit_s in range(1, 16):
+    for limit_s in range(2, 40, 4):
         state, knobs = ClusterState(nodes, jobs), Parameters(policy="berth")
         found = forecast(state, NOW_S, knobs, np.random.default_rng(1), ticking(1.0), limit_s=limit_s)[2]
         seen.setdefault(found.draws, found)

@@ -8,11 +8,13 @@ from django.utils import timezone
 from portal.jobs.models import Job
 from portal.rounds import forecasting
 from portal.rounds.errands import errand
+from portal.rounds.experience import experience_read
 from portal.rounds.forecasting import forecasts_refresh, forecasts_settle, records_expire
 from portal.rounds.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_take
 from portal.rounds.models import ErrandLease, ForecastRecord, StartForecast
-from scheduler.forecast import StartRange
+from scheduler.starts.ranges import StartRange
 
 pytestmark = pytest.mark.django_db
 
@@ -110,3 +112,32 @@ def test_records_are_kept_as_long_as_plannings():
             job_number=1, given_at=now, earliest_at=now, started_at=now - timedelta(days=days)
         )
     assert records_expire() == 1
+
+
+def test_what_was_drawn_is_kept_and_makes_the_next_ranges(cluster, jobs):
+    """The record holds the ranges as drawn: those that started with their wait, those that wait with theirs so far."""
+    forecasts_refresh()
+    first = StartForecast.objects.get(job=jobs[0])
+    low_s, middle_s, high_s = first.drawn
+    assert 0 < low_s <= middle_s <= high_s
+    StartForecast.objects.update(first_at=timezone.now() - timedelta(seconds=500))
+    cluster.start(jobs[0], cluster.node, gpus=0)
+    assert forecasts_settle() == 1
+    assert ForecastRecord.objects.get().drawn == first.drawn
+    ForecastRecord.objects.create(
+        job_number=7, given_at=timezone.now(), earliest_at=timezone.now(), started_at=timezone.now()
+    )
+    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current())).foretold
+    assert sorted(each.started for each in known) == [False, True]  # what is older than `drawn` tells nothing
+    assert all(490 < each.waited_s < 600 for each in known)
+
+
+def test_run_times_and_arrivals_are_learnt_from_the_jobs(cluster):
+    ended = {"state": "COMPLETED", "waiting_since": None, "started_at": timezone.now(), "ended_at": timezone.now()}
+    for _ in range(25):
+        job = cluster.submit(gpus=2, expected_duration_s=300)
+        Job.objects.filter(pk=job.pk).update(**ended, age_s=300.0, ran_s=30.0, attained_gpu_s=60.0)
+    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert known.run_times.ratio(job.owner_id, 0.0) == pytest.approx(0.1, rel=0.05)
+    assert [(each.requirement, each.expected_duration_s) for each in known.arrived] == [((2,), 300.0)] * 25
+    assert timezone.now().timestamp() - known.since_s == pytest.approx(1800, abs=5)  # one burst is no rate

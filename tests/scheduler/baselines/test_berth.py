@@ -23,7 +23,7 @@ from tests.scheduler.builders import (
     why,
 )
 
-ONE_ARRAY = {"policy": "berth", "arrays": "off"}
+ONE_ARRAY = {"gain": "linear", "policy": "berth", "arrays": "off"}
 
 
 @st.composite

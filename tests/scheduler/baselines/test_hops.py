@@ -100,7 +100,10 @@ def test_one_tenant_and_one_array_is_hops_by_the_book(instance, lambda_):
     jobs = [each for each in jobs if configurations(each, whole)]  # those that could ever start
     inside = window(jobs, nodes)
     expected = best(inside, nodes, lambda_)
-    for knobs in ({"policy": "hops"}, {"policy": "berth", "arrays": "off", "reserve_lr": None, "sweep": "off"}):
+    for knobs in (
+        {"policy": "hops"},
+        {"policy": "berth", "gain": "linear", "arrays": "off", "reserve_lr": None, "sweep": "off"},
+    ):
         made = make_plan(nodes, jobs, gpu_speeds=SPEEDS, lambda_=lambda_, **knobs)
         assert {each.job for each in made.decisions if each.inside_window} == {each.id for each in inside}
         value = sum(each.figures["value"] for each in made.decisions if each.placement)

@@ -19,6 +19,7 @@ from scheduler.placement.aggregated import Limits, _Maker, solve_aggregated
 from scheduler.placement.classes import Classes
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.menu import menus_of, per_gpu, share_of_speed
 from scheduler.placement.options import options_of
@@ -102,10 +103,11 @@ def termed(draw, **more):
     waiting = draw(st.sets(st.sampled_from(list(Array))))
     movable = draw(st.sets(st.sampled_from([each.id for each in jobs])))
     jobs = [replace(each, movable=each.id in movable) for each in jobs]
+    gain = Gain(draw(st.sampled_from((1.0, 0.5, 0.3))))
     kept = Reservation(draw(st.sampled_from(jobs)).id, frozenset(draw(numbers)), draw(st.sampled_from((100.0, 900.0))))
 
     def terms(ledger, jobs):
-        made = Terms(division, Homes(division, ledger), ledger, (), waiting)
+        made = Terms(division, Homes(division, ledger), ledger, (), waiting, gain=gain)
         made.limit(jobs)
         made.reservations = [(kept, 0.0)]
         return made

@@ -15,7 +15,7 @@ MOST_PER_HOUR = 3600 / max(PERIOD_S, 10 * RESTART_S)
 
 def tides(hours):
     """Two elastic jobs hold both nodes, and every 500 s four jobs of one GPU come for 200 s."""
-    driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S)
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S, gain="linear")
     for number in (1, 2):
         driver.submit(job(number, 1, 2, 4, tenant=number, movable=True, age_s=20_000), 12 * HOURS_S)
     for tide in range(int(7 * hours)):

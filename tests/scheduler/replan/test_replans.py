@@ -282,7 +282,7 @@ def test_one_tenant_and_one_array_is_exactly_hops_in_a_re_plan_too(cluster):
     jobs = [replace(each, tenant=1) for each in jobs]
     common = {"running": live, "tenants": [Tenant(1, gpu_quota=quota)], "replan": True}
     hops = make_plan(nodes, jobs, policy="hops", **common)
-    ours = make_plan(nodes, jobs, policy="berth", arrays="off", reserve_lr=None, sweep="off", **common)
+    ours = make_plan(nodes, jobs, policy="berth", arrays="off", gain="linear", reserve_lr=None, sweep="off", **common)
     assert (ours.placements, ours.stops, ours.promises) == (hops.placements, hops.stops, hops.promises)
     assert ours.solver == hops.solver
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import anytime, databases, latency, never_late, pages, planning, plannings, simulation
+from portal.bench import anytime, databases, forecasting, latency, never_late, pages, planning, plannings, simulation
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
         "whole planning, database to database), plannings (those that were made), pages (all of them, at size), never-late "
         "(does any planning outlive its limit?), anytime (how good is what stands when time ends early?), "
-        "simulate (the simulator's speed)."
+        "simulate (the simulator's speed), forecast (how good start ranges are)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -56,6 +56,7 @@ class Command(BaseCommand):
         six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
         six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
         six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        six.add_argument("--long", type=int, default=0, help="and so many queues of 100000 jobs (default 0)")
         six.add_argument("--json", action="store_true", help="print one JSON object")
         seven = names.add_parser("anytime", help="placing one window within shares of the time limit")
         seven.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
@@ -64,6 +65,7 @@ class Command(BaseCommand):
         seven.add_argument("--limit-s", type=float, default=anytime.LIMIT_S, help="the whole limit (default 15)")
         seven.add_argument("--json", action="store_true", help="print one JSON object")
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
+        self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
 
     def add_simulate(self, parser: ArgumentParser) -> None:
         parser.add_argument("--jobs", type=int, default=2000, help="and ten times as many (default 2000)")
@@ -75,6 +77,18 @@ class Command(BaseCommand):
         parser.add_argument("--format", help="of the trace")
         parser.add_argument("--cluster", type=Path, help="a cluster file")
         parser.add_argument("--until-days", type=float, help="cut the trace off then")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_forecast(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--workload", choices=forecasting.WORKLOADS, default="demo")
+        parser.add_argument("--data", type=Path, help="of philly: the folder of public traces that holds philly/")
+        parser.add_argument(
+            "--hours", type=float, help="virtual ones in which ranges are given (default 3; philly 192)"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="of workload and draws (default 1)")
+        parser.add_argument(
+            "--unlearned", action="store_true", help="without run times, arrivals and the ranges' record"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_pages(self, parser: ArgumentParser) -> None:
@@ -98,6 +112,16 @@ class Command(BaseCommand):
             "--here", action="store_true", help="fill and measure Berth's own database, which must be empty"
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def forecast(self, options: dict[str, Any]) -> str:
+        names = ("workload", "data", "seed", "hours")
+        try:
+            figures = forecasting.forecast_measure(
+                **{name: options[name] for name in names}, learns=not options["unlearned"]
+            )
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return forecasting.forecast_report(figures, as_json=options["json"])
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(getattr(self, options["name"].replace("-", "_"))(options))
@@ -154,7 +178,9 @@ class Command(BaseCommand):
     def never_late(self, options: dict[str, Any]) -> str:
         if options["instances"] < 1:
             raise CommandError("--instances must be at least 1.")
-        figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
+        figures = never_late.never_late_measure(
+            instances=options["instances"], seed=options["seed"], long=options["long"]
+        )
         return never_late.never_late_report(figures, as_json=options["json"])
 
     def anytime(self, options: dict[str, Any]) -> str:

@@ -1,0 +1,110 @@
+"""What a configuration is worth to its job: the G of the objective (algorithms.md section 6), computed here alone.
+
+    G = (T / least) ^ a        a in [`FLATTEST`, 1]
+
+T: the configuration's throughput; least: the smallest of all that the job could have. `linear` (Hops 3.6): a = 1.
+`efficient` (ours): the worse the jobs of a planning scale, the flatter G is:
+
+    a = 1 - STEEPNESS * (1 - p) / p        p = mean over the elastic jobs of log(T_max / T_min) / log(R_max / R_min)
+
+p is 1 where jobs go as many times faster as they have GPUs; then larger costs nothing and a is 1. At p = 0.75 (the second
+four GPUs add 68 %) a is 0.5: four times the speed counts as twice the worth, so GPUs go to who waits before they go to
+who would use them badly. It is one number for all jobs of a planning: with one for each, those that scale well take the
+cluster from the others (docs/evidence.md). G rises with T under every a, so a job alone still takes what is idle, and a
+restart pays exactly when it does in throughput: what a restart leaves of T stands inside the power (`Gain.kept`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Node
+    from scheduler.work import Work
+
+
+STEEPNESS = 1.5
+FLATTEST = 0.3
+SAMPLE = 256
+"""So many waiting and so many running jobs, the first, say how the jobs of a planning scale."""
+
+LEAST_SCALING = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """G by one exponent."""
+
+    exponent: float = 1.0
+
+    def of(self, ratio: float) -> float:
+        """G of throughput over the job's least."""
+        return math.pow(ratio, self.exponent)
+
+    def of_all(self, ratios: np.ndarray) -> np.ndarray:
+        """The same of many."""
+        worth: np.ndarray = np.power(ratios, self.exponent)
+        return worth
+
+    def kept(self, factor: float) -> float:
+        """What is left of G when `factor` is left of the throughput."""
+        return math.pow(factor, self.exponent)
+
+
+LINEAR = Gain()
+
+
+def efficient(waiting: Iterable[Job], work: Work) -> Gain:
+    """The gain for a planning, by how the first of its waiting and of its changeable jobs of several sizes scale."""
+    running = (each.job for each in islice(work.changeable.values(), SAMPLE))
+    nodes = [room.node for room in work.ledger.rooms.values()]
+    return gain_for([*islice(waiting, SAMPLE), *running], nodes, work.estimator)
+
+
+def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -> Gain:
+    """The gain for these jobs on these nodes; linear where no job has several sizes."""
+    hosts = list({node.gpu_type: node for node in sorted(nodes, key=_smallest_first) if node.gpu_type}.values())
+    elastic = (job for job in jobs if len(job.requirement) > 1)
+    known = [found for job in elastic if (found := scaling(job, hosts, estimator)) is not None]
+    if not known:
+        return LINEAR
+    p = fmean(known)
+    return Gain(max(FLATTEST, 1.0 - STEEPNESS * (1.0 - p) / p))
+
+
+def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | None:
+    """How it scales, p, from its fewest GPUs to its most: the mean over the types it may use; None = nothing tells it.
+
+    Of a job whose speed is assumed, to the most that one node holds: what several nodes would cost it nobody knows.
+    """
+    found = []
+    least, known = job.min_gpus, estimator.is_known(job)
+    for host in hosts:
+        most = max((size for size in job.requirement if known or size <= host.gpus_total), default=0)
+        if most <= least or (job.gpu_types and host.gpu_type not in job.gpu_types):
+            continue
+        try:
+            small, large = (
+                estimator.per_gpu(job, host, size, -(-size // host.gpus_total)).per_gpu for size in (least, most)
+            )
+        except InvalidJob:
+            return None
+        p = 1.0 + math.log(large / small) / math.log(most / least)
+        found.append(min(1.0, max(LEAST_SCALING, p)))
+    return fmean(found) if found else None
+
+
+def _smallest_first(node: Node) -> tuple[int, int]:
+    """So that of each type the largest node comes last, of equals the first."""
+    return (node.gpus_total, -node.id)

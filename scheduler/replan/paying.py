@@ -1,0 +1,51 @@
+"""Changes of running jobs that pay (ours; algorithms.md section 6, `gain = efficient`; docs/decisions/0035).
+
+The paper's factor on a changed configuration, F = (T - N*S) / (T + S), asks what restarts cost of a job's whole time: for
+one that has run for hours hardly anything, so that the longest jobs, which the makespan waits for, were moved for a few
+per cent of speed, seven to eleven times each. Here a change must pay within the time for which it surely stands:
+
+    f = min(F, 1 - RESTARTS_PAID * S / H)        H = the time a configuration is kept, or to the job's end if that is sooner
+
+both of throughput, and so inside the exponent of G (`placement.gain`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.replan.participants import kept_for_s, restart_s_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model import Running
+    from scheduler.placement.gain import Gain
+    from scheduler.policy import Parameters
+    from scheduler.replan.participants import Participant
+    from scheduler.work import Work
+
+RESTARTS_PAID = 1.0
+
+
+def under(work: Work, gain: Gain) -> Work:
+    """The planning with what a change leaves of G by this rule, for all running jobs that may be changed."""
+    if not work.changeable:
+        return work
+
+    def own(known: Mapping[int, Participant]) -> dict[int, Participant]:
+        return {
+            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters, work.now_s))))
+            for number, each in known.items()
+        }
+
+    return replace(work, participants=own(work.participants), left_out=own(work.left_out))
+
+
+def paid(live: Running, parameters: Parameters, now_s: float) -> float:
+    """The part of the throughput that is left of H when `RESTARTS_PAID` restarts are taken off."""
+    restart_s = restart_s_of(live, parameters)
+    stays_s = kept_for_s(restart_s, parameters.replan_s)
+    if live.expected_end_s is not None and live.expected_end_s > now_s:
+        stays_s = min(stays_s, live.expected_end_s - now_s)
+    return max(0.0, 1.0 - RESTARTS_PAID * restart_s / stays_s)

@@ -1,0 +1,45 @@
+"""A change of a running job must pay its restart within the time for which it stands (docs/decisions/0035)."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.policy import Parameters
+from scheduler.replan.participants import restart_factor
+from scheduler.replan.paying import paid
+from tests.scheduler.builders import make_plan, node
+from tests.scheduler.replan.test_replans import elastic
+
+NOW_S = 1_000_000.0
+
+
+def long_running(**more):
+    return replace(elastic(1, 4, 8, gpus=4), first_started_s=NOW_S - 36_000.0, **more)
+
+
+def test_a_long_job_pays_a_tenth_where_the_papers_factor_asks_nothing():
+    live, knobs = long_running(), Parameters(replan_s=360, restart_cost_s=60)
+    assert restart_factor(36_000.0, 0, 60.0) == pytest.approx(0.998, abs=1e-3)
+    assert paid(live, knobs, NOW_S) == pytest.approx(0.9)
+
+
+def test_near_its_end_nothing_pays():
+    knobs = Parameters(replan_s=360, restart_cost_s=60)
+    assert paid(long_running(expected_end_s=NOW_S + 50), knobs, NOW_S) == 0.0
+    assert paid(long_running(expected_end_s=NOW_S + 120), knobs, NOW_S) == pytest.approx(0.5)
+    assert paid(long_running(expected_end_s=NOW_S - 1), knobs, NOW_S) == pytest.approx(0.9)  # overdue tells nothing
+
+
+def stops(faster, **knobs):
+    """A job of ten hours on 4 GPUs of a node, and an idle node of another type where it would go so many times as fast."""
+    live = long_running()
+    nodes = [node(1, 4, idle=0), node(2, 4, gpu_type="b")]
+    speeds = {"a100": 1.0, "b": faster}
+    common = {"running": [live], "replan": True, "gpu_speeds": speeds, "policy": "berth", "arrays": "off"}
+    return [order.job for order in make_plan(nodes, [], **common, **knobs).stops]
+
+
+def test_a_long_job_moves_for_what_pays_and_not_for_less():
+    assert stops(1.05, gain="linear") == [1]
+    assert stops(1.05) == []
+    assert stops(1.25) == [1]

@@ -1,0 +1,73 @@
+"""Ranges as wide as their own record says (docs/decisions/0038)."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.starts.calibration import Calibration, Drawn, Foretold
+from scheduler.starts.ranges import HELD, LONGEST_S
+
+DRAWN = Drawn(60.0, 100.0, 150.0)
+
+
+def foretold(waited_s, drawn=DRAWN, *, started=True):
+    return Foretold(drawn, waited_s, started)
+
+
+def held(record, waits_s, drawn=DRAWN):
+    shown = Calibration(record).applied(drawn)
+    return float(np.mean([shown.low_s <= each <= shown.high_s for each in waits_s]))
+
+
+def test_without_a_record_a_range_is_about_as_drawn():
+    shown = Calibration([]).applied(DRAWN)
+    assert 30 < shown.low_s < DRAWN.low_s
+    assert DRAWN.middle_s - 1 < shown.middle_s < DRAWN.middle_s + 1
+    assert DRAWN.high_s < shown.high_s < 250
+
+
+def test_a_record_of_wide_misses_widens_and_one_of_near_hits_narrows():
+    rng = np.random.default_rng(4)
+    wild = [foretold(float(each)) for each in 100 * np.exp(rng.normal(0, 1.5, 1500))]
+    calm = [foretold(float(each)) for each in 100 + rng.normal(0, 2, 1500)]
+    wide, narrow = (Calibration(record).applied(DRAWN) for record in (wild, calm))
+    assert wide.high_s - wide.low_s > 3 * (DRAWN.high_s - DRAWN.low_s)
+    assert narrow.high_s - narrow.low_s < (DRAWN.high_s - DRAWN.low_s) / 4
+    for record in (wild, calm):
+        assert held(record[:500], [each.waited_s for each in record[500:]]) >= HELD
+
+
+def test_a_bias_is_taken_out_of_range_and_middle():
+    """Every job started at once that was said to take 100 s."""
+    shown = Calibration([foretold(2.0)] * 60).applied(DRAWN)
+    assert shown.middle_s < 5
+    assert shown.high_s < 30
+
+
+def test_horizons_have_records_of_their_own():
+    far = Drawn(5_000.0, 10_000.0, 20_000.0)
+    record = [foretold(100.0) for _ in range(60)] + [foretold(40_000.0, far) for _ in range(60)]
+    calibration = Calibration(record)
+    assert calibration.applied(DRAWN).middle_s < 120
+    assert calibration.applied(far).middle_s > 30_000
+
+
+def test_who_still_waits_is_no_early_start():
+    """Half of the jobs started after 90 s; the others have waited 1 000 s, and nobody knows how long they will."""
+    record = [each for _ in range(50) for each in (foretold(90.0), foretold(1000.0, started=False))]
+    assert Calibration(record).applied(DRAWN).high_s >= 1000
+    assert Calibration([each for each in record if each.started]).applied(DRAWN).high_s < 150
+
+
+def test_the_latest_starts_count_most():
+    record = [foretold(1000.0)] * 300 + [foretold(100.0)] * 300
+    assert Calibration(record).applied(DRAWN).middle_s < 150
+    assert Calibration(record[::-1]).applied(DRAWN).middle_s > 500
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()), max_size=12), st.floats(0, LONGEST_S))
+def test_a_range_is_ordered_and_within_its_limits(rows, middle_s):
+    record = [Foretold(Drawn(m / 2, m, m * 2), waited, started) for m, waited, started in rows]
+    shown = Calibration(record).applied(Drawn(middle_s / 2, middle_s, middle_s * 2))
+    assert 0 <= shown.low_s <= shown.middle_s <= shown.high_s <= LONGEST_S
