@@ -49,8 +49,17 @@ class _Nodes:
         self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
         self.memory = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
         self.types = [room.node.gpu_type or "" for room in self.rooms]
+        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+        self._open: dict[Shape, np.ndarray] = {}
 
     def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
+        tenant = job.tenant if self._exclusive else None
+        kind = (job.gpu_types, job.checkpoint_domain, tenant, frozenset(barred))
+        if kind not in self._open:
+            self._open[kind] = self._open_to(job, barred)
+        return self._open[kind]
+
+    def _open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
         return np.array(
             [
                 (not job.gpu_types or name in job.gpu_types)
@@ -95,24 +104,28 @@ def beside_fitting(
     seen: set[Shape] = set()
     idle = np.zeros(len(nodes.rooms), dtype=bool)
     jobs: list[int] = []
+    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one shape apart
     for job, decision in waiting:
+        age_s = decision.age_s or 0.0
+        bars = (
+            tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations) if reservations else ()
+        )
+        own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
+        shape = (
+            job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores, job.tenant,
+            job.model_label, job.id if own else 0, bars,
+        )  # fmt: skip
+        if shape in seen:  # looked at first: a long queue has few
+            continue
         if (
             job.requirement[0] > total
-            or decision.result is not Result.WAITING
-            or decision.reason in APART
             or job.is_cpu
+            or decision.reason in APART
+            or decision.result is not Result.WAITING
         ):
             continue
         if "promised" in decision.figures:
             continue  # it starts elsewhere
-        age_s = decision.age_s or 0.0
-        bars = tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations)
-        shape = (
-            job.min_gpus, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores, job.tenant,
-            job.model_label, job.id if job.id in keepers or (job.model_label is None and estimator.is_known(job)) else 0, bars,
-        )  # fmt: skip
-        if shape in seen:
-            continue
         seen.add(shape)
         if ledger.over_quota(job) is not None:
             continue

@@ -126,6 +126,11 @@ class Hindsight:
         self._rivals: dict[tuple[object, ...], _Rivals] = {}
         self._ends: dict[tuple[object, ...], bool] = {}
         self._told = self._promised | {each.job for each in outcome.reservations}
+        self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
+        alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
+        self._alone = set().union(*alone)
+        self._open: dict[tuple[object, ...], list[Ranked]] = {}
+        self._exclusive = any(offer.node.exclusive_tenant for offer in self._idle)
 
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
@@ -153,6 +158,23 @@ class Hindsight:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
 
     def _why(self, ranked: Ranked) -> Why:
+        """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
+        job = ranked.job
+        if self._outcome.unswept is None or job.is_cpu or job.id in self._alone:
+            return self._why_alone(ranked)
+        kind = (
+            job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
+        )  # fmt: skip
+        group = self._groups.get(kind)
+        if group is None:
+            group = self._groups[kind] = (self._rivals_of(job).ranks, {})
+        ahead = bisect_left(group[0], ranked.rank)
+        why = group[1].get(ahead)
+        if why is None:
+            why = group[1][ahead] = self._why_alone(ranked)
+        return why
+
+    def _why_alone(self, ranked: Ranked) -> Why:
         job, outcome = ranked.job, self._outcome
         if job.id in (outcome.out_of_time if job.is_cpu or outcome.unswept is None else outcome.unswept):
             reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
@@ -195,7 +217,8 @@ class Hindsight:
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
-        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, job.tenant)
+        tenant = job.tenant if self._exclusive else None
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, tenant)
         if shape not in self._levels:
             self._levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._levels[shape]
@@ -264,11 +287,18 @@ class Hindsight:
         """Who was placed on nodes that the job could have used."""
         kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
         if kind not in self._rivals:
-            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
-            takers = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
+            takers = self._takers_of(job)
             own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
             self._rivals[kind] = _Rivals([taker.rank for taker in takers], own)
         return self._rivals[kind]
+
+    def _takers_of(self, job: Job) -> list[Ranked]:
+        """Who was placed on nodes that are open to such a job."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant if self._exclusive else None)
+        if kind not in self._open:
+            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
+            self._open[kind] = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
+        return self._open[kind]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,16 +100,18 @@ def _decide_queue(
     profiles: profiling.Profiles,
 ) -> list[Decision]:
     decisions: list[Decision] = []
-    for ranked in queue:
-        job_id = ranked.job.id
+    chosen_of, invalid, measured_of, window = outcome.chosen, outcome.invalid, profiles.waiting, outcome.window
+    for ranked in queue:  # there may be 100 000
+        job = ranked.job
+        job_id = job.id
         result, placement, eligible = Result.WAITING, None, False
-        if (chosen := outcome.chosen.get(job_id)) is not None:
+        if (chosen := chosen_of.get(job_id)) is not None:
             result, placement = Result.PLACED, chosen.placement
             reason, figures = None, explain.placed(chosen, final)
-        elif (error := outcome.invalid.get(job_id)) is not None:
+        elif (error := invalid.get(job_id)) is not None:
             result = Result.INVALID
             reason, figures = Reason.INVALID, {"detail": error.detail}
-        elif (measured := profiles.waiting.get(job_id)) is not None:
+        elif (measured := measured_of.get(job_id)) is not None:
             reason, figures, eligible = Reason.PROFILING, measured, True
         else:
             why = hindsight.why_waiting(ranked)
@@ -117,22 +119,10 @@ def _decide_queue(
             eligible = reason not in INELIGIBLE
         decisions.append(
             Decision(
-                job=job_id,
-                result=result,
-                reason=reason,
-                figures=figures,
-                rank=ranked.rank,
-                latency_ratio=ranked.latency_ratio,
-                wait_s=ranked.job.wait_s,
-                age_s=ranked.age_s,
-                age_source=ranked.age_source,
-                inside_window=job_id in outcome.window,
-                eligible=eligible,
-                placement=placement,
-                standing=outcome.standing(ranked),
-                explain=details,
+                job_id, result, reason, figures, ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s,
+                ranked.age_source, job_id in window, eligible, placement, outcome.standing(ranked), details,
             )
-        )
+        )  # fmt: skip
     return decisions
 
 

@@ -248,10 +248,9 @@ def _reserved(figures: Figures) -> str:
         return f"Idle GPUs on {nodes} are kept for jobs that start there as soon as others have stopped for them."
     if "in_s" not in figures:
         return "Idle GPUs are kept for another job that has waited longer."
-    nodes, in_min = listed(figures["nodes"]), minutes(figures)
-    return (
-        f"Idle GPUs on {nodes} are kept for a job that has waited longer. That job should start in about {in_min} min."
-    )
+    nodes, in_min, own = listed(figures["nodes"]), minutes(figures), figures.get("job")
+    whom = "a job that has waited longer" if own is None else f"job {own}, which has waited longer"
+    return f"Idle GPUs on {nodes} are kept for {whom}. That job should start in about {in_min} min."
 
 
 def _kept_in_pool(figures: Figures) -> str:

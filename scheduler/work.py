@@ -172,7 +172,9 @@ class Outcome:
 
     def has_answer(self, job: int) -> bool:
         """Whether the job is placed, promised a place, or cannot be planned."""
-        return job in self.chosen or job in self.invalid or any(given.job == job for given in self.promises)
+        if job in self.chosen or job in self.invalid:
+            return True
+        return bool(self.promises) and any(given.job == job for given in self.promises)
 
     def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
         """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""

@@ -154,18 +154,19 @@ def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows
     for offset, place in enumerate(places):
         row = rows.row(place, first + offset + 1)
         if before is not None and row["side"] != before:
-            border = _border(row["side"], decisions.window(array), shares=_has_shares(decisions))
+            border = _border(row["side"], decisions.window(array), shares=_has_shares(decisions), swept=rows.swept)
             lines.append({"border": border, "row": None})
         lines.append({"border": None, "row": row})
         before = row["side"]
     return lines
 
 
-def _border(after: str, window: Mapping[str, Any] | None, *, shares: bool) -> str:
+def _border(after: str, window: Mapping[str, Any] | None, *, shares: bool, swept: bool) -> str:
     if after == "outside":
         counted = f": {number(window['counted'])} of {number(window['capacity'])} GPUs asked for" if window else ""
         order = " They stand by latency ratio; at their turn tenants with smaller shares go first." if shares else ""
-        return f"The window ends here{counted}. Those below are not considered yet.{order}"
+        below = "What it leaves idle is offered to those below." if swept else "Those below are not considered yet."
+        return f"The window ends here{counted}. {below}{order}"
     return "The front ends here. Those below, the backfill, get what it leaves."
 
 

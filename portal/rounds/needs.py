@@ -105,7 +105,8 @@ def _dependency(figures: Figures) -> str:
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
         return "idle resources of its own pool"
-    return "a place beside what is kept for the job ahead, or that job's start"
+    whom = f"#{figures['job']}" if figures.get("job") else "the job ahead"
+    return f"a place beside what is kept for {whom}, or that job's start"
 
 
 NEEDS: dict[str, Callable[[Figures], str | None]] = {

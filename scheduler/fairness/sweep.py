@@ -30,7 +30,7 @@ from scheduler.placement.tightest import IdleNodes
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.drf import Shares
@@ -94,15 +94,27 @@ class Sweep:
             self._note_kept()
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
-        shapes = [each for each in self._shapes if self._fits(each, nodes, opened=opened)]
         self._unswept.clear()
+        shapes: list[_Shape] = []
+        for position, each in enumerate(self._shapes):
+            if position % 16 == 15 and self._is_late():
+                self._leave(self._shapes[position:])  # many shapes: each asks every node
+                break
+            if self._fits(each, nodes, opened=opened):
+                shapes.append(each)
         for ranked, shape in self._in_turn(shapes):
-            if self._work.clock() >= self._ends_s:
-                self._unswept.update(each.job.id for own in shapes if own.fits for each in self._waiting(own))
+            if self._is_late():
+                self._leave(each for each in shapes if each.fits)
                 return
             shape.fits = self._place(ranked, shape.access, nodes)
             if not nodes.gpus_left:
                 return
+
+    def _is_late(self) -> bool:
+        return self._work.clock() >= self._ends_s
+
+    def _leave(self, shapes: Iterable[_Shape]) -> None:
+        self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
 
     def _waiting(self, shape: _Shape) -> Iterator[Ranked]:
         outcome = self._outcome
@@ -259,7 +271,9 @@ class Sweep:
         """Of those that would fit, were the nodes open to them: for whom these are kept."""
         terms, work = self._terms, self._work
         nodes, left = IdleNodes(work.ledger, terms), idle_offers(work.ledger)
-        for shape in self._shapes if nodes.gpus_left else ():
+        for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
+            if position % 16 == 15 and self._is_late():
+                return
             job = shape.jobs[0].job
             free = terms.opened(shape.access)._replace(barred=frozenset(), limited=False)
             if nodes.tightest(job, free, spreads=self._spreads(job)):

@@ -84,11 +84,15 @@ def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -
 
 
 def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | None:
-    """P of the job from its fewest GPUs to its most, the mean over the types it may use; None = nothing is known."""
-    least, most = job.requirement[0], job.requirement[-1]
+    """How it scales, p, from its fewest GPUs to its most: the mean over the types it may use; None = nothing tells it.
+
+    Of a job whose speed is assumed, to the most that one node holds: what several nodes would cost it nobody knows.
+    """
     found = []
+    least, known = job.min_gpus, estimator.is_known(job)
     for host in hosts:
-        if job.gpu_types and host.gpu_type not in job.gpu_types:
+        most = max((size for size in job.requirement if known or size <= host.gpus_total), default=0)
+        if most <= least or (job.gpu_types and host.gpu_type not in job.gpu_types):
             continue
         try:
             small, large = (

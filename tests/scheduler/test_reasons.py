@@ -305,7 +305,7 @@ def reserved_for_another_job():
     return (
         starving_job_of_4(),
         2,
-        ("Idle GPUs on n1 are kept for a job that has waited longer. That job should start in about 5 min."),
+        ("Idle GPUs on n1 are kept for job 1, which has waited longer. That job should start in about 5 min."),
     )
 
 

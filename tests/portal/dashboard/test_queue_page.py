@@ -41,6 +41,7 @@ def test_the_order_is_that_of_the_turns_with_the_borders_drawn(client, crowd):
     places = [shown.index(word) for word in ("another tenant", "mine-0", "The window ends here", "mine-1", "mine-2")]
     assert places == sorted(places)
     assert "It considered <strong>2 jobs</strong> and started none." in shown
+    assert "What it leaves idle is offered to those below." in shown
     assert "gpus-scattered" in shown or "not-enough-idle-gpus" in shown
     assert "1 more idle GPU" in shown
 

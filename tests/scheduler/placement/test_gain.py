@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.layers import Estimate, Estimator
+from scheduler.estimator.layers import Estimate, Estimator, estimator_for
+from scheduler.estimator.tables import Knowledge
 from scheduler.placement.gain import FLATTEST, LINEAR, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where
 
@@ -39,6 +40,13 @@ def test_the_worse_they_scale_the_flatter_it_is():
 def test_jobs_of_one_size_say_nothing():
     assert found_for(0.5, job(1, 4), job(2, 1)) is LINEAR
     assert found_for(0.75, job(1, 4), job(2, 1, 8)).exponent == pytest.approx(0.5)
+
+
+def test_what_several_nodes_would_cost_is_not_assumed():
+    """Nothing is known of these jobs: GPUs^0.9 on one node, half of it over two."""
+    estimator = estimator_for(Knowledge(), {}, [node(1, 8)])
+    p = [gain_for([job(1, *sizes)], [node(1, 8)], estimator).exponent for sizes in ((1, 8), (1, 8, 16))]
+    assert p == [pytest.approx(1 - 1.5 * 0.1 / 0.9)] * 2
 
 
 @settings(max_examples=30, deadline=None)
