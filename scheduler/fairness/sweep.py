@@ -257,7 +257,7 @@ class Sweep:
         if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
             return
         sizes = tuple(size for size in job.requirement if size >= small.gpus)
-        ledger.release(chosen.placement.pieces, job.tenant)
+        ledger.release(chosen.placement.pieces, job.tenant, job.id)
         offers = [each for each in idle_offers(ledger) if each.node.id == small.shares[0].node]
         found = tuple(
             each
