@@ -4,6 +4,9 @@ Plannings of seeded instances, whole calls of `scheduler.planning.plan` under a 
 many equal jobs, near-ties, 512 GPUs with 700 candidates; quotas, scarce cores and memory; limits from 0.5 s,
 the least allowed, to 2 s. One is late when it takes over 1.1 times its limit. Each plan is checked node by node against
 its snapshot.
+
+`long`: so many plannings of 100 000 jobs, as many memory sizes among them, on 8 000 GPUs under the default limit, each once
+more on a core that gives it a quarter of its time (a clock of processor seconds that runs four times as fast).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 LATE = 1.1
 LIMITS_S = (0.5, 0.5, 1.0, 2.0)
 POLICIES = ("berth", "berth", "hops", "coda")
+LONG_JOBS, LONG_NODES, STARVED = 100_000, 1_000, 4.0
 KINDS = ("random", "equal", "near-ties", "large")
 TYPES = {"a": 1.0, "b": 1.3, "c": 2.2}
 SIZES = ((1,), (2,), (1, 2), (1, 2, 4), (4,), (2, 4, 8), (8,), (3, 5), (4, 8, 16), (0,))
@@ -137,7 +141,34 @@ def violations(made: Plan, state: ClusterState) -> list[str]:
     return wrong
 
 
-def never_late_measure(*, instances: int, seed: int) -> dict[str, Any]:
+def long_measure(number: int, seed: int, *, jobs: int = LONG_JOBS, nodes: int = LONG_NODES) -> list[dict[str, Any]]:
+    """One queue of so many jobs, planned on a core of its own and on a starved one."""
+    rng = np.random.default_rng([seed, number, jobs])
+    state = ClusterState(_nodes(nodes, rng), _jobs("random", jobs, rng), gpu_speeds=TYPES)
+    parameters = Parameters()
+    found = []
+    for slowness in (1.0, STARVED):
+        with collector_paused():
+            began_s = time.process_time()
+            made = plan(
+                state,
+                0.0,
+                parameters,
+                np.random.default_rng(1),
+                lambda slowness=slowness: slowness * time.process_time(),
+            )
+            taken_s = slowness * (time.process_time() - began_s)
+        found.append({
+            "slowness": slowness,
+            "ratio": taken_s / parameters.limit_s,
+            "placed": len(made.placements),
+            "gpus_idle": made.metrics.gpus_idle,
+            "infeasible": bool(violations(made, state)),
+        })  # fmt: skip
+    return found
+
+
+def never_late_measure(*, instances: int, seed: int, long: int = 0) -> dict[str, Any]:
     """The sweep's figures; `slowest` describes the planning with the worst ratio of time taken to limit."""
     _load_solver()
     figures: dict[str, Any] = {"instances": instances, "seed": seed, "late": 0, "late_cpu": 0}
@@ -170,6 +201,7 @@ def never_late_measure(*, instances: int, seed: int) -> dict[str, Any]:
                 "wall_s": wall_s,
                 "cpu_s": cpu_s,
             }
+    figures["long"] = [each for number in range(long) for each in long_measure(number, seed)]
     return figures
 
 
@@ -194,9 +226,15 @@ def never_late_report(figures: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         return json.dumps(figures)
     slowest = figures["slowest"]
-    return (
+    rows = [
+        f"{LONG_JOBS} jobs, {'a core of its own' if each['slowness'] == 1.0 else 'a starved core'}: {each['ratio']:.2f} of "
+        f"the limit, {each['placed']} placed, {each['gpus_idle']} GPUs left idle"
+        for each in figures["long"]
+    ]
+    head = (
         f"{figures['instances']} plannings: {figures['late']} late, the slowest at {figures['worst_ratio']:.2f} of its "
         f"limit of {slowest['limit_s']:g} s ({slowest['kind']}, {slowest['policy']}, {slowest['formulation']}); "
         f"{figures['late_cpu']} late in processor time; {figures['infeasible']} infeasible, "
         f"{figures['without_gap']} without a proven gap, {figures['unseen']} whose gap leaves out jobs that time ended before"
     )
+    return "\n".join([head, *rows])

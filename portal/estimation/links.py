@@ -88,20 +88,20 @@ def links_refine() -> int:
     alone = Tenant.objects.exclude(pk__in=LinkProbe.objects.values("job__tenant")).count() == 1
     for link in Link.objects.all():
         settled = {
-            f"{side}_refined": _settled(
-                link.base(side), votes.get((link.gpu_type_id, side == "between"), ()), alone=alone
-            )
+            f"{side}_refined": _settled(link, side, votes.get((link.gpu_type_id, side == "between"), ()), alone=alone)
             for side in SIDES
         }
         Link.objects.filter(pk=link.pk).exclude(**settled).update(**settled)
     return len(votes)
 
 
-def _settled(base: float | None, votes: Sequence[float], *, alone: bool) -> float | None:
+def _settled(link: Link, side: str, votes: Sequence[float], *, alone: bool) -> float | None:
     """None while the votes leave it where it is: it is not refined then."""
+    base = link.base(side)
     if base is None or not votes:
         return None
-    value = links.refined(base, votes, alone=alone)
+    farthest = links.FARTHEST_ASSUMED if link.measured(side) is None else links.FARTHEST
+    value = links.refined(base, votes, alone=alone, farthest=farthest)
     return None if value == base else value
 
 

@@ -7,6 +7,7 @@ They are the operator's, in a tenant of Berth's own.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scheduler.model import LinkOrder
 
 TENANT = "berth"
+AGAIN = timedelta(seconds=60)
 LOG_WAIT = timedelta(seconds=30)
 """What a probe printed may come after its end."""
 
@@ -41,14 +43,18 @@ log = logging.getLogger(__name__)
 def links_wanted(*, now: datetime, again_s: float) -> tuple[LinkWish, ...]:
     """Return what is to be measured: what never was, and what was when the nodes told otherwise; () while a probe runs.
 
-    What was tried in the last `again_s` is left alone. Without an operator nobody could own a probe. At most three queries.
+    What was tried is left alone for two minutes, after two tries for four and so on, to `again_s`. Without an operator
+    nobody could own a probe. At most three queries.
     """
-    recent = LinkProbe.objects.filter(begun_at__gt=now - timedelta(seconds=again_s))
-    tried = set()
-    for gpu_type, between, told, taken_at in recent.values_list("gpu_type__name", "between", "told", "taken_at"):
+    recent = LinkProbe.objects.filter(begun_at__gt=now - timedelta(seconds=again_s)).order_by("begun_at")
+    failures, tried = Counter[tuple[str, bool, str]](), set()
+    fields = ("gpu_type__name", "between", "told", "begun_at", "taken_at")
+    for gpu_type, between, told, begun_at, taken_at in recent.values_list(*fields):
         if taken_at is None:
             return ()
-        tried.add((gpu_type, between, told))
+        failures[gpu_type, between, told] += 1
+        if now < begun_at + AGAIN * 2 ** failures[gpu_type, between, told]:
+            tried.add((gpu_type, between, told))
     wishes = []
     for link in Link.objects.select_related("gpu_type").order_by("gpu_type__name"):
         name = link.gpu_type.name

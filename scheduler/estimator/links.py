@@ -8,7 +8,7 @@ A ring all-reduce of P parameters of four bytes among N GPUs takes 2*4*P*(N-1)/N
 no node tells is `UNTOLD`. *Refined*: running jobs of several GPUs record how long they communicated, and each such
 iteration gives a B. Whoever writes records could write anything, and a link is everybody's: so a tenant has one vote, the
 median of its jobs' figures, the base (measured by Berth itself, or assumed) has one too, the median of all votes counts, of
-two middle ones that nearer to the base, and it never leaves a factor of `FARTHEST` around the base. Where one tenant is the
+two middle ones that nearer to the base, and it never leaves a factor of `FARTHEST` around it. Where one tenant is the
 whole cluster it harms nobody else, and its vote counts alone.
 """
 
@@ -34,8 +34,8 @@ EFFICIENCY = {"nvlink": 0.75, "pcie": 0.6, "network": 0.8}
 UNTOLD_PCIE, UNTOLD_NETWORK_MBPS = (3, 16), 10_000
 """What a node has that tells nothing: PCIe 3 x16 and 10 Gbit/s."""
 
-FARTHEST = 4.0
-"""Factor around its base within which votes may move a link."""
+FARTHEST, FARTHEST_ASSUMED = 4.0, 1000.0
+"""Factor around its base within which votes may move a link: of a measured base, and of one that is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ def communicated(parameters: float, seconds: float, gpus: int, nodes: int) -> fl
     return parameters / seconds * (1.0 if nodes > 1 else (gpus - 1) / gpus)
 
 
-def refined(base: float, votes: Sequence[float], *, alone: bool = False) -> float:
-    """The median of the base and one vote a tenant, within `FARTHEST` of the base. `alone`: there is one tenant only."""
+def refined(base: float, votes: Sequence[float], *, alone: bool = False, farthest: float = FARTHEST) -> float:
+    """The median of the base and one vote a tenant, within `farthest` of the base. `alone`: there is one tenant only."""
     settled = votes[0] if alone and votes else towards(base, [base, *votes])
-    return min(max(settled, base / FARTHEST), base * FARTHEST)
+    return min(max(settled, base / farthest), base * farthest)
 
 
 def towards(anchor: float, votes: Sequence[float]) -> float:

@@ -30,7 +30,7 @@ from scheduler.placement.tightest import IdleNodes
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.drf import Shares
@@ -102,18 +102,33 @@ class Sweep:
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
         self._hopeless.clear()  # of the pass before, which knew less
-        good: set[tuple[object, ...]] = set()
-        shapes = [each for each in self._shapes if self._fits(each, nodes, good, opened=opened)]
         self._unswept.clear()
+        share_s = LIMIT_SHARE * self._work.parameters.limit_s
         if not opened:  # from here on it has its time, however late the stages were
-            self._ends_s = max(self._ends_s, self._work.clock() + LIMIT_SHARE * self._work.parameters.limit_s)
+            self._ends_s = max(self._ends_s, self._work.clock() + share_s)
+        shapes: list[_Shape] = []
+        good: set[tuple[object, ...]] = set()
+        for position, each in enumerate(self._shapes):
+            if position % 16 == 15 and self._is_late():
+                self._leave(self._shapes[position:])  # many shapes: each asks every node
+                break
+            if self._fits(each, nodes, good, opened=opened):
+                shapes.append(each)
+        if not opened:
+            self._ends_s = max(self._ends_s, self._work.clock() + share_s / 2)
         for ranked, shape in self._in_turn(shapes):
-            if self._work.clock() >= self._ends_s:
-                self._unswept.update(each.job.id for own in shapes if own.fits for each in self._waiting(own))
+            if self._is_late():
+                self._leave(each for each in shapes if each.fits)
                 return
             shape.fits = self._place(ranked, shape.access, nodes)
             if not nodes.gpus_left:
                 return
+
+    def _is_late(self) -> bool:
+        return self._work.clock() >= self._ends_s
+
+    def _leave(self, shapes: Iterable[_Shape]) -> None:
+        self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
 
     def _waiting(self, shape: _Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
@@ -286,7 +301,7 @@ class Sweep:
         if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
             return
         sizes = tuple(size for size in job.requirement if size >= small.gpus)
-        ledger.release(chosen.placement.pieces, job.tenant)
+        ledger.release(chosen.placement.pieces, job.tenant, job.id)
         offers = [each for each in idle_offers(ledger) if each.node.id == small.shares[0].node]
         found = tuple(
             each
@@ -300,7 +315,9 @@ class Sweep:
         """Of those that would fit, were the nodes open to them: for whom these are kept."""
         terms, work = self._terms, self._work
         nodes, left = IdleNodes(work.ledger, terms), idle_offers(work.ledger)
-        for shape in self._shapes if nodes.gpus_left else ():
+        for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
+            if position % 16 == 15 and self._is_late():
+                return
             job = shape.jobs[0].job
             free = terms.opened(shape.access)._replace(barred=frozenset(), limited=False)
             if nodes.tightest(job, free, spreads=self._spreads(job)):

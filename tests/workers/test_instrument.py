@@ -10,7 +10,7 @@ import pytest
 
 from tests.workers.conftest import ROOT
 from workers.instrument import berth_instrument
-from workers.instrument.berth_instrument import PARTS, ROWS, SEGMENTS_KEPT, WARM_UP, Recorder
+from workers.instrument.berth_instrument import FIRST_S, PARTS, ROWS, SEGMENTS_KEPT, WARM_UP, Recorder
 
 
 @pytest.fixture
@@ -139,12 +139,27 @@ class TestModes:
             recorder.step()
 
     def test_section_2_while_it_runs_only_data_communication_wait_and_the_whole_are_recorded(self, directory, clock):
-        recorder = Recorder(batch_per_gpu=8)
+        recorder = Recorder(batch_per_gpu=8, gpus=2)
         self.iterate(recorder, clock, WARM_UP + 3)
         recorder.close()
         (record,) = lines(directory)
-        told = {part for row in record["rows"] for part, value in zip(PARTS, row, strict=False) if value is not None}
-        assert (told, recorder.profiling) == ({"data", "communication", "wait"}, False)
+        assert (self.told(record), recorder.profiling) == ({"data", "communication", "wait"}, False)
+
+    @staticmethod
+    def told(record):
+        return {part for row in record["rows"] for part, value in zip(PARTS, row, strict=False) if value is not None}
+
+    def test_on_one_gpu_its_first_minute_tells_what_a_profile_would(self, directory, clock):
+        """Where GPUs are never idle no job is profiled, and theory would have nothing to go by."""
+        recorder = Recorder(batch_per_gpu=8, gpus=1)
+        self.iterate(recorder, clock, WARM_UP + 3)
+        recorder.close()
+        clock.now += FIRST_S
+        self.iterate(recorder, clock, 3)
+        recorder.close()
+        first, *later = lines(directory)
+        assert self.told(first) == set(PARTS)
+        assert [self.told(record) for record in later] == [{"data", "communication", "wait"}] * len(later) != []
 
     @pytest.mark.parametrize(("each_s", "iterations"), [(0.001, 50), (0.5, 38), (1.9, 10), (3.0, 10)])
     def test_section_2_a_profile_times_every_part_of_10_to_50_iterations_and_ends_with_success(

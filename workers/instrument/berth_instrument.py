@@ -17,9 +17,9 @@ SEGMENT_BYTES in BERTH_RECORDS_DIR, of which the last two are kept. A recorder n
 write it leaves, and says so once on stderr.
 
 There are two modes (Hops 3.2). While a job runs its rows hold what changes from run to run: data, communication, wait
-and the whole. With BERTH_PROFILE=1 Berth only measures, in a scratch directory: rows hold every part, and once enough
-iterations are timed (PROFILE_MOST, or PROFILE_LEAST after PROFILE_ENOUGH_S) step() ends the program by SystemExit with
-code 0.
+and the whole; in the first minute of one on a single GPU, every part. With BERTH_PROFILE=1 Berth only measures, in a
+scratch directory: rows hold every part, and once enough iterations are timed (PROFILE_MOST, or PROFILE_LEAST after
+PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ PARTS = ("data", "forward", "backward", "update", "communication", "wait")
 
 RUNNING_PARTS = frozenset({"data", "communication", "wait"})
 """Those of a running job's rows: they fluctuate or depend on where it runs, so they are recorded for as long as it does."""
+FIRST_S = 60.0
+"""So long a running job on one GPU has all parts in its rows: what a profile would tell, where no GPU was idle for one."""
 PROFILE_LEAST, PROFILE_MOST, PROFILE_ENOUGH_S = 10, 50, 20.0
 """A profile's timed iterations: at most so many, and after so many seconds no more than the least."""
 
@@ -109,7 +111,7 @@ class Recorder:
         self.done += samples
         self._steps, self._news = self._steps + 1, True
         if self._steps > WARM_UP:
-            self._keep(samples, now - self._stepped)
+            self._keep(samples, now - self._stepped, now)
         self._times.clear()
         self._stepped = now
         full = self.profiling and len(self._rows) == ROWS
@@ -132,12 +134,13 @@ class Recorder:
     def _period_s(self, now: float) -> float:
         return next(period for until, period in PERIODS_S if now - self._began <= until)
 
-    def _keep(self, samples: float, total_s: float) -> None:
+    def _keep(self, samples: float, total_s: float, now: float) -> None:
         """Take the iteration into the sums, and by chance into the rows, each with the same probability."""
         self._iterations, self._timed = self._iterations + 1, self._timed + 1
         self._samples += samples
         self._seconds += total_s
-        kept = PARTS if self.profiling else RUNNING_PARTS
+        told = self.profiling or (self.gpus == 1 and now - self._began <= FIRST_S)
+        kept = PARTS if told else RUNNING_PARTS
         row = [*(self._times.get(part) if part in kept else None for part in PARTS), total_s]
         place = self._random.randrange(self._iterations)
         if len(self._rows) < ROWS:

@@ -148,7 +148,7 @@ def _node(number: int, kind: Server) -> Node:
 
 def link_of(choices: Choices) -> Link:
     """Parameters per second that a process moves, within a node and between nodes."""
-    within, between = (each * 1e9 / free.BYTES_PER_PARAMETER for each in (free.WITHIN_NODE_GBS, choices.between_gbs))
+    within, between = (each * 1e9 / free.BYTES_PER_PARAMETER for each in (choices.within_gbs, choices.between_gbs))
     return Link(within, between)
 
 

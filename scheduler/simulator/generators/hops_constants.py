@@ -4,9 +4,9 @@ Published, and therefore not here: the models, data sets, batch sizes and size c
 process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4.2), the iteration model and the two normals
 of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
-`Choices` are fixed on the rival `gavel-hops` alone, on its row of Table 4, by `./berth experiment hops-512 --calibrate`; at
-64 GPUs the hour again, on its makespan in Table 3. The rest is from public facts about the hardware. docs/evidence.md tells
-how they were found and what they give.
+`Choices` were fixed on the rival `gavel-hops` alone, on its row of Table 4; `./berth experiment hops-512 --calibrate` looks
+at the row of `sia-hops` as well by now, and nothing was frozen anew. At 64 GPUs the hour again, on its makespan in Table 3.
+The rest is from public facts about the hardware. docs/evidence.md tells how they were found and what they give.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Choices:
     """GPU hours of a job within its class: uniform, else log-uniform."""
     between_gbs: float = 5.0
     """All-reduce bandwidth of one process between nodes, GB/s: 12.5 at 100 Gbit/s InfiniBand, staged through host memory less."""
+    within_gbs: float = 12.0
+    """The same within a node: PCIe 3.0 x16, less where processes share a switch or the way over the host's memory."""
     shortest_h: float = 1 / 60
     longest_h: float = 4.0
     """Nobody asks for a size with which the job would be over sooner or take longer, in class hours (16 GPUs apart)."""
@@ -49,9 +51,6 @@ TERAFLOPS = {
     "transformer": {"gtx1080ti": 6.5, "titanxp": 7.2, "rtx3090": 17.0},
 }
 """What training reaches of each GPU: 11, 12 and 36 at their best; the newest gains less on convolutions."""
-
-WITHIN_NODE_GBS = 12.0
-"""All-reduce bandwidth of one process within a node: PCIe 3.0 x16."""
 
 BYTES_PER_PARAMETER = 8.0
 """That an all-reduce moves: 4 bytes, there and back."""

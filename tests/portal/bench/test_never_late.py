@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from portal.bench.never_late import KINDS, instance_of, never_late_measure, never_late_report, violations
+from portal.bench.never_late import KINDS, instance_of, long_measure, never_late_measure, never_late_report, violations
 from scheduler.model import Decision, Piece, Placement, Plan, Result
 from tests.scheduler.builders import make_plan
 
@@ -39,3 +39,12 @@ def test_what_is_handed_out_twice_or_is_not_there_is_seen():
     assert any("memory" in wrong for wrong in violations(planned(replace(there, memory_mib=10**9)), state))
     assert any("GPUs" in wrong for wrong in violations(planned(replace(there, gpus=(97, 98, 99, 96, 95, 94))), state))
     assert violations(made, state) == []
+
+
+def test_a_long_queue_is_planned_on_a_core_of_its_own_and_on_a_starved_one():
+    own, starved = long_measure(0, 1, jobs=300, nodes=20)
+    assert own["slowness"] < starved["slowness"]
+    for figures in (own, starved):
+        assert figures["placed"] > 0
+        assert not figures["infeasible"]
+        assert figures["ratio"] > 0

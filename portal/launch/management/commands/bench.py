@@ -56,6 +56,7 @@ class Command(BaseCommand):
         six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
         six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
         six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        six.add_argument("--long", type=int, default=0, help="and so many queues of 100000 jobs (default 0)")
         six.add_argument("--json", action="store_true", help="print one JSON object")
         seven = names.add_parser("anytime", help="placing one window within shares of the time limit")
         seven.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
@@ -177,7 +178,9 @@ class Command(BaseCommand):
     def never_late(self, options: dict[str, Any]) -> str:
         if options["instances"] < 1:
             raise CommandError("--instances must be at least 1.")
-        figures = never_late.never_late_measure(instances=options["instances"], seed=options["seed"])
+        figures = never_late.never_late_measure(
+            instances=options["instances"], seed=options["seed"], long=options["long"]
+        )
         return never_late.never_late_report(figures, as_json=options["json"])
 
     def anytime(self, options: dict[str, Any]) -> str:
