@@ -63,6 +63,7 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
+        self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 
     def of(self, job: Job) -> list[Alike]:
@@ -119,7 +120,7 @@ class Candidates:
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
         """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""
-        if job.is_cpu or job.id in self._outcome.chosen or not (job.id in self._outcome.kept or self._final.withholds):
+        if job.is_cpu or job.id in self._outcome.chosen or not (job.id in self._outcome.kept or self._withholds):
             return ()
         try:
             return generate(job, self._final.with_kept(), self._estimator)

@@ -232,7 +232,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "restart_cost_s",
         "What stopping a job and starting it anew costs, where it has not been measured for the job; what is given back "
-        "for a job is kept for it for ten times as long, and a job keeps its configuration for ten times as long.",
+        "for a job is kept for it for ten times as long, and a job keeps its configuration for ten times as long (under "
+        "berth with gain efficient twice as long, and at least a minute: each change must pay by itself).",
         "s",
         60.0,
         1,
@@ -241,7 +242,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "replan_s",
         "Time from one re-plan to the next: the length of a round. In a re-plan under hops or berth (with placement ilp) "
-        "running elastic jobs that may be stopped can be resized or moved; a configuration is kept at least so long.",
+        "running elastic jobs that may be stopped can be resized or moved; a configuration is kept at least so long "
+        "(under berth with gain efficient see restart_cost_s).",
         "s",
         360.0,
         5,

@@ -81,6 +81,6 @@ def _record(now: datetime) -> list[Foretold]:
     waiting = StartForecast.objects.filter(job__state__in=QUEUED).exclude(drawn=[]).order_by("-first_at")
     rows += [(given, drawn, now, False) for given, drawn in waiting.values_list("first_at", "drawn")[:MOST]]
     return [
-        Foretold(Drawn(*drawn), max(0.0, (until - given).total_seconds()), started)
+        Foretold(given.timestamp(), Drawn(*drawn), max(0.0, (until - given).total_seconds()), started)
         for given, drawn, until, started in sorted(rows, key=lambda row: row[0])
     ]

@@ -58,6 +58,9 @@ LEAST_SHARE, APPLY_SHARE = 0.25, 0.5
 """Of the time limit, what the scheduler has at least, and what is kept for applying at most: a first applying, which
 writes down why each job waits, says nothing of the next ones."""
 
+DETAILS_SHARE = 0.1
+"""Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
+
 REPEATS = 20
 """A holder plans again for nudges that came meanwhile, so often at most; beat's tick sees to the rest."""
 
@@ -151,7 +154,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             made = plan(snapshot.state, now.timestamp(), allowed, rng, renewal.clock, replan=record.replan)
             record.plan_s = renewal.clock() - began - record.load_s
             columns = columns_of(made.decisions)
-            budget_s = BUDGET_SHARE * parameters.tick_s
+            budget_s = min(BUDGET_SHARE * parameters.tick_s, DETAILS_SHARE * allowed.limit_s)
             before = decisions_before(number)
             details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
             packed = decisions_pack(made, details.marks, columns, number=number, before=before)

@@ -38,6 +38,9 @@ KEPT_RESTARTS = 10
 """A configuration is kept for this many restarts' cost: no more than a tenth of a job's time goes into restarting it."""
 
 
+ASKED_FROM_S, ASKED_RESTARTS = 60.0, 2
+"""Where changes pay by themselves, they are looked at from so many seconds, and so many restarts' cost, on."""
+
 MOST_NODES = 16
 """So many GPU nodes the located formulation can look at in a re-plan. On more, all are placed by class where running jobs
 may be preempted, which knows of those on one node; else a part of the cluster is looked at: see `nearby`."""
@@ -93,6 +96,16 @@ def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
     return max(0.0, (elapsed_s - restarts * restart_s) / (elapsed_s + restart_s))
 
 
+def asked_after_s(restart_s: float, parameters: Parameters) -> float:
+    """How long a configuration is kept before a re-plan asks whether another would pay.
+
+    Under `berth` with `gain = efficient` every change must pay its restart by itself (`replan.paying`): it is asked sooner.
+    """
+    if parameters.policy == "berth" and parameters.gain == "efficient":
+        return max(ASKED_FROM_S, ASKED_RESTARTS * restart_s)
+    return kept_for_s(restart_s, parameters.replan_s)
+
+
 def kept_for_s(restart_s: float, period_s: float) -> float:
     """How long a configuration is kept at least."""
     return max(period_s, KEPT_RESTARTS * restart_s)
@@ -108,7 +121,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         and live.gpus
         and not live.stopping
         and live.description.promise is None
-        and now_s - live.started_s >= kept_for_s(restart_s_of(live, parameters), parameters.replan_s)
+        and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters)
         and all(piece.node in ledger.rooms for piece in live.pieces)
     ]
 

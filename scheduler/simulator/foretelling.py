@@ -112,12 +112,12 @@ class Foretelling:
 
     def _record(self, now_s: float) -> list[Foretold]:
         rows = [
-            (each.made_s, Foretold(each.range.drawn, each.started_s - each.made_s, started=True))
+            (each.made_s, Foretold(each.made_s, each.range.drawn, each.started_s - each.made_s, started=True))
             for each in self.given
             if each.started_s is not None and each.range.drawn is not None
         ]
         rows += [
-            (made_s, Foretold(given.drawn, now_s - made_s, started=False))
+            (made_s, Foretold(made_s, given.drawn, now_s - made_s, started=False))
             for made_s, given in self._open.values()
             if given.drawn is not None
         ]

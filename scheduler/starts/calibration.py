@@ -8,7 +8,8 @@ has a residual
 and a new range reaches from the (1 - `AIM`) / 2 quantile of z to the (1 + `AIM`) / 2 quantile, times its own s, about its own
 middle (Romano et al., 2019, "Conformalized quantile regression", with the draws' spread as the measure of doubt). Past forecasts
 count by how near their middle was, exp(-|du| / `NEAR`), which is a bin for every horizon without borders, and
-half as much for each `HALF` starts that came after them: the record is the cluster's own and moves with it.
+half as much for each `HALF` forecasts that came after them: the record is the cluster's own and moves with it. n ranges that were
+made at one moment count as sqrt(n): a burst of a hundred jobs meets one fate, and is no hundred witnesses.
 
 A job that still waits is a wait "longer than this": the product-limit estimate counts it so,
 else the late ones would be missing. With few past forecasts the range is as it was drawn: `BELIEF` residuals spread evenly
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 AIM = 0.84
 SCALE_S = 30.0
 LEAST = 0.5
-NEAR = 0.7
-HALF = 300.0
+NEAR = 1.5
+HALF = 1000.0
 BELIEF = 4.0
 GRID = 0.1
 """Residuals are looked up once for middles that are this near."""
-MOST = 600
+MOST = 1500
 """Past forecasts that count: the latest so many."""
 
 
@@ -52,8 +53,9 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """A past forecast: as drawn, and how long the job then waited, or has waited so far (`started` False)."""
+    """A past forecast: when it was made, as drawn, and how long the job then waited, or has waited so far (`started` False)."""
 
+    made_s: float
     drawn: Drawn
     waited_s: float
     started: bool
@@ -69,7 +71,8 @@ class Calibration:
         spreads = np.array([_spread(each.drawn) for each in latest])
         self._residuals = (waited - self._middles) / spreads if latest else np.zeros(0)
         self._started = np.array([each.started for each in latest], dtype=bool)
-        self._recent = 0.5 ** (np.arange(len(latest))[::-1] / HALF)
+        _, moment, count = np.unique([each.made_s for each in latest], return_inverse=True, return_counts=True)
+        self._counts = 0.5 ** (np.arange(len(latest))[::-1] / HALF) / np.sqrt(count[moment])
         self._found: dict[int, tuple[float, float, float]] = {}
 
     def applied(self, drawn: Drawn) -> Drawn:
@@ -82,7 +85,7 @@ class Calibration:
         found = self._found.get(step)
         if found is None:
             evenly = np.linspace(-1.0, 1.0, 9)
-            weights = self._recent * np.exp(-np.abs(self._middles - step * GRID) / NEAR)
+            weights = self._counts * np.exp(-np.abs(self._middles - step * GRID) / NEAR)
             parts = np.array([(1.0 - AIM) / 2.0, 0.5, (1.0 + AIM) / 2.0])
             low, between, high = product_limit(
                 np.concatenate([self._residuals, evenly]),

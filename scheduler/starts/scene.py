@@ -34,6 +34,10 @@ SOLVED_GPUS, SOLVED_JOBS = 256, 150
 that it places greedily and resizes nobody, for a re-plan of a large cluster costs seconds."""
 
 
+MOST_COMING = 300
+"""New jobs in a draw: from then on nobody comes. On a busy cluster that is minutes, on a quiet one days."""
+
+
 @dataclass(frozen=True, slots=True)
 class Experience:
     """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, and how past
@@ -115,7 +119,7 @@ class Scene:
         return expected_s * float(by_size) / max(speed, 1e-9)
 
     def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
-        """(time, job) of those to come, without end: the recent past again and again, begun at this part of it."""
+        """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""
         if not self.arriving or not 0 < self._period_s < math.inf:
             return
         period_s, count = self._period_s, len(self.arriving)
@@ -123,13 +127,11 @@ class Scene:
             ((job.submitted_s - self._since_s - phase * period_s) % period_s, place)
             for place, job in enumerate(self.arriving)
         )
-        lap = 0
-        while True:
-            for offset_s, place in offsets:
-                at_s = self.now_s + lap * period_s + offset_s
-                job = self.arriving[place]
-                yield at_s, replace(job, id=job.id - lap * count, submitted_s=at_s)
-            lap += 1
+        for coming in range(MOST_COMING):
+            lap, position = divmod(coming, count)
+            offset_s, place = offsets[position]
+            at_s, job = self.now_s + lap * period_s + offset_s, self.arriving[place]
+            yield at_s, replace(job, id=job.id - lap * count, submitted_s=at_s)
 
 
 def age(job: Job) -> Age:

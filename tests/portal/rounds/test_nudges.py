@@ -58,6 +58,16 @@ class TestLimit:
         assert 0.2 < limits[1] < 1.0
         assert not made.replan
 
+    def test_details_take_a_tenth_of_it_at_most(self, cluster, monkeypatch):
+        told, original = [], planning.explanations_make
+        monkeypatch.setattr(
+            planning, "explanations_make", lambda **given: told.append(given["budget_s"]) or original(**given)
+        )
+        planning_run()
+        nudge()
+        assert told[0] == 0.02 * 30
+        assert told[1] <= 0.1
+
     def test_a_nudged_replan_has_the_whole_limit(self, cluster, limits):
         planning_run()
         Round.objects.update(started_at=timezone.now() - timedelta(seconds=361))

@@ -118,11 +118,14 @@ def test_a_round_ends_early_for_an_urgent_job_without_a_place(since_s, knobs, ea
     assert not made.stops
 
 
-def test_not_while_nobody_may_be_changed():
+@pytest.mark.parametrize(("gain", "kept_s"), [("linear", 600), ("efficient", 120)])
+def test_not_while_nobody_may_be_changed(gain, kept_s):
+    """Ten restarts' cost after it began at the soonest; two where every change must pay by itself."""
     live, nodes = crowd(LOCATED)
-    young = [replace(each, started_s=NOW_S - 599) for each in live]
-    made = make_plan(nodes, [rigid()], running=young, policy="berth", replanned_s=NOW_S - 60, arrays="off")
-    assert not made.replan_early
+    knobs = {"policy": "berth", "replanned_s": NOW_S - 60, "arrays": "off", "gain": gain}
+    for age_s, early in ((kept_s - 1, False), (kept_s, True)):
+        young = [replace(each, started_s=NOW_S - age_s) for each in live]
+        assert make_plan(nodes, [rigid()], running=young, **knobs).replan_early is early
 
 
 @pytest.mark.parametrize(("idle", "wanted", "early"), [(1, 2, True), (1, 3, False), (0, 1, False)])
@@ -160,10 +163,12 @@ def short_jobs_among_long_ones(**knobs):
     return sum(load.restarts for load in driver.loads.values()), sum(ratios) / len(ratios), max(ratios)
 
 
-def test_short_jobs_wait_no_longer_for_the_round_s_end():
-    restarts, mean, worst = short_jobs_among_long_ones()
-    without = short_jobs_among_long_ones(replan_early_s=None, reserve_lr=None)
-    assert mean < 2.5
+@pytest.mark.parametrize(("gain", "most", "stops"), [("linear", 2.5, 13), ("efficient", 2.8, 20)])
+def test_short_jobs_wait_no_longer_for_the_round_s_end(gain, most, stops):
+    """Two running jobs make room for each of five, and resizes that pay."""
+    restarts, mean, worst = short_jobs_among_long_ones(gain=gain)
+    without = short_jobs_among_long_ones(replan_early_s=None, reserve_lr=None, gain=gain)
+    assert mean < most
     assert without[1] > 2 * mean
     assert worst < without[2]
-    assert restarts <= 2 * 5 + 3  # two running jobs make room for each
+    assert restarts <= stops

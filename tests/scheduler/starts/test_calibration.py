@@ -1,5 +1,7 @@
 """Ranges as wide as their own record says (docs/decisions/0038)."""
 
+from itertools import count
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +12,11 @@ from scheduler.starts.ranges import HELD, LONGEST_S
 DRAWN = Drawn(60.0, 100.0, 150.0)
 
 
-def foretold(waited_s, drawn=DRAWN, *, started=True):
-    return Foretold(drawn, waited_s, started)
+MOMENTS = count()
+
+
+def foretold(waited_s, drawn=DRAWN, *, started=True, made_s=None):
+    return Foretold(next(MOMENTS) if made_s is None else made_s, drawn, waited_s, started)
 
 
 def held(record, waits_s, drawn=DRAWN):
@@ -39,7 +44,7 @@ def test_a_record_of_wide_misses_widens_and_one_of_near_hits_narrows():
 
 def test_a_bias_is_taken_out_of_range_and_middle():
     """Every job started at once that was said to take 100 s."""
-    shown = Calibration([foretold(2.0)] * 60).applied(DRAWN)
+    shown = Calibration([foretold(2.0) for _ in range(60)]).applied(DRAWN)
     assert shown.middle_s < 5
     assert shown.high_s < 30
 
@@ -60,14 +65,22 @@ def test_who_still_waits_is_no_early_start():
 
 
 def test_the_latest_starts_count_most():
-    record = [foretold(1000.0)] * 300 + [foretold(100.0)] * 300
+    record = [foretold(1000.0) for _ in range(900)] + [foretold(100.0) for _ in range(1000)]
     assert Calibration(record).applied(DRAWN).middle_s < 150
     assert Calibration(record[::-1]).applied(DRAWN).middle_s > 500
+
+
+def test_a_burst_is_one_witness_more_than_a_hundred():
+    """A hundred jobs came at one moment and all started late; sixty others, one by one, were in time."""
+    alone = [foretold(100.0) for _ in range(60)]
+    burst = [foretold(5000.0, made_s=-1.0) for _ in range(100)]
+    assert Calibration([*alone, *burst]).applied(DRAWN).middle_s < 150
+    assert Calibration([*alone, *(foretold(5000.0) for _ in range(100))]).applied(DRAWN).middle_s > 2000
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans()), max_size=12), st.floats(0, LONGEST_S))
 def test_a_range_is_ordered_and_within_its_limits(rows, middle_s):
-    record = [Foretold(Drawn(m / 2, m, m * 2), waited, started) for m, waited, started in rows]
+    record = [Foretold(0.0, Drawn(m / 2, m, m * 2), waited, started) for m, waited, started in rows]
     shown = Calibration(record).applied(Drawn(middle_s / 2, middle_s, middle_s * 2))
     assert 0 <= shown.low_s <= shown.middle_s <= shown.high_s <= LONGEST_S
