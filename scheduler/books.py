@@ -17,6 +17,7 @@ from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import order
 from scheduler.intake import check_speeds, take_in
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.memory import NOTHING
 from scheduler.validation import check_job, check_node, is_plainly_sound
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.priorities import Moment, Priority
     from scheduler.figures import Why
     from scheduler.model import ClusterState, Job, Node, Running
+    from scheduler.placement.memory import Memory
     from scheduler.work import Ranked
 
 
@@ -38,6 +40,11 @@ class Books(Protocol):
     @property
     def state(self) -> ClusterState:
         """The snapshot with only what is sound, for what runs, tenants, weights and history."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What the last planning left to this one; what this one leaves is in its outcome."""
         ...
 
     @property
@@ -80,7 +87,8 @@ class Books(Protocol):
 class ReadBooks:
     """Books read from a snapshot. Bad nodes and jobs are set aside and named; never raises."""
 
-    def __init__(self, given: ClusterState) -> None:
+    def __init__(self, given: ClusterState, memory: Memory = NOTHING) -> None:
+        self.memory = memory
         intake = take_in(given)
         self.state, self._suspects = intake.state, intake.suspects
         self.nodes, faulty_nodes = sound_nodes(self.state)

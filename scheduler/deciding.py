@@ -152,7 +152,7 @@ def decide(
     reserve_s = min(reserve_s, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
     work = Work(
         unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
-        check=books.check,
+        memory=books.memory, check=books.check,
     )  # fmt: skip
     waiting = len(queue)
     taken_up, left_out = participants.gather(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.books import ReadBooks
 from scheduler.deciding import decide
+from scheduler.placement.memory import NOTHING, Memory
 from scheduler.policy import POLICIES
 from scheduler.recording import record
 
@@ -37,9 +38,25 @@ def plan(
     handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
     never raise.
     """
+    return plan_on(NOTHING, state, now_s, parameters, rng, clock, replan=replan, policy=policy)[0]
+
+
+def plan_on(
+    memory: Memory,
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    replan: bool = False,
+    policy: Policy | None = None,
+) -> tuple[Plan, Memory]:
+    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone."""
     began_s = clock()
-    books = ReadBooks(state)
+    books = ReadBooks(state, memory)
     start = books.ledger.copy()
     policy = policy or POLICIES[parameters.policy]
     decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
-    return record(decided, books, start, now_s, parameters, clock, began_s=began_s)
+    made = record(decided, books, start, now_s, parameters, clock, began_s=began_s)
+    return made, Memory(tuple(decided.outcome.left))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
 from scheduler.placement.gain import LINEAR, Gain
+from scheduler.placement.memory import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
     from scheduler.placement.classes import Pool
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.memory import Memory, Solved
     from scheduler.placement.options import Group, PieceRow, UnitRow
     from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
@@ -83,6 +85,7 @@ class Work:
         default_factory=dict
     )  # others that it may, on what is idle: see `better`
     replan: bool = False
+    memory: Memory = NOTHING  # what the last planning left
     check: Callable[[Job], None] = taken_as_sound  # InvalidJob unless a running job can be planned with as described
 
     @property
@@ -145,6 +148,7 @@ class Outcome:
     blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
     blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
     reservations: list[Reservation] = field(default_factory=list)
+    left: list[Solved] = field(default_factory=list)  # to the next planning, by stage
     must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
     pressing: dict[int, float] = field(default_factory=dict)  # job id -> from when on it is urgent: see `replan.early`
     may_end_round: bool = False  # the policy wants re-plans before their round is over

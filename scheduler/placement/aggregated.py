@@ -12,7 +12,7 @@ problem without cuts, so they hold for all plans.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from scheduler.placement.classes import Classes
 from scheduler.placement.configurations import SIGMA
 from scheduler.placement.handout import hand_out
 from scheduler.placement.kernel import Whole, search
+from scheduler.placement.memory import Solved, solved
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.options import PieceRow, options_of
 from scheduler.placement.patterns import Pattern, Supply
@@ -84,16 +85,18 @@ class Aggregated:
     constraints: int = 0
     build_s: float = 0.0
     solve_s: float = 0.0
+    left: Solved = field(default_factory=Solved)  # to the next planning
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to be back (on the clock), at which relative gap to stop, and the solver's seed."""
+    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and what an earlier solve left."""
 
     clock: Callable[[], float]
     deadline_s: float
     gap: float
     seed: int
+    memory: Solved = field(default_factory=Solved)
 
     @property
     def left_s(self) -> float:
@@ -127,7 +130,7 @@ def solve_aggregated(
     options = options_of(
         stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
     )
-    maker = _Maker(classes, ledger, estimator, options, weight, rules, participants)
+    maker = _Maker(classes, ledger, estimator, options, weight, rules, participants, limits.memory)
     answer = maker.greedy(limits, began_s)
     built_s = limits.clock()
     if maker.nobody_could_get_more(answer):
@@ -137,8 +140,9 @@ def solve_aggregated(
     elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
         answer = maker.improved(answer, limits, built_s)
     if answer.bound is None and options.groups:
-        answer.bound = max(maker.pooled_bound(), answer.objective)
+        answer.bound = max(maker.simple_bound(), answer.objective)
     answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
+    answer.left = maker.left
     answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
     return answer
 
@@ -153,8 +157,10 @@ class _Maker:
         weight: Mapping[int, float],
         rules: Rules,
         participants: Mapping[int, Participant],
+        memory: Solved | None = None,
     ) -> None:
         self.participants = participants
+        self.memory = self.left = memory or Solved()
         self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
         self.options, self.weight = options, weight
         self.caps = self._quotas()
@@ -170,7 +176,10 @@ class _Maker:
         ]
         if self.options.groups:
             late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
-            prices = self.prices = prices_of(self.options, self.classes, self.caps, late=lambda: late() <= 0)
+            prices = self.prices = prices_of(
+                self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
+            )
+            self.left = solved(prices, None, None, self.options)
             stock.outlook = Outlook(self.classes, self.options, prices, stock)
             taken += seat_by_prices(self.options, prices, self.caps, stock, lambda: limits.left_s <= 0)
         return self.valued(taken)
@@ -220,11 +229,12 @@ class _Maker:
             remaining_s=limits.until(PRICES_SHARE, began_s),
             tolerance=tolerance,
             seed=limits.seed,
-            start=list(standing.patterns),
+            start=[*standing.patterns, *self.memory.patterns(problem.supply, self.options)],
             first=None if self.prices is None else guess(problem, self.prices.pieces, self.prices.quotas),
         )
         if priced is None:
             return start
+        self.left = solved(self.prices, priced, problem.supply, self.options)
         remaining_s = limits.until(1.0, began_s)
         best, bound = start, min(priced.bound, self.simple_bound())
         for _ in range(1 + MEMORY_CUTS):

@@ -82,7 +82,8 @@ def _place_aggregated(
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
     deadline_s = work.deadline_s - rest_s
-    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)))
+    memory = work.memory.of(len(outcome.left))
+    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)), memory)
     answer = solve_aggregated(
         stage,
         outcome.weights,
@@ -93,6 +94,7 @@ def _place_aggregated(
         rules=rules,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
+    outcome.left.append(answer.left)
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
     outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)

@@ -256,11 +256,13 @@ class Ledger:
         if (allowance := self.allowances.get(tenant)) is not None:
             allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
 
-    def release(self, pieces: Iterable[Piece], tenant: int) -> None:
-        """Make a tenant's pieces idle again; its quotas get them back."""
+    def release(self, pieces: Iterable[Piece], tenant: int, job: int | None = None) -> None:
+        """Make a tenant's pieces idle again; its quotas get them back. `job`: who took them from this ledger, if anybody."""
         for piece in pieces:
             self.rooms[piece.node].give(piece)
             self._back(tenant, piece)
+            if job in self.limited and piece.node in self.core_limits:
+                self.core_limits[piece.node] += len(piece.cores)
 
     def take(self, configuration: Configuration, tenant: int) -> Placement:
         """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""

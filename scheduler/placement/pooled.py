@@ -94,6 +94,7 @@ class Program:
     relaxed: Relaxed
     members: list[np.ndarray]  # of each of the options' rows: positions in `flat` of the pieces that may serve it
     flat: list[tuple[int, int]]  # block, row in it
+    labels: list[object]  # of the relaxation's rows: the same in the next planning
 
     def pieces(self, dual: np.ndarray) -> np.ndarray:
         """The price of a unit of each row: where it is cheapest."""
@@ -128,7 +129,9 @@ def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Progr
         blocks.append(Block(slice(begin, begin + width), np.array(uses[k]).reshape(-1, width)))
         begin += width
     most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
-    return Program(_relaxed(options, caps, blocks, members, flat, most), members, flat)
+    labels: list[object] = [(home, k) for home in sizes for k in _labels(sizes[home], len(limits[home]))]
+    labels += [("quota", number) for number in range(len(caps))]
+    return Program(_relaxed(options, caps, blocks, members, flat, most), members, flat, labels)
 
 
 def _relaxed(
@@ -184,6 +187,13 @@ def _homes(
             kept = [(np.minimum(gpus, limit) * count).sum(), (limit * count).sum()]
         limits[home] = np.array([*(each for row in rows for each in row), *numbers, *kept], dtype=float)
     return homes, limits, sizes, reserved
+
+
+def _labels(sizes: Sequence[int], rows: int) -> list[object]:
+    """What the rows of a home are, in their order."""
+    found: list[object] = [(what, s) for s in sizes for what in ("gpus", "cores")]
+    found += [("number", s) for s in sizes]
+    return found + [("reserved", k) for k in range(rows - len(found))]
 
 
 def _use(gpus: int, cores: int, sizes: Sequence[int], *, limited: bool | None) -> np.ndarray:

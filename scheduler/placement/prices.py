@@ -9,6 +9,7 @@ manner of CvxCluster (Nnorom, Boyd, Levis, 2026), whose prices come from a relax
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from scheduler.placement.pooled import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.placement.classes import Classes
     from scheduler.placement.options import Options
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 SAMPLED_GROUPS = 400
 COARSE, FINE, FALL = 0.5, 0.02, 0.6
 """Temperatures: of the first step, of the last, and by what it falls at each."""
-COARSE_STEPS, FINE_STEPS, HALVINGS = 9, 5, 5
+COARSE_STEPS, FINE_STEPS, WARM_STEPS, HALVINGS = 9, 5, 8, 5
+KNOWN = 0.5
+"""Of the rows, what earlier prices must be known of to start from them."""
 SWEEPS = 40
 NEGLIGIBLE = 9.0
 """Options so many temperatures behind their group's best have no part in it (e^-9)."""
@@ -42,6 +45,11 @@ class Prices:
     pieces: np.ndarray
     quotas: np.ndarray
     bound: float
+    labels: Sequence[object] = ()
+
+    def by_label(self) -> dict[object, float]:
+        """To start the next planning's from."""
+        return dict(zip(self.labels, self.dual.tolist(), strict=True))
 
 
 def prices_of(
@@ -49,21 +57,26 @@ def prices_of(
     classes: Classes,
     caps: Sequence[Cap],
     *,
-    start: np.ndarray | None = None,
+    start: Mapping[object, float] = MappingProxyType({}),
     late: Callable[[], bool] = lambda: False,
 ) -> Prices:
-    """The prices of a stage's relaxation. `start`: dual prices of an earlier one with the same rows; else they are left aside."""
+    """The prices of a stage's relaxation.
+
+    `start`: those of an earlier one, by label; where they are not of most of these rows, they are left aside.
+    """
     program = program_of(options, classes, caps)
     relaxed = program.relaxed
-    if start is not None and len(start) == len(relaxed.limits):
-        dual, bound = _minimised(relaxed, start, FINE / FALL, FINE_STEPS, late)
+    known = np.array([label in start for label in program.labels], dtype=bool)
+    if start and known.mean() >= KNOWN:
+        dual = np.array([start.get(label, 0.0) for label in program.labels])
+        dual, bound = _minimised(relaxed, dual, FINE / FALL, WARM_STEPS, late)
     else:
         dual, every = np.zeros(len(relaxed.limits)), len(relaxed.members) // SAMPLED_GROUPS
         if every > 1:
             dual, _ = _minimised(relaxed.sample(every), dual, COARSE, COARSE_STEPS, late)
         eps, steps = (FINE / FALL, FINE_STEPS) if every > 1 else (COARSE, COARSE_STEPS + FINE_STEPS)
         dual, bound = _minimised(relaxed, dual, eps, steps, late)
-    return Prices(dual, program.pieces(dual), dual[len(dual) - len(caps) :], bound)
+    return Prices(dual, program.pieces(dual), dual[len(dual) - len(caps) :], bound, program.labels)
 
 
 def _minimised(

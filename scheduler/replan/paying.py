@@ -4,9 +4,10 @@ The paper's factor on a changed configuration, F = (T - N*S) / (T + S), asks wha
 one that has run for hours hardly anything, so that the longest jobs, which the makespan waits for, were moved for a few
 per cent of speed, seven to eleven times each. Here a change must pay within the time for which it surely stands:
 
-    f = min(F, 1 - RESTARTS_PAID * S / H)        H = the time a configuration is kept, or to the job's end if that is sooner
+    f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
-both of throughput, and so inside the exponent of G (`placement.gain`).
+H = KEPT_RESTARTS * S, a round at least, or to the job's end if that is sooner; N = its restarts so far: after twelve a
+change must pay four at once. Both are of throughput, and so inside the exponent of G (`placement.gain`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from scheduler.replan.participants import Participant
     from scheduler.work import Work
 
-RESTARTS_PAID = 1.0
+GENTLE = 4.0
+"""After so many restarts the next change must pay one more."""
 
 
 def under(work: Work, gain: Gain) -> Work:
@@ -43,9 +45,9 @@ def under(work: Work, gain: Gain) -> Work:
 
 
 def paid(live: Running, parameters: Parameters, now_s: float) -> float:
-    """The part of the throughput that is left of H when `RESTARTS_PAID` restarts are taken off."""
+    """The part of the throughput that is left of H when the restarts that a change must pay are taken off."""
     restart_s = restart_s_of(live, parameters)
     stays_s = kept_for_s(restart_s, parameters.replan_s)
     if live.expected_end_s is not None and live.expected_end_s > now_s:
         stays_s = min(stays_s, live.expected_end_s - now_s)
-    return max(0.0, 1.0 - RESTARTS_PAID * restart_s / stays_s)
+    return max(0.0, 1.0 - (1.0 + live.restarts / GENTLE) * restart_s / stays_s)

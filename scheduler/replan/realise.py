@@ -44,7 +44,7 @@ def _stays_after_all(number: int, solving: Work, outcome: Outcome) -> bool:
         staying = outcome.gain.of(present.throughput / least)
         if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor:
             return False
-        solving.ledger.release(chosen.placement.pieces, tenant)
+        solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
         weight = outcome.weights.get(number, 1.0)
@@ -97,7 +97,8 @@ def _keep_at_home(
         trial, given_up = ledger.copy(), list[int]()
         while trial.shortfall(way, each.live.tenant) is not None and len(given_up) < len(cheapest_first):
             given_up.append(cheapest_first[len(given_up)])
-            trial.release(lent[given_up[-1]].placement.pieces, waiting[given_up[-1]].tenant)
+            other = given_up[-1]
+            trial.release(lent[other].placement.pieces, waiting[other].tenant, other)
         if trial.shortfall(way, each.live.tenant) is None:
             worth = weight * outcome.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
             lost = sum(lent[other].weight * lent[other].gain for other in given_up)
@@ -105,7 +106,7 @@ def _keep_at_home(
     if ways:
         _, _, way, given_up = max(ways, key=lambda one: one[:2])
         for other in given_up:
-            ledger.release(outcome.chosen.pop(other).placement.pieces, waiting[other].tenant)
+            ledger.release(outcome.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
         gain = outcome.gain_of(way, candidates)
         outcome.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 

@@ -18,6 +18,7 @@ from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake import take_in
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.memory import NOTHING
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 from scheduler.validation import check_job, is_plainly_sound
@@ -69,6 +70,7 @@ class KeptBooks:
     def __init__(self, floor: Floor) -> None:
         world = floor.world
         self._floor = floor
+        self.memory = NOTHING  # whoever keeps one between plannings puts it here
         nodes = list(floor.cluster.nodes.values())
         whole = ClusterState(
             nodes, (), tenants=world.tenants, gpu_speeds=world.gpu_speeds, gpu_weights=world.gpu_weights

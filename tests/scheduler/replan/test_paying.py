@@ -30,9 +30,16 @@ def test_near_its_end_nothing_pays():
     assert paid(long_running(expected_end_s=NOW_S - 1), knobs, NOW_S) == pytest.approx(0.9)  # overdue tells nothing
 
 
-def stops(faster, **knobs):
+def test_who_was_restarted_often_moves_for_what_pays_several_restarts_alone():
+    knobs = Parameters(replan_s=360, restart_cost_s=60)
+    assert [paid(long_running(restarts=n), knobs, NOW_S) for n in (4, 12)] == [pytest.approx(0.8), pytest.approx(0.6)]
+    assert stops(1.25, restarts=12) == []
+    assert stops(2.0, restarts=12) == [1]
+
+
+def stops(faster, restarts=0, **knobs):
     """A job of ten hours on 4 GPUs of a node, and an idle node of another type where it would go so many times as fast."""
-    live = long_running()
+    live = long_running(restarts=restarts)
     nodes = [node(1, 4, idle=0), node(2, 4, gpu_type="b")]
     speeds = {"a100": 1.0, "b": faster}
     common = {"running": [live], "replan": True, "gpu_speeds": speeds, "policy": "berth", "arrays": "off"}

@@ -1,0 +1,80 @@
+"""What a planning leaves to the next (algorithms.md section 6, *memory between plannings*): prices and columns.
+
+They are suggestions: prices to start from and patterns to begin the master with, named by what stays the same (homes,
+classes and kinds of pieces, not numbers). Whatever no longer exists is passed over. So a planning without them, or with
+those of another cluster, gives as good a plan and the same bound, later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from scheduler.placement.patterns import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.placement.classes import ClassKey
+    from scheduler.placement.options import Options
+    from scheduler.placement.patterns import Supply
+    from scheduler.placement.prices import Prices
+    from scheduler.placement.pricing import Priced
+    from scheduler.placement.skeletons import PieceRow, UnitRow
+
+TAKEN = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A pattern by name: the class of node, and how many pieces of which kinds."""
+
+    of_class: ClassKey
+    pieces: tuple[tuple[PieceRow | UnitRow, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Of one stage: the relaxation's prices by label, and the patterns that the columns' relaxation used."""
+
+    prices: Mapping[object, float] = field(default_factory=lambda: MappingProxyType({}))
+    cuts: tuple[Cut, ...] = ()
+
+    def patterns(self, supply: Supply, options: Options) -> list[Pattern]:
+        """Those that still exist, in the numbers of this planning."""
+        classes = {each.key: k for k, each in enumerate(supply.classes)}
+        found = []
+        for cut in self.cuts:
+            rows = [(options.rows.get(key), times) for key, times in cut.pieces]
+            if cut.of_class in classes and all(row is not None for row, _ in rows):
+                pieces = tuple(sorted((row, times) for row, times in rows if row is not None))
+                found.append(Pattern(classes[cut.of_class], pieces))
+        return found
+
+
+def solved(prices: Prices | None, priced: Priced | None, supply: Supply | None, options: Options) -> Solved:
+    """What a stage leaves."""
+    by_label = prices.by_label() if prices is not None else {}
+    if priced is None or supply is None:
+        return Solved(by_label)
+    keys = list(options.rows)
+    values = priced.values[len(priced.values) - len(priced.patterns) :]
+    used = (pattern for pattern, value in zip(priced.patterns, values, strict=True) if value > TAKEN)
+    cuts = (
+        Cut(supply.classes[each.of_class].key, tuple((keys[row], times) for row, times in each.pieces)) for each in used
+    )
+    return Solved(by_label, tuple(cuts))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """By stage, in the order of their solving."""
+
+    stages: Sequence[Solved] = ()
+
+    def of(self, stage: int) -> Solved:
+        return self.stages[stage] if stage < len(self.stages) else Solved()
+
+
+NOTHING = Memory()
