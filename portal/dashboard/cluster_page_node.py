@@ -103,7 +103,7 @@ def _link_facts(node: Node) -> list[Fact]:
         return []
     labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
     return [
-        {"label": labels[side], "value": f"{number(each['gbps'], 1)} GB/s", "note": each["how"]}
+        {"label": labels[side], "value": f"{each['gbps']:.3g} GB/s", "note": each["how"]}
         for side, each in links_words(link).items()
         if each is not None
     ]

@@ -15,7 +15,7 @@ for each shape, and whoever asks for more GPUs than are idle anywhere is not loo
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from scheduler.placement.tightest import IdleNodes
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.drf import Shares
@@ -50,6 +50,7 @@ class _Shape:
     jobs: list[Ranked]
     access: Access
     fits: bool = True
+    next: int = 0  # the first of them that may still want a turn in this pass
 
 
 class Sweep:
@@ -70,7 +71,9 @@ class Sweep:
         self._placed: list[Ranked] = []
         self._shares: Shares | None = None
         self._shapes: list[_Shape] = []
-        self._ends_s = max(work.deadline_s, work.clock() + LIMIT_SHARE * work.parameters.limit_s)
+        self._ends_s = work.deadline_s
+        self._hopeless: set[tuple[object, ...]] = set()
+        self._picked_shape: dict[int, _Shape] = {}
         self._unswept: set[int] = set()
         outcome.unswept = self._unswept
 
@@ -78,6 +81,10 @@ class Sweep:
         """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
         nodes = IdleNodes(self._work.ledger, self._terms)
         self._shapes = self._of_queue(nodes)
+        picked = {each.job.id for each in self._picked}
+        self._picked_shape = {
+            each.job.id: shape for shape in self._shapes for each in shape.jobs if each.job.id in picked
+        }
         self._pass(nodes, opened=False)
         if self._terms.lends:
             self._pass(nodes, opened=True)
@@ -94,14 +101,21 @@ class Sweep:
             self._note_kept()
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
+        self._hopeless.clear()  # of the pass before, which knew less
         self._unswept.clear()
+        share_s = LIMIT_SHARE * self._work.parameters.limit_s
+        if not opened:  # from here on it has its time, however late the stages were
+            self._ends_s = max(self._ends_s, self._work.clock() + share_s)
         shapes: list[_Shape] = []
+        good: set[tuple[object, ...]] = set()
         for position, each in enumerate(self._shapes):
             if position % 16 == 15 and self._is_late():
                 self._leave(self._shapes[position:])  # many shapes: each asks every node
                 break
-            if self._fits(each, nodes, opened=opened):
+            if self._fits(each, nodes, good, opened=opened):
                 shapes.append(each)
+        if not opened:
+            self._ends_s = max(self._ends_s, self._work.clock() + share_s / 2)
         for ranked, shape in self._in_turn(shapes):
             if self._is_late():
                 self._leave(each for each in shapes if each.fits)
@@ -117,8 +131,7 @@ class Sweep:
         self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
 
     def _waiting(self, shape: _Shape) -> Iterator[Ranked]:
-        outcome = self._outcome
-        return (each for each in shape.jobs if each.job.id not in outcome.chosen and each.job.id not in outcome.invalid)
+        return (each for each in shape.jobs if self._waits(each))
 
     def _of_queue(self, nodes: IdleNodes) -> list[_Shape]:
         """The queue's jobs by shape, without those that nothing idle could hold whatever else they ask for."""
@@ -153,19 +166,29 @@ class Sweep:
         measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
         if not terms.reservations and not measured:
             return [jobs]
-        apart: dict[tuple[object, ...], list[Ranked]] = {}
+        soonest = sorted(kept.until_s - now_s for kept, now_s in terms.reservations)
+        holders = {kept.job for kept, _ in terms.reservations}
+        apart: dict[tuple[int, int], list[Ranked]] = {}
         for ranked in jobs:
-            own = ranked.job.id if measured and estimator.is_known(ranked.job) else 0
-            apart.setdefault((own, terms.barred(ranked)), []).append(ranked)
+            number = ranked.job.id
+            own = number if number in holders or (measured and estimator.is_known(ranked.job)) else 0
+            apart.setdefault((own, bisect_left(soonest, ranked.age_s)), []).append(ranked)
         return list(apart.values())
 
-    def _fits(self, shape: _Shape, nodes: IdleNodes, *, opened: bool) -> bool:
+    def _fits(self, shape: _Shape, nodes: IdleNodes, good: set[tuple[object, ...]], *, opened: bool) -> bool:
+        """Ask once for all shapes that differ in nothing that decides it. `good`: those that fit, as the pass begins."""
         job = shape.jobs[0].job
+        shape.next = 0
         if opened:
             shape.access = self._terms.opened(shape.access)
-        shape.fits = self._work.ledger.over_quota(job) is None and bool(
-            nodes.tightest(job, shape.access, spreads=self._spreads(job))
-        )
+        spreads = self._spreads(job)
+        key = (
+            job.requirement[0], job.gpu_types, job.memory_mib, job.least_cores, job.checkpoint_domain, shape.access, spreads,
+            job.tenant if nodes.tells_tenants_apart else 0,
+        )  # fmt: skip
+        if key not in good and key not in self._hopeless:
+            (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless).add(key)
+        shape.fits = key in good and self._work.ledger.over_quota(job) is None
         return shape.fits
 
     def _spreads(self, job: Job) -> bool:
@@ -175,34 +198,55 @@ class Sweep:
         """The jobs whose shape still fits when their turn comes. Whoever asks for the next says by then what became of one."""
         if not shapes:
             return
-        shape_of = {each.job.id: shape for shape in shapes for each in self._waiting(shape)}
         shares, units = self._standing()
-        picked = {each.job.id for each in self._picked}
         for ranked in self._picked:
-            shape = shape_of.get(ranked.job.id)
-            if shape is not None and shape.fits:
+            shape = self._picked_shape.get(ranked.job.id)
+            if shape is not None and shape.fits and self._waits(ranked):
                 yield ranked, shape
-        lines: dict[int, deque[Ranked]] = {}
-        behind = (
-            each for shape in shapes for each in shape.jobs if each.job.id in shape_of and each.job.id not in picked
-        )
-        for ranked in sorted(behind, key=lambda each: each.rank):
-            lines.setdefault(ranked.job.tenant if self._fair else 0, deque()).append(ranked)
-        heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in lines.items()]
+        yield from self._by_share(shapes, shares, units)
+
+    def _by_share(
+        self, shapes: Sequence[_Shape], shares: Shares, units: Callable[[Job], float]
+    ) -> Iterator[tuple[Ranked, _Shape]]:
+        """Those behind the windows: the tenant with the smallest share is next, with its first job."""
+        lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
+        for place, shape in enumerate(shapes):
+            if (head := self._head(shape)) is not None:
+                lines.setdefault(head.job.tenant if self._fair else 0, []).append((head.rank, place))
+        for line in lines.values():
+            heapify(line)
+        heap = [(shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]
         heapify(heap)
         while heap:
             _, _, tenant = heappop(heap)
             line = lines[tenant]
-            while line and not shape_of[line[0].job.id].fits:
-                line.popleft()
+            while line and not shapes[line[0][1]].fits:
+                heappop(line)
             if not line:
                 continue
-            ranked = line.popleft()
-            yield ranked, shape_of[ranked.job.id]
+            _, place = heappop(line)
+            shape = shapes[place]
+            ranked = shape.jobs[shape.next]
+            shape.next += 1
+            yield ranked, shape
             if ranked.job.id in self._outcome.chosen:
                 shares.add(tenant, units(ranked.job))
+            if shape.fits and (head := self._head(shape)) is not None:
+                heappush(line, (head.rank, place))
             if line:
-                heappush(heap, (shares.of(tenant), line[0].rank, tenant))
+                heappush(heap, (shares.of(tenant), line[0][0], tenant))
+
+    def _head(self, shape: _Shape) -> Ranked | None:
+        """The shape's next job behind the windows."""
+        while shape.next < len(shape.jobs):
+            ranked = shape.jobs[shape.next]
+            if ranked.job.id not in self._picked_shape and self._waits(ranked):
+                return ranked
+            shape.next += 1
+        return None
+
+    def _waits(self, ranked: Ranked) -> bool:
+        return ranked.job.id not in self._outcome.chosen and ranked.job.id not in self._outcome.invalid
 
     def _standing(self) -> tuple[Shares, _Units]:
         """The tenants' shares as the windows left them."""

@@ -40,6 +40,11 @@ class IdleNodes:
             self.refresh(room.node.id)
 
     @property
+    def tells_tenants_apart(self) -> bool:
+        """Whether some node takes one tenant at a time."""
+        return self._apart
+
+    @property
     def gpus_left(self) -> int:
         return int(self._idle[0].sum())
 

@@ -65,7 +65,7 @@ def test_from_a_nodes_first_word_on_links_are_assumed_and_said_to_be(cluster, cl
     assert (link.between_nodes, link.between_assumed) == (pytest.approx(0.8 * 12.5e9 / 8), True)
     client.force_login(cluster.owner)
     page = client.get("/cluster/n1/").content.decode()
-    assert "225.0 GB/s" in page
+    assert "225 GB/s" in page
     assert "assumed: NVLink, 300 GB/s a GPU" in page
 
 
