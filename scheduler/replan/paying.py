@@ -7,7 +7,8 @@ per cent of speed, seven to eleven times each. Here a change must pay within the
     f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
 H = KEPT_RESTARTS * S, a round at least; N = its restarts so far: after twelve a change must pay four at once. The job's
-expected end is not asked: one that crawls is far from it for as long as it crawls. Both are of throughput, and so inside the exponent of G (`placement.gain`).
+expected end is not asked: one that crawls is far from it for as long as it crawls.
+Both are of throughput, and so inside the exponent of G (`placement.gain`).
 """
 
 from __future__ import annotations
