@@ -46,7 +46,7 @@ _BY_NAME = {knob.name: knob for knob in KNOBS}
 _PORTAL_NAMES = {knob.name for knob in PORTAL_KNOBS}
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Who is next, and where", ("policy", "priority", "placement", "lambda", "sigma")),
+    ("Who is next, and where", ("policy", "priority", "placement", "lambda", "gain", "sigma")),
     (
         "Arrays and tenants' shares",
         ("arrays", "fair_shares", "borrowing", "reserved_cores_per_gpu", "large_array_share", "array_history_days",

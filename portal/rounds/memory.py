@@ -1,4 +1,4 @@
-"""What this process keeps of the last planning's snapshot: the queue's rows, and its jobs as the scheduler is told of them."""
+"""What this process keeps of the last planning: the queue's rows, its jobs as the scheduler is told of them, prices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.rounds.queue_kept import KeptQueue
+from scheduler.placement import memory as placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,6 +72,7 @@ class Memory:
 
     queue: KeptQueue = field(default_factory=KeptQueue)
     jobs: KeptJobs = field(default_factory=KeptJobs)
+    solved: placement.Memory = placement.NOTHING  # what the solver leaves to the next planning
 
 
 _memory, _lock = Memory(), threading.Lock()

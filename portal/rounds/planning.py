@@ -40,7 +40,7 @@ from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
 from portal.rounds.running import cores_asked
 from portal.rounds.snapshot import snapshot_load
-from scheduler.planning import plan
+from scheduler.planning import plan_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,9 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
             record.load_s = renewal.clock() - began
             allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
             rng = np.random.default_rng(number)
-            made = plan(snapshot.state, now.timestamp(), allowed, rng, renewal.clock, replan=record.replan)
+            made = plan(
+                snapshot.state, now.timestamp(), allowed, rng, renewal.clock, replan=record.replan, memory=turn.memory
+            )
             record.plan_s = renewal.clock() - began - record.load_s
             columns = columns_of(made.decisions)
             budget_s = min(BUDGET_SHARE * parameters.tick_s, DETAILS_SHARE * allowed.limit_s)
@@ -183,6 +185,12 @@ def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
         raise
     _save(record)
     return record, made
+
+
+def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
+    """Ask the scheduler, with what its last planning in this process left. `given`: as for `plan_on`, from the state on."""
+    made, memory.solved = plan_on(memory.solved, *given, replan=replan)
+    return made
 
 
 def thorough_due(last: datetime | None, *, now: datetime, tick_s: float) -> bool:

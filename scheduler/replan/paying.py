@@ -6,8 +6,9 @@ per cent of speed, seven to eleven times each. Here a change must pay within the
 
     f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
-H = KEPT_RESTARTS * S, a round at least, or to the job's end if that is sooner; N = its restarts so far: after twelve a
-change must pay four at once. Both are of throughput, and so inside the exponent of G (`placement.gain`).
+H = KEPT_RESTARTS * S, a round at least; N = its restarts so far: after twelve a change must pay four at once. The job's
+expected end is not asked: one that crawls is far from it for as long as it crawls.
+Both are of throughput, and so inside the exponent of G (`placement.gain`).
 """
 
 from __future__ import annotations
@@ -37,17 +38,15 @@ def under(work: Work, gain: Gain) -> Work:
 
     def own(known: Mapping[int, Participant]) -> dict[int, Participant]:
         return {
-            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters, work.now_s))))
+            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters))))
             for number, each in known.items()
         }
 
     return replace(work, participants=own(work.participants), left_out=own(work.left_out))
 
 
-def paid(live: Running, parameters: Parameters, now_s: float) -> float:
+def paid(live: Running, parameters: Parameters) -> float:
     """The part of the throughput that is left of H when the restarts that a change must pay are taken off."""
     restart_s = restart_s_of(live, parameters)
     stays_s = kept_for_s(restart_s, parameters.replan_s)
-    if live.expected_end_s is not None and live.expected_end_s > now_s:
-        stays_s = min(stays_s, live.expected_end_s - now_s)
     return max(0.0, 1.0 - (1.0 + live.restarts / GENTLE) * restart_s / stays_s)

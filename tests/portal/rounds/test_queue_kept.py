@@ -13,6 +13,7 @@ from portal.estimation.models import JobProgress
 from portal.jobs.models import Job, JobDependency, QueueChange
 from portal.jobs.services import control
 from portal.rounds import memory as memories
+from portal.rounds import planning
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.memory import Memory
 from portal.rounds.models import Planning
@@ -20,6 +21,7 @@ from portal.rounds.planning import planning_run
 from portal.rounds.queue_kept import COMPARED_EVERY, KeptQueue, notes_expire
 from portal.rounds.queued import queue_load
 from portal.rounds.snapshot import snapshot_load
+from scheduler.placement.memory import NOTHING
 
 
 @pytest.fixture(autouse=True)
@@ -221,3 +223,20 @@ def test_notes_go_after_two_hours(shared_cluster):
     assert notes_expire() == 0
     QueueChange.objects.update(at=timezone.now() - timedelta(hours=3))
     assert notes_expire() == young
+
+
+def test_what_the_solver_leaves_is_given_to_the_next_planning(shared_cluster, monkeypatch):
+    original, given_to_it, left = planning.plan_on, [], []
+
+    def plan_on(memory, *arguments, **keywords):
+        made, after = original(memory, *arguments, **keywords)
+        given_to_it.append(memory)
+        left.append(after)
+        return made, after
+
+    monkeypatch.setattr(planning, "plan_on", plan_on)
+    shared_cluster.submit()
+    planning_run()
+    planning_run()
+    assert given_to_it[0] is NOTHING
+    assert given_to_it[1] is left[0]

@@ -20,19 +20,17 @@ def long_running(**more):
 def test_a_long_job_pays_a_tenth_where_the_papers_factor_asks_nothing():
     live, knobs = long_running(), Parameters(replan_s=360, restart_cost_s=60)
     assert restart_factor(36_000.0, 0, 60.0) == pytest.approx(0.998, abs=1e-3)
-    assert paid(live, knobs, NOW_S) == pytest.approx(0.9)
+    assert paid(live, knobs) == pytest.approx(0.9)
 
 
-def test_near_its_end_nothing_pays():
-    knobs = Parameters(replan_s=360, restart_cost_s=60)
-    assert paid(long_running(expected_end_s=NOW_S + 50), knobs, NOW_S) == 0.0
-    assert paid(long_running(expected_end_s=NOW_S + 120), knobs, NOW_S) == pytest.approx(0.5)
-    assert paid(long_running(expected_end_s=NOW_S - 1), knobs, NOW_S) == pytest.approx(0.9)  # overdue tells nothing
+def test_a_job_that_crawls_moves_however_near_its_end_is_thought_to_be():
+    """An expected end is of the mean size: a job on one slow GPU that was thought to be at its end stayed there for good."""
+    assert paid(long_running(expected_end_s=NOW_S + 50), Parameters(replan_s=360)) == pytest.approx(0.9)
 
 
 def test_who_was_restarted_often_moves_for_what_pays_several_restarts_alone():
     knobs = Parameters(replan_s=360, restart_cost_s=60)
-    assert [paid(long_running(restarts=n), knobs, NOW_S) for n in (4, 12)] == [pytest.approx(0.8), pytest.approx(0.6)]
+    assert [paid(long_running(restarts=n), knobs) for n in (4, 12)] == [pytest.approx(0.8), pytest.approx(0.6)]
     assert stops(1.25, restarts=12) == []
     assert stops(2.0, restarts=12) == [1]
 
