@@ -8,6 +8,7 @@ from django.test import Client
 
 from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
+from portal.estimation.models import Link
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services import job_submit, report_apply
 from portal.rounds.services import planning_run
@@ -46,7 +47,9 @@ class World:
 
     def node(self, name, **more):
         _, secret = join_token_create(actor=None)
-        return node_register(join_secret=secret, inventory=inventory(name, **more))[0]
+        node = node_register(join_secret=secret, inventory=inventory(name, **more))[0]
+        Link.objects.update(within_node=1e9, between_nodes=1e8)  # measured, so that no probe of them holds GPUs
+        return node
 
     def submit(self, reader, name, **description):
         return job_submit(user=self.users[reader], description={"name": name, "command": "true", **description})

@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
-from portal.estimation.models import Link
 from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
@@ -55,7 +54,6 @@ def world():
     world = people(World())
     world.node("big")
     world.node("plain", gpus=0, cores=16)
-    Link.objects.update(within_node=1e9, between_nodes=1e8)  # measured, so that no probe of them holds GPUs
     world.submit("owner", SECRET, gpus=[4])
     world.submit("outsider", "speech-secret", gpus=[2])
     world.submit("owner", "count-words", gpus=0, cores=2)
