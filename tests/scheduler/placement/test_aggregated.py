@@ -190,7 +190,7 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
         own = weights[placed.ranked.job.id]
         value = own * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
         if (live := running.get(placed.ranked.job.id)) is not None:
-            present = placed.gain * live.present.throughput / placed.configuration.throughput
+            present = placed.gain * rules.gain.of(live.present.throughput / placed.configuration.throughput)
             value = value * (1.0 if live.keeps(placed.configuration) else live.factor)
             value += own * present * live.unselected_cost
         worth += value
