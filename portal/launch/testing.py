@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
-COMPUTING_PART = ["-m", f"not ({WAITING}) and not gpu"]
+COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
 # Two files of them at a time: each waits for servers, leases and browsers.
 WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
 WHOLE = (COMPUTING_PART, WAITING_PART)
