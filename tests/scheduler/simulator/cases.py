@@ -59,7 +59,7 @@ def run(jobs, nodes, *, policy="fifo", seed=1, until_s=None, knobs=None, **world
 
 
 def _of_plan(told):
-    return (told.fragments_cores + told.fragments_scattered, told.queue_length)
+    return (told.fragments_cores + told.fragments_scattered + told.fragments_kept, told.queue_length)
 
 
 def check_as_planned(state, made, decided):
