@@ -65,7 +65,7 @@ class Terminal:
 def terminal(berth_up, tmp_path_factory):
     if not Path("/usr/bin/curl").exists():
         pytest.skip(f"SKIPPED LOUDLY: {LOUD['curl']}")
-    return Terminal(berth_up(demo=True, fresh=True), tmp_path_factory.mktemp("home"))
+    return Terminal(berth_up(demo=True), tmp_path_factory.mktemp("home"))
 
 
 def jobs(berth):
