@@ -28,7 +28,7 @@ def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
     """Return each tenant's use in four queries. An array counts as many jobs as it has tasks that wait or are to come."""
     live = Attempt.objects.filter(ended_at=None, job__tenant__in=tenants).values_list("job__tenant")
     held = {row[0]: row[1:] for row in live.order_by().annotate(held_gpus=Sum("gpus"), held_cores=Sum("cores"))}
-    single = Job.objects.filter(tenant__in=tenants, state__in=QUEUED, array=None, array_size=None, ended_at=None)
+    single = Job.objects.filter(tenant__in=tenants, state__in=QUEUED, array=None, array_size=None)
     queued = dict(single.order_by().values_list("tenant").annotate(n=Count("pk")))
     arrays = Job.objects.filter(tenant__in=tenants, array_size__isnull=False).exclude(state__in=FINAL)
     sizes = dict(

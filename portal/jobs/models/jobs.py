@@ -114,12 +114,6 @@ class Job(models.Model):
             models.Index(
                 fields=["tenant", "state", "reason"], condition=Q(array=None), name="job_top_by_state_and_reason"
             ),
-            # Covers what `tenants_use` counts.
-            models.Index(
-                fields=["tenant", "state"],
-                condition=Q(array=None, array_size=None, ended_at=None),
-                name="job_unfinished_by_tenant",
-            ),
             # Covers what `queue_counts` reads; Postgres then never looks at the rows, which are wide.
             models.Index(
                 fields=["state", "reason", "gpus_least", "waiting_since", "waited_s", "age_s"],
