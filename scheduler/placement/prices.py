@@ -181,7 +181,8 @@ def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _step(curve: np.ndarray, slope: np.ndarray, prices: np.ndarray) -> np.ndarray:
     """The step that minimises the quadratic model within prices >= 0, by one coordinate after the other."""
     size = len(prices)
-    curve[np.diag_indices(size)] += 1e-6 * np.trace(curve) / size + 1e-12
+    own = np.diag_indices(size)  # never negative but by rounding
+    curve[own] = np.maximum(curve[own], 0.0) + 1e-6 * np.abs(curve[own]).sum() / size + 1e-12
     stiffness = np.diag(curve)
     step, left = np.zeros(size), slope.copy()
     for _ in range(SWEEPS):

@@ -1,5 +1,6 @@
 """Prices first (algorithms.md section 6): the bound they prove, and the plan of one pass by them."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -13,7 +14,7 @@ from scheduler.placement.aggregated import Limits, _Maker, solve_aggregated
 from scheduler.placement.classes import Classes
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.options import options_of
-from scheduler.placement.prices import prices_of
+from scheduler.placement.prices import _step, prices_of
 from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import ticking
 from tests.scheduler.placement.test_aggregated import aggregated, check, clusters, stage_of, taking_part, with_running
@@ -110,3 +111,11 @@ def test_where_time_ends_before_the_columns_the_bound_is_that_of_the_prices(monk
     monkeypatch.setattr(_Maker, "improved", lambda _self, start, *_: start)
     answer = solve_aggregated(stage, weights, ledger, maker.estimator, Limits(ticking(), 1e9, 0.0, 1))
     assert answer.bound <= 1.1 * answer.objective
+
+
+def test_a_curvature_that_rounding_made_negative_gives_a_step_all_the_same():
+    """Of a row that nobody minds the curvature is a difference of two equal numbers."""
+    curve, slope, prices = np.diag([1.0, -1e-9]), np.array([-1.0, 0.0]), np.array([0.5, 0.5])
+    with np.errstate(all="raise"):
+        step = _step(curve, slope, prices)
+    assert step == pytest.approx([1.0, 0.0], abs=1e-5)
