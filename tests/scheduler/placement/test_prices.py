@@ -115,7 +115,7 @@ def test_where_time_ends_before_the_columns_the_bound_is_that_of_the_prices(monk
 
 def test_a_curvature_that_rounding_made_negative_gives_a_step_all_the_same():
     """Of a row that nobody minds the curvature is a difference of two equal numbers."""
-    curve, slope, prices = np.diag([1.0, -1e-9]), np.array([-1.0, 0.0]), np.array([0.5, 0.5])
+    curve, slope, prices = np.diag([1.0, -1e-5]), np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     with np.errstate(all="raise"):
         step = _step(curve, slope, prices)
-    assert step == pytest.approx([1.0, 0.0], abs=1e-5)
+    assert step == pytest.approx([1.0, -0.5], abs=1e-4), "down to a price of nought, and not up"
