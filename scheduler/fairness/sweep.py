@@ -15,7 +15,6 @@ for each shape, and whoever asks for more GPUs than are idle anywhere is not loo
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.fairness import drf
 from scheduler.fairness.keeping import kept_by
+from scheduler.fairness.shapes import shapes_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import best_fit
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.drf import Shares
+    from scheduler.fairness.shapes import Shape
     from scheduler.model import Configuration, Job
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
@@ -41,16 +42,6 @@ if TYPE_CHECKING:
 
 LIMIT_SHARE = 0.05
 """Of a planning's limit, what the sweep has to itself, however long the stages took."""
-
-
-@dataclass(slots=True)
-class _Shape:
-    """Waiting jobs that fit the same places, in the queue's order. `fits`: as far as this pass knows."""
-
-    jobs: list[Ranked]
-    access: Access
-    fits: bool = True
-    next: int = 0  # the first of them that may still want a turn in this pass
 
 
 class Sweep:
@@ -70,17 +61,18 @@ class Sweep:
         self._fair = fair
         self._placed: list[Ranked] = []
         self._shares: Shares | None = None
-        self._shapes: list[_Shape] = []
+        self._shapes: list[Shape] = []
         self._ends_s = work.deadline_s
         self._hopeless: set[tuple[object, ...]] = set()
-        self._picked_shape: dict[int, _Shape] = {}
+        self._picked_shape: dict[int, Shape] = {}
         self._unswept: set[int] = set()
         outcome.unswept = self._unswept
 
     def start(self) -> None:
         """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
         nodes = IdleNodes(self._work.ledger, self._terms)
-        self._shapes = self._of_queue(nodes)
+        promised = {given.job for given in self._outcome.promises}
+        self._shapes = shapes_of(self._queue, nodes, self._terms, self._work.estimator, promised)
         picked = {each.job.id for each in self._picked}
         self._picked_shape = {
             each.job.id: shape for shape in self._shapes for each in shape.jobs if each.job.id in picked
@@ -106,7 +98,7 @@ class Sweep:
         share_s = LIMIT_SHARE * self._work.parameters.limit_s
         if not opened:  # from here on it has its time, however late the stages were
             self._ends_s = max(self._ends_s, self._work.clock() + share_s)
-        shapes: list[_Shape] = []
+        shapes: list[Shape] = []
         good: set[tuple[object, ...]] = set()
         for position, each in enumerate(self._shapes):
             if position % 16 == 15 and self._is_late():
@@ -127,55 +119,13 @@ class Sweep:
     def _is_late(self) -> bool:
         return self._work.clock() >= self._ends_s
 
-    def _leave(self, shapes: Iterable[_Shape]) -> None:
+    def _leave(self, shapes: Iterable[Shape]) -> None:
         self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
 
-    def _waiting(self, shape: _Shape) -> Iterator[Ranked]:
+    def _waiting(self, shape: Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
 
-    def _of_queue(self, nodes: IdleNodes) -> list[_Shape]:
-        """The queue's jobs by shape, without those that nothing idle could hold whatever else they ask for."""
-        alike: dict[tuple[object, ...], list[Ranked]] = {}
-        if nodes.gpus_left:
-            estimator, promised = self._work.estimator, {given.job for given in self._outcome.promises}
-            held: dict[tuple[int, frozenset[str]], bool] = {}
-            most = nodes.most_by_type(estimator)
-            for ranked in self._queue:
-                job = ranked.job
-                kind = (job.requirement[0], job.gpu_types)
-                fits = held.get(kind)
-                if fits is None:
-                    fits = held[kind] = any(
-                        kind[0] <= gpus and (not kind[1] or name in kind[1]) for name, gpus in most.items()
-                    )
-                if fits and job.id not in promised:
-                    key = (
-                        kind, job.tenant, job.memory_mib, job.cores, job.movable, job.model_label, job.checkpoint_domain,
-                        job.least_cores,
-                    )  # fmt: skip
-                    own = alike.get(key)
-                    if own is None:
-                        alike[key] = [ranked]
-                    else:
-                        own.append(ranked)
-        return [_Shape(own, self._terms.access(own[0])) for jobs in alike.values() for own in self._apart(jobs)]
-
-    def _apart(self, jobs: list[Ranked]) -> list[list[Ranked]]:
-        """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
-        estimator, terms = self._work.estimator, self._terms
-        measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
-        if not terms.reservations and not measured:
-            return [jobs]
-        soonest = sorted(kept.until_s - now_s for kept, now_s in terms.reservations)
-        holders = {kept.job for kept, _ in terms.reservations}
-        apart: dict[tuple[int, int], list[Ranked]] = {}
-        for ranked in jobs:
-            number = ranked.job.id
-            own = number if number in holders or (measured and estimator.is_known(ranked.job)) else 0
-            apart.setdefault((own, bisect_left(soonest, ranked.age_s)), []).append(ranked)
-        return list(apart.values())
-
-    def _fits(self, shape: _Shape, nodes: IdleNodes, good: set[tuple[object, ...]], *, opened: bool) -> bool:
+    def _fits(self, shape: Shape, nodes: IdleNodes, good: set[tuple[object, ...]], *, opened: bool) -> bool:
         """Ask once for all shapes that differ in nothing that decides it. `good`: those that fit, as the pass begins."""
         job = shape.jobs[0].job
         shape.next = 0
@@ -194,7 +144,7 @@ class Sweep:
     def _spreads(self, job: Job) -> bool:
         return self._work.estimator.sensitivity(job) <= self._work.parameters.sigma
 
-    def _in_turn(self, shapes: Sequence[_Shape]) -> Iterator[tuple[Ranked, _Shape]]:
+    def _in_turn(self, shapes: Sequence[Shape]) -> Iterator[tuple[Ranked, Shape]]:
         """The jobs whose shape still fits when their turn comes. Whoever asks for the next says by then what became of one."""
         if not shapes:
             return
@@ -206,8 +156,8 @@ class Sweep:
         yield from self._by_share(shapes, shares, units)
 
     def _by_share(
-        self, shapes: Sequence[_Shape], shares: Shares, units: Callable[[Job], float]
-    ) -> Iterator[tuple[Ranked, _Shape]]:
+        self, shapes: Sequence[Shape], shares: Shares, units: Callable[[Job], float]
+    ) -> Iterator[tuple[Ranked, Shape]]:
         """Those behind the windows: the tenant with the smallest share is next, with its first job."""
         lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
         for place, shape in enumerate(shapes):
@@ -236,7 +186,7 @@ class Sweep:
             if line:
                 heappush(heap, (shares.of(tenant), line[0][0], tenant))
 
-    def _head(self, shape: _Shape) -> Ranked | None:
+    def _head(self, shape: Shape) -> Ranked | None:
         """The shape's next job behind the windows."""
         while shape.next < len(shape.jobs):
             ranked = shape.jobs[shape.next]

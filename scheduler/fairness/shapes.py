@@ -1,0 +1,70 @@
+"""The queue's jobs by *shape*: jobs of one shape fit the same places, so that the sweep asks once for all of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.placement.access import Access
+    from scheduler.placement.tightest import IdleNodes
+    from scheduler.work import Ranked
+
+
+@dataclass(slots=True)
+class Shape:
+    """Waiting jobs that fit the same places, in the queue's order. `fits`: as far as this pass knows."""
+
+    jobs: list[Ranked]
+    access: Access
+    fits: bool = True
+    next: int = 0  # the first of them that may still want a turn in this pass
+
+
+def shapes_of(
+    queue: Sequence[Ranked], nodes: IdleNodes, terms: Terms, estimator: Estimator, promised: Collection[int]
+) -> list[Shape]:
+    """The shapes of the queue, without jobs that nothing idle could hold whatever else they ask for, and the promised."""
+    alike: dict[tuple[object, ...], list[Ranked]] = {}
+    if nodes.gpus_left:
+        held: dict[tuple[int, frozenset[str]], bool] = {}
+        most = nodes.most_by_type(estimator)
+        for ranked in queue:
+            job = ranked.job
+            kind = (job.requirement[0], job.gpu_types)
+            fits = held.get(kind)
+            if fits is None:
+                fits = held[kind] = any(
+                    kind[0] <= gpus and (not kind[1] or name in kind[1]) for name, gpus in most.items()
+                )
+            if fits and job.id not in promised:
+                key = (
+                    kind, job.tenant, job.memory_mib, job.cores, job.movable, job.model_label, job.checkpoint_domain,
+                    job.least_cores,
+                )  # fmt: skip
+                own = alike.get(key)
+                if own is None:
+                    alike[key] = [ranked]
+                else:
+                    own.append(ranked)
+    return [Shape(own, terms.access(own[0])) for jobs in alike.values() for own in _apart(jobs, terms, estimator)]
+
+
+def _apart(jobs: list[Ranked], terms: Terms, estimator: Estimator) -> list[list[Ranked]]:
+    """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
+    measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
+    if not terms.reservations and not measured:
+        return [jobs]
+    soonest = sorted(kept.until_s - now_s for kept, now_s in terms.reservations)
+    holders = {kept.job for kept, _ in terms.reservations}
+    apart: dict[tuple[int, int], list[Ranked]] = {}
+    for ranked in jobs:
+        number = ranked.job.id
+        own = number if number in holders or (measured and estimator.is_known(ranked.job)) else 0
+        apart.setdefault((own, bisect_left(soonest, ranked.age_s)), []).append(ranked)
+    return list(apart.values())
