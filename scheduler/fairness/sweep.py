@@ -15,14 +15,13 @@ for each shape, and whoever asks for more GPUs than are idle anywhere is not loo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness import drf
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of
+from scheduler.fairness.turns import by_share, standing_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import best_fit
@@ -30,11 +29,11 @@ from scheduler.placement.tightest import IdleNodes
 from scheduler.work import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scheduler.fairness.borrowing import Terms
-    from scheduler.fairness.drf import Shares
     from scheduler.fairness.shapes import Shape
+    from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
@@ -60,7 +59,7 @@ class Sweep:
         self._queue, self._picked, self._work, self._terms, self._outcome = queue, picked, work, terms, outcome
         self._fair = fair
         self._placed: list[Ranked] = []
-        self._shares: Shares | None = None
+        self._standing: Standing | None = None
         self._shapes: list[Shape] = []
         self._ends_s = work.deadline_s
         self._hopeless: set[tuple[object, ...]] = set()
@@ -148,67 +147,21 @@ class Sweep:
         """The jobs whose shape still fits when their turn comes. Whoever asks for the next says by then what became of one."""
         if not shapes:
             return
-        shares, units = self._standing()
+        self._standing = self._standing or standing_of(self._work, self._picked)
         for ranked in self._picked:
             shape = self._picked_shape.get(ranked.job.id)
             if shape is not None and shape.fits and self._waits(ranked):
                 yield ranked, shape
-        yield from self._by_share(shapes, shares, units)
+        yield from by_share(
+            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._outcome.chosen.__contains__
+        )
 
-    def _by_share(
-        self, shapes: Sequence[Shape], shares: Shares, units: Callable[[Job], float]
-    ) -> Iterator[tuple[Ranked, Shape]]:
-        """Those behind the windows: the tenant with the smallest share is next, with its first job."""
-        lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
-        for place, shape in enumerate(shapes):
-            if (head := self._head(shape)) is not None:
-                lines.setdefault(head.job.tenant if self._fair else 0, []).append((head.rank, place))
-        for line in lines.values():
-            heapify(line)
-        heap = [(shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]
-        heapify(heap)
-        while heap:
-            _, _, tenant = heappop(heap)
-            line = lines[tenant]
-            while line and not shapes[line[0][1]].fits:
-                heappop(line)
-            if not line:
-                continue
-            _, place = heappop(line)
-            shape = shapes[place]
-            ranked = shape.jobs[shape.next]
-            shape.next += 1
-            yield ranked, shape
-            if ranked.job.id in self._outcome.chosen:
-                shares.add(tenant, units(ranked.job))
-            if shape.fits and (head := self._head(shape)) is not None:
-                heappush(line, (head.rank, place))
-            if line:
-                heappush(heap, (shares.of(tenant), line[0][0], tenant))
-
-    def _head(self, shape: Shape) -> Ranked | None:
-        """The shape's next job behind the windows."""
-        while shape.next < len(shape.jobs):
-            ranked = shape.jobs[shape.next]
-            if ranked.job.id not in self._picked_shape and self._waits(ranked):
-                return ranked
-            shape.next += 1
-        return None
+    def _wants(self, ranked: Ranked) -> bool:
+        """Whether it stands behind the windows and still waits."""
+        return ranked.job.id not in self._picked_shape and self._waits(ranked)
 
     def _waits(self, ranked: Ranked) -> bool:
         return ranked.job.id not in self._outcome.chosen and ranked.job.id not in self._outcome.invalid
-
-    def _standing(self) -> tuple[Shares, _Units]:
-        """The tenants' shares as the windows left them."""
-        state, nodes = self._work.state, [room.node for room in self._work.ledger.rooms.values()]
-        units = _Units({}, state.gpu_weights)
-        for node in nodes:
-            units.by_type[node.gpu_type or ""] = units.by_type.get(node.gpu_type or "", 0) + node.gpus_total
-        if self._shares is None:
-            self._shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
-            for ranked in self._picked:
-                self._shares.add(ranked.job.tenant, units(ranked.job))
-        return self._shares, units
 
     def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
         """Start the job at its smallest size; whether another of its shape may still fit."""
@@ -291,14 +244,3 @@ NO_SWEEP = _NoSweep()
 def before_sweep(work: Work) -> Work:
     """The planning's work but for the time that the sweep has to itself."""
     return replace(work, deadline_s=work.deadline_s - LIMIT_SHARE * work.parameters.limit_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """What a job adds to its tenant's share."""
-
-    by_type: dict[str, int]
-    weights: Mapping[str, float]
-
-    def __call__(self, job: Job) -> float:
-        return drf.least_units(job, self.by_type, self.weights)

@@ -1,0 +1,97 @@
+"""Whose turn it is behind the windows' ends: the tenant with the smallest share, with its first job (algorithms.md section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from scheduler.fairness import drf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from scheduler.fairness.drf import Shares
+    from scheduler.fairness.shapes import Shape
+    from scheduler.model import Job
+    from scheduler.work import Ranked, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The tenants' shares, running, picked and swept, and what a job adds to one."""
+
+    shares: Shares
+    by_type: Mapping[str, int]  # GPUs
+    weights: Mapping[str, float]
+
+    def add(self, tenant: int, job: Job) -> None:
+        self.shares.add(tenant, drf.least_units(job, self.by_type, self.weights))
+
+
+def standing_of(work: Work, picked: Iterable[Ranked]) -> Standing:
+    """The shares as the windows left them."""
+    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    by_type: dict[str, int] = {}
+    for node in nodes:
+        by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
+    found = Standing(drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights), by_type, state.gpu_weights)
+    for ranked in picked:
+        found.add(ranked.job.tenant, ranked.job)
+    return found
+
+
+def by_share(
+    shapes: Sequence[Shape],
+    standing: Standing,
+    *,
+    fair: bool,
+    wants: Callable[[Ranked], bool],
+    started: Callable[[int], bool],
+) -> Iterator[tuple[Ranked, Shape]]:
+    """Jobs whose shape still fits at their turn; whoever asks for the next has said by then whether one `started`.
+
+    `fair` false: the queue's order alone. `wants`: whether a job takes part.
+    """
+    lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
+    for place, shape in enumerate(shapes):
+        if (head := _head(shape, wants)) is not None:
+            lines.setdefault(head.job.tenant if fair else 0, []).append((head.rank, place))
+    for line in lines.values():
+        heapify(line)
+    heap = [(standing.shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]
+    heapify(heap)
+    while heap:
+        _, _, tenant = heappop(heap)
+        line = lines[tenant]
+        place = _next(line, shapes)
+        if place is None:
+            continue
+        shape = shapes[place]
+        ranked = shape.jobs[shape.next]
+        shape.next += 1
+        yield ranked, shape
+        if started(ranked.job.id):
+            standing.add(tenant, ranked.job)
+        if shape.fits and (head := _head(shape, wants)) is not None:
+            heappush(line, (head.rank, place))
+        if line:
+            heappush(heap, (standing.shares.of(tenant), line[0][0], tenant))
+
+
+def _head(shape: Shape, wants: Callable[[Ranked], bool]) -> Ranked | None:
+    """The shape's next job that takes part."""
+    while shape.next < len(shape.jobs):
+        if wants(shape.jobs[shape.next]):
+            return shape.jobs[shape.next]
+        shape.next += 1
+    return None
+
+
+def _next(line: list[tuple[int, int]], shapes: Sequence[Shape]) -> int | None:
+    """Take from the line the place of its first shape that still fits."""
+    while line:
+        _, place = heappop(line)
+        if shapes[place].fits:
+            return place
+    return None
