@@ -64,17 +64,17 @@ def by_share(
     while heap:
         _, _, tenant = heappop(heap)
         line = lines[tenant]
-        place = _next(line, shapes)
-        if place is None:
+        found = _next(line, shapes)
+        if found is None:
             continue
-        shape = shapes[place]
+        shape = shapes[found]
         ranked = shape.jobs[shape.next]
         shape.next += 1
         yield ranked, shape
         if started(ranked.job.id):
             standing.add(tenant, ranked.job)
         if shape.fits and (head := _head(shape, wants)) is not None:
-            heappush(line, (head.rank, place))
+            heappush(line, (head.rank, found))
         if line:
             heappush(heap, (standing.shares.of(tenant), line[0][0], tenant))
 
