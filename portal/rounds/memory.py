@@ -80,12 +80,18 @@ _memory, _lock = Memory(), threading.Lock()
 
 @contextmanager
 def memory_taken() -> Iterator[Memory]:
-    """Give this process's memory, or an empty one while another thread plans with it."""
+    """Give this process's memory, or an empty one while another thread plans with it.
+
+    It is lost when the planning fails, at whatever place: what had been read by then may not have been taken up.
+    """
     if not _lock.acquire(blocking=False):
         yield Memory()
         return
     try:
         yield _memory
+    except BaseException:
+        memory_lose()
+        raise
     finally:
         _lock.release()
 

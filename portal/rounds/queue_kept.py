@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 WHOLE_FROM_SHARE = 0.5
 """From so large a share of changed jobs on, the whole queue is read: it costs no more."""
 FORGET_S = 1800.0
-"""A memory older than this is not brought up to date: notes are deleted after NOTES_KEPT."""
+"""A memory older than this, by either clock, is not brought up to date: notes are deleted after NOTES_KEPT."""
 NOTES_KEPT = timedelta(hours=2)
 COMPARED_EVERY = 200
 """Looks after which all jobs are read and compared with what is remembered."""
@@ -54,7 +54,8 @@ class KeptQueue:
 
     rows: dict[int, QueuedJob] = field(default_factory=dict)
     horizon: int | None = None
-    at_s: float = 0.0
+    at_s: float = 0.0  # monotonic, which stands still while the machine sleeps
+    at_unix_s: float = 0.0  # which may be set
     looks: int = 0
 
     def look(self) -> Look:
@@ -67,14 +68,14 @@ class KeptQueue:
 
     def _look(self) -> Look:
         horizon, before = _horizon(), self.horizon
-        old = time.monotonic() - self.at_s > FORGET_S
+        old = time.monotonic() - self.at_s > FORGET_S or not 0 <= time.time() - self.at_unix_s <= FORGET_S
         self.looks += 1
         changed = None if before is None or old else self._update(before)
         if changed is not None and self.looks % COMPARED_EVERY == 0:
             changed = self._compared(changed)
         if changed is None:
             self.rows = {row.pk: row for row in queue_load()}
-        self.horizon, self.at_s = horizon, time.monotonic()
+        self.horizon, self.at_s, self.at_unix_s = horizon, time.monotonic(), time.time()
         return Look(list(self.rows.values()), changed)
 
     def _update(self, horizon: int) -> frozenset[int] | None:

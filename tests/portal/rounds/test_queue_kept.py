@@ -3,6 +3,7 @@
 import logging
 import random
 import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from portal.estimation.models import JobProgress
 from portal.jobs.models import Job, JobDependency, QueueChange
 from portal.jobs.services import control
 from portal.rounds import memory as memories
-from portal.rounds import planning
+from portal.rounds import planning, queue_kept, snapshot
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.memory import Memory
 from portal.rounds.models import Planning
@@ -240,3 +241,33 @@ def test_what_the_solver_leaves_is_given_to_the_next_planning(shared_cluster, mo
     planning_run()
     assert given_to_it[0] is NOTHING
     assert given_to_it[1] is left[0]
+
+
+def test_a_planning_that_failed_halfway_leaves_no_half_memory(shared_cluster, parameters, monkeypatch):
+    """It had read who changed, and had told the scheduler's descriptions of nobody."""
+    waiting = [shared_cluster.submit(gpus=4, cores_per_gpu=1) for _ in range(3)][-1]
+    planning_run()
+    Job.objects.filter(pk=waiting.pk).update(priority=-7)
+    with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
+        broken.setattr(snapshot, "profiles_past", lambda **_: 1 / 0)
+        planning_run()
+    now = timezone.now()
+    with memories.memory_taken() as memory:
+        kept = snapshot_load(now=now, parameters=parameters(), memory=memory).state.jobs
+    assert kept == snapshot_load(now=now, parameters=parameters()).state.jobs
+    assert -7 in {job.priority for job in kept}
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+def test_a_memory_that_slept_with_its_machine_is_not_believed(shared_cluster, monkeypatch, hours):
+    """The monotonic clock stands still meanwhile, and other machines have deleted notes that this one has not read."""
+    job = shared_cluster.submit(gpus=4)
+    kept = KeptQueue()
+    kept.look()
+    Job.objects.filter(pk=job.pk).update(priority=3)
+    QueueChange.objects.all().delete()
+    later = time.time() + hours * 3600
+    monkeypatch.setattr(queue_kept.time, "time", lambda: later)
+    looked = kept.look()
+    assert looked.changed is None
+    assert looked.rows[0].priority == 3
