@@ -146,10 +146,7 @@ def decide(
         profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
         unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
         books.estimator.explore(exploring.choose(unpromised, state.running, books.estimator, age, parameters))
-    end_s = began_s + parameters.limit_s
-    intake_s = clock() - began_s
-    reserve_s = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)
-    reserve_s = min(reserve_s, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
+    end_s, reserve_s = began_s + parameters.limit_s, _recording_s(parameters, clock() - began_s)
     work = Work(
         unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
         memory=books.memory, check=books.check,
@@ -167,18 +164,29 @@ def decide(
     outcome.chosen |= settled.started
     outcome.promised = settled.waiting
     outcome.window |= kept
-    replan_s = None
-    if outcome.may_end_round and parameters.placement == "ilp":
-        without = (
-            each
-            for each in unpromised
-            if not outcome.has_answer(each.job.id)
-            and each.job.id not in outcome.sated
-            and ledger.over_quota(each.job) is None
-        )
-        replanned_s = now_s if replan else state.replanned_s
-        replan_s = early.due_s(outcome, without, ledger, state, parameters, now_s, replanned_s)
+    replanned_s = now_s if replan else state.replanned_s
+    replan_s = _next_replan_s(outcome, unpromised, work, replanned_s)
     return Decided(
         policy, books, queue, aside, outcome, profiles, probes, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
         end_s - reserve_s * 2 / 3,
     )  # fmt: skip
+
+
+def _recording_s(parameters: Parameters, intake_s: float) -> float:
+    """What is kept of the limit for the decisions and metrics, where checking and ordering took so long."""
+    wanted = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)
+    return min(wanted, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
+
+
+def _next_replan_s(outcome: Outcome, waiting: Sequence[Ranked], work: Work, replanned_s: float | None) -> float | None:
+    """When the next re-plan should be, where that is before its round is over. `replanned_s`: when the last one was."""
+    if not outcome.may_end_round or work.parameters.placement != "ilp":
+        return None
+    without = (
+        each
+        for each in waiting
+        if not outcome.has_answer(each.job.id)
+        and each.job.id not in outcome.sated
+        and work.ledger.over_quota(each.job) is None
+    )
+    return early.due_s(outcome, without, work.ledger, work.state, work.parameters, work.now_s, replanned_s)
