@@ -114,6 +114,7 @@ class Job(models.Model):
             models.Index(
                 fields=["tenant", "state", "reason"], condition=Q(array=None), name="job_top_by_state_and_reason"
             ),
+            models.Index(fields=["tenant"], condition=Q(array_size__isnull=False), name="job_arrays_by_tenant"),
             # Covers what `queue_counts` reads; Postgres then never looks at the rows, which are wide.
             models.Index(
                 fields=["state", "reason", "gpus_least", "waiting_since", "waited_s", "age_s"],
