@@ -1,19 +1,12 @@
 """What all tests share: real servers on free ports and private directories, and skips that nobody can overlook."""
 
 import gc
-import os
 import shutil
-import sys
 
 import pytest
 
 from tests.house import running_checks
 from tests.servers import berth_up, broker_server, postgres_server, postgres_url, template  # noqa: F401 - fixtures
-
-# The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
-# caller's environment says (a third of what such a process needs before it does anything).
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOUD = {
