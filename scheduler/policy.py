@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduler.baselines import berth, coda, drf, fifo, hops
 from scheduler.errors import InvalidParameter
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.placement.configurations import SIGMA
+from scheduler.policies import berth, coda, drf, fifo, hops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

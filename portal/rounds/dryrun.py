@@ -18,8 +18,8 @@ from portal.rounds.experience import experience_read
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
 from portal.rounds.snapshot import job_imagined, state_load
-from scheduler.forecast import forecast
-from scheduler.planning import plan
+from scheduler.asking.forecast import forecast
+from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
     from portal.jobs.description import JobDescription

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scheduler.baselines import gavel, gavel_hops, sia, sia_hops, sjf, tetris
+from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tetris
 from scheduler.policy import POLICIES, Parameters
 from scheduler.simulator.errors import SimulationError
 

@@ -10,7 +10,7 @@ from scheduler.estimator.layers import estimator_for
 from scheduler.estimator.mixture import Loading, absorb
 from scheduler.estimator.tables import Cell, CellKey, Knowledge, record, signature, signature_of
 from scheduler.model import ClusterState
-from scheduler.planning import plan
+from scheduler.planning.plan import plan
 from scheduler.policy import Parameters
 from tests.scheduler.builders import job, node, ticking
 

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.estimator.tables import Cell, CellKey, Knowledge, signature
 from scheduler.model import ClusterState
-from scheduler.planning import plan
+from scheduler.planning.plan import plan
 from scheduler.policy import Parameters
 from tests.scheduler.builders import check_invariants, job, node, ticking, where
 
