@@ -11,7 +11,9 @@ from scheduler.conservation import beside_fitting
 from scheduler.deciding import INELIGIBLE
 from scheduler.detail import Details
 from scheduler.explain import Hindsight
+from scheduler.keepers import promise_keepers
 from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
+from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +44,12 @@ def record(
     """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
     ledger, outcome, queue = books.ledger, decided.outcome, decided.queue
     details = Details(start, ledger, outcome, queue, books.estimator)
+    keepers = promise_keepers(
+        outcome, ledger, queue, books.state.running,
+        now_s=now_s, lapse_s=BOUND_RESTARTS * parameters.restart_cost_s,
+    )  # fmt: skip
     hindsight = Hindsight(
-        start, ledger, outcome, queue, details, parameters.limit_s, now_s,
+        start, ledger, outcome, queue, details, parameters.limit_s, keepers=keepers,
         late=lambda: clock() >= decided.unexplained_s,
     )  # fmt: skip
     decisions = [
