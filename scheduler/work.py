@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
+    from scheduler.parameters import Parameters
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.memory import Memory, Solved
-    from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from portal.rounds.planning import collector_paused
 from scheduler.model import ClusterState, Job, Node, Tenant
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.policy import Parameters
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from portal.jobs.description import JobDescription
     from portal.tenants.models import Tenant, User
     from scheduler.model import ClusterState, Decision, Plan
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 DRY_ID = 0
 """No real job has it."""

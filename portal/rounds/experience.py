@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 RUNS_READ = 2000
 """Completed jobs behind the run times: the latest so many."""

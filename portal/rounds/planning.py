@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from portal.rounds.memory import Memory
     from scheduler.model import Plan
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.model import Clock, Job, LinkOrder
+    from scheduler.parameters import Parameters
     from scheduler.planning.books import Books
-    from scheduler.policy import Parameters, Policy
+    from scheduler.policies.policy import Policy
     from scheduler.work import Outcome, Ranked
 
 INELIGIBLE = frozenset(

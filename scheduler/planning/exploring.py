@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.lrf import Age
     from scheduler.model import Job, Running
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Ranked
 
 LOOKED_AT = 1000

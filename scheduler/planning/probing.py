@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduler.model import ClusterState, LinkWish
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.policy import Parameters
     from scheduler.work import Ranked
 
 GPUS = 2

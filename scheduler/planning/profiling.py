@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.tables import Knowledge
     from scheduler.model import ClusterState, Job
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger, Room
-    from scheduler.policy import Parameters
     from scheduler.work import Ranked
 
 NEW_BELOW = -(2**62)

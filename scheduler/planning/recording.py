@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.model import Clock, ClusterState, Job, Node
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.planning import profiling
     from scheduler.planning.books import ReadBooks
     from scheduler.planning.conservation import Beside
     from scheduler.planning.deciding import Decided
-    from scheduler.policy import Parameters
     from scheduler.work import Outcome, Ranked
 
 

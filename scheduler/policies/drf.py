@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
+from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.work import Outcome, by_tenant
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Ranked, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Drf:
     name: str = "drf"
-    meaning: str = "the tenant with the smallest dominant share of GPUs and cores starts its next job"
+    meaning: str = POLICIES["drf"]
     replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:

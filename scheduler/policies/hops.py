@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
+from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
 from scheduler.replan.better import take_better
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Ranked, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Hops:
     name: str = "hops"
-    meaning: str = "latency-ratio fairness, service window and a joint ILP for where and how large"
+    meaning: str = POLICIES["hops"]
     replans: bool = True
 
     def priority(self, parameters: Parameters) -> Priority:

@@ -16,7 +16,7 @@ from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
 from scheduler.intake.validation import check_job, check_node
 from scheduler.placement.ledger import Ledger
-from scheduler.policy import POLICIES
+from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.asking.starts.calibration import Foretold
     from scheduler.estimator.layers import Estimator
     from scheduler.model import ClusterState, Job, Node, Running
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Chosen
 
 STEP_OF_AGE = 0.02

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.menu import per_gpu
 
 if TYPE_CHECKING:

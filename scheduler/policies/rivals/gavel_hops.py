@@ -16,7 +16,7 @@ from scheduler.policies.rivals.timeshare.play import play
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Outcome, Work
 
 

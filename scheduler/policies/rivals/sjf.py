@@ -17,7 +17,7 @@ from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.work import Work
 
 

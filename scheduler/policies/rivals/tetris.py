@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from scheduler.fairness.drf import Shares
     from scheduler.fairness.priorities import Priority
     from scheduler.model import Job, Node
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Room
-    from scheduler.policy import Parameters
     from scheduler.work import Ranked, Work
 
 FAIRNESS_KNOB = 0.25

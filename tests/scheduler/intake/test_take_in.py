@@ -24,8 +24,9 @@ from scheduler.model import (
     Share,
     Tenant,
 )
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.policy import POLICIES, Parameters
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.rivals import RIVALS, policy_named
 from tests.scheduler.builders import NOW_S, decisions_of, job, node, ticking, where
 

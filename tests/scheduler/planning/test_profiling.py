@@ -9,9 +9,9 @@ import pytest
 from scheduler.estimator.iteration import Profile
 from scheduler.estimator.tables import Cell, CellKey, Knowledge
 from scheduler.model import ClusterState, Piece, Profiled, Promise, Running, Share, Tenant
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.planning.profiling import budget
-from scheduler.policy import Parameters
 from tests.scheduler.builders import (
     NOW_S,
     check_feasible,

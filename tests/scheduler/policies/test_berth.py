@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scheduler.explaining.why import sentence
 from scheduler.model import ClusterState, Promise, Promised, Running, Share, Tenant
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.policy import Parameters
 from tests.scheduler.builders import (
     NOW_S,
     check_feasible,

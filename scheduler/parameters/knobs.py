@@ -1,100 +1,18 @@
-"""The policy interface, the registry of policies, and the one documented list of the scheduler's knobs.
-
-The admin console, the settings reference and a test all read `PARAMETERS`; a knob that nothing in `scheduler/` or in
-the planning loop reads does not stand here.
-"""
+"""The list of knobs. It is data; what uses a knob says so with its section."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from scheduler.parameters.choices import POLICIES, PRIORITIES
+from scheduler.parameters.parameter import Parameter
 
-from scheduler.errors import InvalidParameter
-from scheduler.fairness.priorities import PRIORITIES
-from scheduler.placement.configurations import SIGMA
-from scheduler.policies import berth, coda, drf, fifo, hops
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.fairness.priorities import Priority
-    from scheduler.work import Outcome, Work
-
-
-class Policy(Protocol):
-    """How a queue is ordered and who of it is placed where. The planning does everything else, alike for all."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def meaning(self) -> str: ...
-
-    @property
-    def replans(self) -> bool:
-        """Whether running elastic jobs take part in its re-plans."""
-        ...
-
-    def priority(self, parameters: Parameters) -> Priority:
-        """The queue's order; larger is sooner."""
-        ...
-
-    def place(self, work: Work) -> Outcome:
-        """Take what is placed from `work.ledger` and say what was in the window. Never raises for want of time."""
-        ...
-
-
-POLICIES: Mapping[str, Policy] = {
-    policy.name: policy for policy in (fifo.POLICY, drf.POLICY, coda.POLICY, hops.POLICY, berth.POLICY)
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A knob: what it means, its unit, default and range. `choices` for words; `optional` admits None ("by itself")."""
-
-    name: str
-    meaning: str
-    unit: str
-    default: Any
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    optional: bool = False
-    zero_or_from: float | None = None  # 0 has a meaning of its own; any other value is at least this
-
-    def check(self, value: Any) -> Any:
-        """The value, as the default's type; InvalidParameter when it is not one or is out of range."""
-        if value is None and self.optional:
-            return None
-        if self.choices:
-            if value not in self.choices:
-                raise InvalidParameter(self.name, f"{value!r} is not one of {', '.join(self.choices)}")
-            return value
-        return self._check_number(value)
-
-    def _check_number(self, value: Any) -> float | int:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InvalidParameter(self.name, f"{value!r} is not a finite number")
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
-            raise InvalidParameter(
-                self.name, f"{value!r} is outside {self.low:g} to {self.high:g} {self.unit}".rstrip()
-            )
-        if self.zero_or_from is not None and 0 < value < self.zero_or_from:
-            raise InvalidParameter(self.name, f"{value!r} is neither 0 nor at least {self.zero_or_from:g} {self.unit}")
-        if not isinstance(self.default, int):
-            return float(value)
-        if value != int(value):
-            raise InvalidParameter(self.name, f"{value!r} is not a whole number")
-        return int(value)
-
+SIGMA = 1.4
+"""Above this placement sensitivity a job is not spread over nodes."""
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "policy",
         "Who is placed next, where and how large: "
-        + "; ".join(f"{p.name} = {p.meaning}" for p in POLICIES.values())
+        + "; ".join(f"{name} = {meaning}" for name, meaning in POLICIES.items())
         + ".",
         "",
         "berth",
@@ -107,7 +25,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "las = fewest GPU-seconds so far; ftf = latest against its time on an equal part of the cluster.",
         "",
         "lrf",
-        choices=tuple(PRIORITIES),
+        choices=PRIORITIES,
     ),
     Parameter(
         "placement",
@@ -310,61 +228,3 @@ PARAMETERS: tuple[Parameter, ...] = (
         10**15,
     ),
 )
-
-_BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The knobs' values, checked. Fields are named as in PARAMETERS (`lambda` is `lambda_`)."""
-
-    policy: str = "berth"
-    priority: str = "lrf"
-    placement: str = "ilp"
-    lambda_: float = 1.0
-    gain: str = "efficient"
-    sigma: float = SIGMA
-    arrays: str = "on"
-    fair_shares: str = "on"
-    borrowing: str = "on"
-    reserved_cores_per_gpu: float | None = None
-    large_array_share: float | None = None
-    reserve_lr: float | None = 1.0
-    sweep: str = "on"
-    window_size: float = 1.0
-    gap: float | None = None
-    tick_s: float = 30.0
-    time_limit_s: float = 0.0
-    restart_cost_s: float = 60.0
-    replan_s: float = 360.0
-    replan_early_s: float | None = 60.0
-    preemption: str = "on"
-    sensitivity_adjustment: str = "on"
-    profile_share: float = 0.1
-    profile_limit_s: float = 60.0
-    profile_again_s: float = 3600.0
-    raqlr_hours: float = 6.0
-    large_model_parameters: int = 100_000_000
-    off: tuple[str, ...] = ()
-    """Rules of `scheduler.rules` that are left out, to measure what they are worth; no operator's knob."""
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:
-        """Parameters from `{name: value}`; absent ones take their default. InvalidParameter names the one at fault."""
-        if unknown := sorted(set(values) - set(_BY_NAME)):
-            raise InvalidParameter(unknown[0], f"no such parameter; there are {', '.join(_BY_NAME)}")
-        checked = {name: _BY_NAME[name].check(value) for name, value in values.items()}
-        return cls(**{"lambda_" if name == "lambda" else name: value for name, value in checked.items()})
-
-    @property
-    def limit_s(self) -> float:
-        """The time limit in force: the operator's, or half a tick."""
-        return self.time_limit_s or self.tick_s / 2
-
-    def gap_for(self, gpus: int) -> float:
-        """The relative gap in force on a cluster of that many GPUs (section 6)."""
-        if self.gap is not None:
-            return self.gap
-        if gpus < 100:
-            return 0.0
-        return 0.0005 if gpus <= 1000 else 0.01

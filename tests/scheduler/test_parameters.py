@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS, POLICIES, Parameters
+from scheduler.parameters import PARAMETERS, Parameters
+from scheduler.policies.registry import POLICIES
 
 
 def test_list_and_values_are_the_same_knobs_with_the_same_defaults():
