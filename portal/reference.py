@@ -1,6 +1,6 @@
 """Every setting in one place: policy knobs, environment variables, the agent's settings. docs/settings.md is made here.
 
-Each group keeps its own definition (`portal.rounds.knobs`, `portal.environment`, `workers.settings`); this module only
+Each group keeps its own definition (`portal.rounds.knobs`, `portal.environment`, `workers.agent.settings`); this module only
 brings them into one shape. The agent's are handed in: the portal imports nothing of `workers`.
 """
 
@@ -58,7 +58,7 @@ def variable_entries() -> list[Entry]:
 
 
 def agent_entries(settings: Iterable[Any]) -> list[Entry]:
-    """From `workers.settings.SETTINGS`: flag and variable together. `url` is `--join` on `./berth node`."""
+    """From `workers.agent.settings.SETTINGS`: flag and variable together. `url` is `--join` on `./berth node`."""
     return [
         Entry(
             f"{'--join' if s.name == 'url' else s.flag}, {s.env}",

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.reservation import Reservation
     from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
-    from scheduler.placement.classes import Pool
+    from scheduler.parameters import Parameters
+    from scheduler.placement.aggregated.classes import Pool
+    from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.memory import Memory, Solved
-    from scheduler.placement.options import Group, PieceRow, UnitRow
-    from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
 
 
@@ -156,7 +156,7 @@ class Outcome:
     promises: list[Promised] = field(default_factory=list)  # given by this planning
     promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet
     kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
-    # What explanations read (`scheduler.detail`); a policy that leaves them empty has less to say.
+    # What explanations read (`scheduler.explaining.detail`); a policy that leaves them empty has less to say.
     turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
     factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed

@@ -9,7 +9,7 @@ from django.urls import Resolver404, resolve
 
 from portal.api.health import health
 from scheduler.model import Reason
-from workers.settings import SETTINGS
+from workers.agent.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -20,7 +20,7 @@ from portal.rounds.decisions import decisions_read
 from portal.rounds.explanations import explanations_of
 from portal.rounds.models import OperatorSetting, Planning, Round
 from portal.rounds.selectors import figures_of
-from scheduler.sentences import sentence
+from scheduler.explaining.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from portal.rounds.services import settings_update
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from scheduler.policy import Parameter
+    from scheduler.parameters import Parameter
 
 
 def value_shown(value: Any) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 
 from portal.rounds.frames import LONGEST, VERSION, FrameError, frame_head, frame_pack, frame_read
 from portal.rounds.models import Planning
+from scheduler.explaining.places import queue_of
 from scheduler.model import Reason, Result, Side
-from scheduler.places import queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,7 +199,7 @@ class Decisions:
         return int(found[0]) if len(found) else None
 
     def queue(self, array: str) -> str:
-        """Return the queue that an array's jobs stand in, as `scheduler.places.QUEUES` names it."""
+        """Return the queue that an array's jobs stand in, as `scheduler.explaining.places.QUEUES` names it."""
         return queue_of(array, {each["array"]: each["capacity"] for each in self.head["windows"]})
 
     def standing(self, place: int) -> dict[str, Any] | None:

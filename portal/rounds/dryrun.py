@@ -18,14 +18,14 @@ from portal.rounds.experience import experience_read
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.selectors import reason_sentence
 from portal.rounds.snapshot import job_imagined, state_load
-from scheduler.forecast import forecast
-from scheduler.planning import plan
+from scheduler.asking.forecast import forecast
+from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
     from portal.jobs.description import JobDescription
     from portal.tenants.models import Tenant, User
     from scheduler.model import ClusterState, Decision, Plan
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 DRY_ID = 0
 """No real job has it."""

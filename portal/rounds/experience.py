@@ -9,15 +9,15 @@ from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED, JobState
 from portal.rounds.models import ForecastRecord, StartForecast
 from portal.rounds.snapshot import jobs_imagined
-from scheduler.starts.calibration import MOST, Drawn, Foretold
-from scheduler.starts.runtimes import PastRun, RunTimes
-from scheduler.starts.scene import Experience
+from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
+from scheduler.asking.starts.runtimes import PastRun, RunTimes
+from scheduler.asking.starts.scene import Experience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 RUNS_READ = 2000
 """Completed jobs behind the run times: the latest so many."""

@@ -23,10 +23,10 @@ def explanation(job: Job) -> dict[str, Any]:
     """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
 
     Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
-    `queue`, `place`, `queue_length` and `ahead` (where it stands now: `scheduler.places`), `rank` (by priority, of all jobs that
+    `queue`, `place`, `queue_length` and `ahead` (where it stands now: `explaining.places`), `rank` (by priority, of all jobs that
     the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
     array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
-    `best_rejected` are those of `scheduler.detail`, as of `detail_planning`.
+    `best_rejected` are those of `scheduler.explaining.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_read(planning)

@@ -2,7 +2,7 @@
 
 It never runs inside a planning: beat asks for it, a lease of its own keeps two workers from doing it twice, and a run
 that finds the lease taken leaves at once. What counts in the record is the range as first given in a wait: the last one
-before the start would flatter. The same record makes the next ranges as wide as they have to be (`scheduler.starts`).
+before the start would flatter. The same record makes the next ranges as wide as they have to be (`scheduler.asking.starts`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from portal.rounds.experience import experience_read
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.snapshot import state_load
-from scheduler.forecast import forecast
+from scheduler.asking.forecast import forecast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.starts.ranges import StartRange
+    from scheduler.asking.starts.ranges import StartRange
 
 LIMIT_S = 20.0
 """For the simulation; with it over, fewer draws count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.rounds.models import ForecastRecord, StartForecast
-from scheduler.starts.ranges import StartRange, accuracy
+from scheduler.asking.starts.ranges import StartRange, accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,7 +10,7 @@ from typing import Any
 from portal.errors import BerthError
 from portal.rounds.models import OperatorSetting
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS, Parameter, Parameters
+from scheduler.parameters import PARAMETERS, Parameter, Parameters
 
 PORTAL_KNOBS = (
     Parameter("planning_keep_days", "How long plannings and their decisions are kept.", "days", 7, 1, 3650),

@@ -10,7 +10,7 @@ import numpy as np
 from portal.jobs.services.waiting import AGE_STEP, HELD, WaitingNote
 from portal.jobs.states import JobState
 from portal.rounds.decisions import REASONS
-from scheduler.places import PLACE_FIGURES
+from scheduler.explaining.places import PLACE_FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

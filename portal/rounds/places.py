@@ -1,7 +1,7 @@
 """Where waiting jobs stand in the last planning, and the figures of those whose turn has not come: read, never stored.
 
 Both change with every planning, while a waiting job's stored figures stay as long as its reason does. The numbering is that
-of `scheduler.places`: page, sentence, form and REST say the same place of the same queue.
+of `scheduler.explaining.places`: page, sentence, form and REST say the same place of the same queue.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from portal.jobs.models import Job
-from scheduler.places import PLACE_FIGURES, QUEUES
-from scheduler.sentences import queue_words
+from scheduler.explaining.places import PLACE_FIGURES, QUEUES
+from scheduler.explaining.sentences import queue_words
 
 if TYPE_CHECKING:
     from portal.rounds.decisions import Decisions

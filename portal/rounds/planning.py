@@ -40,7 +40,7 @@ from portal.rounds.models import Planning, Round
 from portal.rounds.past import array_history_read
 from portal.rounds.running import cores_asked
 from portal.rounds.snapshot import snapshot_load
-from scheduler.planning import plan_on
+from scheduler.planning.plan import plan_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from portal.rounds.memory import Memory
     from scheduler.model import Plan
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from portal.rounds.models import Planning
 from portal.rounds.places import Turns
 from portal.rounds.snapshot import cores_wanted
 from scheduler.estimator.cores import start_cores
-from scheduler.sentences import sentence
+from scheduler.explaining.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

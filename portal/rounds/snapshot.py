@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from portal.rounds.memory import KeptJobs
     from portal.rounds.queue_kept import Look
     from portal.rounds.queued import QueuedJob
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
     Aside = tuple[model.Reason | None, dict[str, Any]]
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU

@@ -17,8 +17,8 @@ from portal.errors import BerthError
 from portal.jobs.states import QUEUED
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.snapshot import state_load
+from scheduler.asking.what_if import what_would_start
 from scheduler.errors import InvalidJob
-from scheduler.what_if import what_would_start
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job
@@ -32,8 +32,8 @@ _working = threading.BoundedSemaphore(1)
 def remedies(job: Job) -> list[dict[str, Any]]:
     """Return the changes that could make a waiting job start, those that do first; [] when it does not wait.
 
-    Each has `change, value, starts, reason, nodes, gpus, cores, throughput, source, of_asked` as `scheduler.what_if.Remedy`,
-    and `sentence`. Raises BerthError `busy` (429) while another is worked out.
+    Each has `change, value, starts, reason, nodes, gpus, cores, throughput, source, of_asked` as `Remedy` of
+    `scheduler.asking.what_if`, and `sentence`. Raises BerthError `busy` (429) while another is worked out.
     """
     if job.state not in QUEUED or job.array_size:
         return []

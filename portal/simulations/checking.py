@@ -20,7 +20,7 @@ from portal.simulations.generators import GENERATORS
 from portal.simulations.models import LabTrace
 from portal.simulations.traces import TraceFile
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.traces.registry import FORMATS

@@ -21,7 +21,7 @@ from portal.simulations.clusters import MANNERS, ClusterFile
 from portal.simulations.errors import SimulationError
 from portal.tenants.models import Tenant
 from scheduler import model
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from scheduler.simulator.scaling import EXPONENT
 from scheduler.simulator.truth import World
 

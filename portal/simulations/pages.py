@@ -28,7 +28,7 @@ from portal.simulations.selectors import (
 from portal.simulations.words import cluster_words, jobs_words, size_words, span_words
 from portal.tenants.selectors import tenants_of
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,12 +14,12 @@ from scheduler.errors import InvalidJob
 from scheduler.model import SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated import Limits, solve_aggregated
-from scheduler.placement.classes import Classes
+from scheduler.placement.aggregated.classes import Classes
+from scheduler.placement.aggregated.formulation import Limits, solve_aggregated
+from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
-from scheduler.placement.options import options_of
 from scheduler.replan.participants import changes, least_of_all, must_run, revalued
 from scheduler.work import Chosen, Classed
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import Terms
     from scheduler.placement.access import Rules
-    from scheduler.placement.aggregated import Aggregated
+    from scheduler.placement.aggregated.formulation import Aggregated
     from scheduler.placement.located import Candidate
     from scheduler.work import Outcome, Ranked, Work
 

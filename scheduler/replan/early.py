@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import ClusterState
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.policy import Parameters
     from scheduler.work import Outcome, Ranked
 
 GROWTH = 2.0

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job, Running
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.located import Candidate, Program
-    from scheduler.policy import Parameters
     from scheduler.work import Ranked, Work
 
 KEPT_RESTARTS = 10

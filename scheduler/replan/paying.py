@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.model import Running
+    from scheduler.parameters import Parameters
     from scheduler.placement.gain import Gain
-    from scheduler.policy import Parameters
     from scheduler.replan.participants import Participant
     from scheduler.work import Work
 

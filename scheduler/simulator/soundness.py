@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.tables import Knowledge, signature
-from scheduler.intake import take_in
+from scheduler.intake.take_in import take_in
 from scheduler.model import ClusterState
 from scheduler.simulator.errors import SimulationError
 

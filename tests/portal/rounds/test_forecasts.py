@@ -14,7 +14,7 @@ from portal.rounds.forecasts import forecast_record, forecasts_of, range_shown
 from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.lease import lease_take
 from portal.rounds.models import ErrandLease, ForecastRecord, StartForecast
-from scheduler.starts.ranges import StartRange
+from scheduler.asking.starts.ranges import StartRange
 
 pytestmark = pytest.mark.django_db
 

@@ -22,7 +22,7 @@ from portal.rounds.planning import planning_run
 from portal.rounds.selectors import planning_decisions, planning_last
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
-from scheduler.places import QUEUES
+from scheduler.explaining.places import QUEUES
 from tests.portal import given as portal
 
 pytestmark = pytest.mark.django_db

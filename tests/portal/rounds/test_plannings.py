@@ -22,7 +22,7 @@ from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning import planning_run
 from portal.rounds.queued import queue_load
 from portal.rounds.snapshot import state_load
-from scheduler.planning import plan
+from scheduler.planning.plan import plan
 from tests.portal import given
 
 

@@ -18,7 +18,7 @@ from portal.rounds.planning import planning_run
 from portal.rounds.schedule import FIXED_S, schedule_make
 from portal.rounds.services import settings_update
 from portal.tenants.models import AuditEvent
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from tests.portal import given
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,8 +10,8 @@ from scheduler.estimator.layers import estimator_for
 from scheduler.estimator.mixture import Loading, absorb
 from scheduler.estimator.tables import Cell, CellKey, Knowledge, record, signature, signature_of
 from scheduler.model import ClusterState
-from scheduler.planning import plan
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
+from scheduler.planning.plan import plan
 from tests.scheduler.builders import job, node, ticking
 
 A1, A2, B1 = node(1, gpu_type="a"), node(2, gpu_type="a"), node(3, gpu_type="b")
