@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from portal.bench.errors import BenchError
-from portal.rounds.planning import collector_paused
+from portal.rounds.planning.run import collector_paused
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
 from portal.jobs.checks import quoted
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
 from portal.simulations.laboratory import history_add

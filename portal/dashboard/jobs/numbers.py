@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.dashboard.templatetags.berth import number, share
-from portal.rounds.places import QUEUES
+from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.context import Candidate, NumbersContext

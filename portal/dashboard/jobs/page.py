@@ -19,7 +19,7 @@ from portal.dashboard.submit.files import file_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED
-from portal.rounds.explained import explanation
+from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from django.urls import reverse
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
-from portal.rounds.selectors import cores_wanted_of, latency_ratio, waited_s
+from portal.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

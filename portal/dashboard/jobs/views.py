@@ -27,8 +27,8 @@ from portal.jobs import services
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
 from portal.jobs.states import RETRIED
-from portal.rounds.explained import explanation
-from portal.rounds.whatif import remedies
+from portal.rounds.asking.whatif import remedies
+from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

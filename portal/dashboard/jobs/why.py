@@ -10,7 +10,7 @@ from portal.dashboard.jobs.numbers import span_words
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.queue.page import PAGE_ROWS, record_words
 from portal.jobs.states import LIVE, QUEUED, JobState
-from portal.rounds.places import queue_words
+from portal.rounds.read.places import queue_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,9 +22,9 @@ from portal.dashboard.parts.sharing_html import shared_html
 from portal.dashboard.rounds.page import solve_ms
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
-from portal.rounds.bars import fragment_bars
-from portal.rounds.history import points_since, raqlr_course
-from portal.rounds.metrics import hold_s
+from portal.rounds.read.bars import fragment_bars
+from portal.rounds.read.history import points_since, raqlr_course
+from portal.rounds.record.metrics import hold_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable

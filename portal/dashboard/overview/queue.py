@@ -12,8 +12,8 @@ from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.waiting_words import aside_words
 from portal.dashboard.templatetags.berth import number
 from portal.jobs.queue_counts import first_in_order
-from portal.rounds.decisions import decisions_read
-from portal.rounds.selectors import waited_s
+from portal.rounds.read.selectors import waited_s
+from portal.rounds.record.decisions import decisions_read
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:

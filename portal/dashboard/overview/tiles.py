@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.templatetags.berth import duration, number
-from portal.rounds.history import points_evenly, points_since, raqlr_course
+from portal.rounds.read.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from portal.dashboard.overview.context import Spark, TileContext
     from portal.dashboard.parts.snapshot import Snapshot
-    from portal.rounds.history import Point
+    from portal.rounds.read.history import Point
 
 SPARK_POINTS = 60
 POINTS_READ = 180

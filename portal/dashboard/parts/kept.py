@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
-from portal.rounds.kept import kept_for
+from portal.rounds.read.kept import kept_for
 
 if TYPE_CHECKING:
     from portal.dashboard.cluster.context import KeptRow
     from portal.jobs.models import Job
-    from portal.rounds.kept import KeptFor
+    from portal.rounds.read.kept import KeptFor
 
 
 def kept_rows(kept: list[KeptFor]) -> list[KeptRow]:

@@ -21,10 +21,10 @@ from portal.dashboard.parts.masking import Reader
 from portal.events.shared import Sharing
 from portal.jobs.occupancy import gpu_intervals, parts_live
 from portal.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
-from portal.rounds.history import plannings_listed
-from portal.rounds.kept import kept_now
-from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning, Round
+from portal.rounds.read.history import plannings_listed
+from portal.rounds.read.kept import kept_now
+from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from portal.dashboard.board.facts import Facts
     from portal.jobs.models import Allocation
     from portal.jobs.occupancy import Interval
-    from portal.rounds.kept import KeptFor
+    from portal.rounds.read.kept import KeptFor
     from portal.tenants.models import User
 
 CELLS_UP_TO = 64

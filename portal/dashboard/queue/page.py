@@ -19,10 +19,10 @@ from portal.dashboard.templatetags.berth import DASH, duration, number, share
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
-from portal.rounds.decisions import REASONS, decisions_read
-from portal.rounds.forecasts import forecast_record
-from portal.rounds.kept import kept_now
-from portal.rounds.places import QUEUES
+from portal.rounds.read.forecasts import forecast_record
+from portal.rounds.read.kept import kept_now
+from portal.rounds.read.places import QUEUES
+from portal.rounds.record.decisions import REASONS, decisions_read
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.dashboard.queue.context import QueueArray, QueueContext, QueueLine, QueueShare
     from portal.jobs.queue_counts import QueueCounts
-    from portal.rounds.decisions import Decisions
-    from portal.rounds.kept import KeptFor
+    from portal.rounds.read.kept import KeptFor
+    from portal.rounds.record.decisions import Decisions
 
 PAGE_ROWS = 25
 NOBODY = "nobody waits for a turn"

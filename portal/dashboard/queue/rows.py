@@ -11,18 +11,18 @@ from portal.dashboard.parts.masking import ANOTHERS
 from portal.dashboard.templatetags.berth import share
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
-from portal.rounds.explanations import explanations_of
-from portal.rounds.forecasts import forecasts_of
-from portal.rounds.needs import start_need
-from portal.rounds.places import Turns
-from portal.rounds.selectors import figures_of, reason_sentence, waited_s
+from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.needs import start_need
+from portal.rounds.read.places import Turns
+from portal.rounds.read.selectors import figures_of, reason_sentence, waited_s
+from portal.rounds.record.explanations import explanations_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.dashboard.queue.context import QueueRow
-    from portal.rounds.decisions import Decisions
+    from portal.rounds.record.decisions import Decisions
 
 
 class Rows:

@@ -12,16 +12,16 @@ from django.utils import timezone
 from portal.dashboard.parts import figures
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
-from portal.rounds.knobs import knobs_current
-from portal.rounds.metrics import RAQLR_HOURS, hold_s
-from portal.rounds.series import RANGES, course_since, range_of, rounds_since
+from portal.rounds.read.series import RANGES, course_since, range_of, rounds_since
+from portal.rounds.record.metrics import RAQLR_HOURS, hold_s
+from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.dashboard.parts.context import Choice, PlotContext
     from portal.dashboard.rounds.context import MetricsPageContext, RoundRow
-    from portal.rounds.series import Stretch
+    from portal.rounds.read.series import Stretch
 
 ROUNDS_SHOWN = 20
 BARS = 60

@@ -9,12 +9,12 @@ from django.urls import reverse
 from portal.cluster.models import Node
 from portal.dashboard.templatetags.berth import DASH, number
 from portal.errors import BerthError
-from portal.rounds.decisions import decisions_read
-from portal.rounds.history import planning_by_number, planning_neighbours, plannings_listed
-from portal.rounds.knobs import KNOBS
 from portal.rounds.models import Planning
-from portal.rounds.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
-from portal.rounds.selectors import planning_decisions, reason_sentence
+from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed
+from portal.rounds.read.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
+from portal.rounds.read.selectors import planning_decisions, reason_sentence
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
     from portal.dashboard.parts.context import Fact, PageLinks

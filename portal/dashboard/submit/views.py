@@ -19,11 +19,11 @@ from portal.dashboard.submit.request import request_text
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
 from portal.jobs.services import job_submit, submission_check, submission_problems
-from portal.rounds.dryrun import dry_run as plan_dry_run
-from portal.rounds.forecasts import forecast_record
-from portal.rounds.knobs import knobs_current
-from portal.rounds.places import queue_words
-from portal.rounds.selectors import cores_effects
+from portal.rounds.asking.dryrun import dry_run as plan_dry_run
+from portal.rounds.read.forecasts import forecast_record
+from portal.rounds.read.places import queue_words
+from portal.rounds.read.selectors import cores_effects
+from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:

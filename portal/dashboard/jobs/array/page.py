@@ -17,7 +17,7 @@ from portal.dashboard.jobs.rows import SEGMENTS, rows_of
 from portal.dashboard.jobs.why import why_make
 from portal.errors import BerthError
 from portal.jobs.states import QUEUED, JobState
-from portal.rounds.explained import explanation
+from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from portal.dashboard.queue.page import PAGE_ROWS
 from portal.jobs.models import Job
 from portal.rounds.models import Planning
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
 from tests.portal import given
