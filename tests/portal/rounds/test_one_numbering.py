@@ -10,8 +10,8 @@ from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from portal.dashboard.queue_page import queue_context
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.parts.snapshot import Snapshot
+from portal.dashboard.queue.page import queue_context
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
 from portal.rounds.decisions import decisions_read
