@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.explaining.detail import Details
-    from scheduler.model import Job
+    from scheduler.model import Job, Ranked
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked
+    from scheduler.placement.work import Outcome
 
 __all__ = ["Foresight", "Hindsight", "Why", "placed", "sentence"]
 

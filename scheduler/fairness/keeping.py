@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.fairness.borrowing import Terms
+    from scheduler.model import Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from scheduler.errors import InvalidJob
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, ClusterState, Job, Node
+    from scheduler.model import Clock, ClusterState, Job, Node, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.work import Outcome
     from scheduler.planning import profiling
     from scheduler.planning.books import ReadBooks
     from scheduler.planning.conservation import Beside
     from scheduler.planning.deciding import Decided
-    from scheduler.work import Outcome, Ranked
 
 
 def record(

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimator.layers import estimator_for
-from scheduler.estimator.tables import Knowledge
 from scheduler.explaining.detail import CANDIDATES_SHOWN, NODES_NAMED, Details
-from scheduler.model import Promise, Reason, Running, Share, Tenant
+from scheduler.model import Promise, Ranked, Reason, Running, Share, Tenant
+from scheduler.model.speeds import Knowledge
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
-from scheduler.work import Outcome, Ranked
+from scheduler.placement.work import Outcome
 from tests.scheduler.builders import decisions_of, job, make_plan, node, running
 from tests.scheduler.planning.test_plan import clusters, queues
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness.giving_back import borrowers, owner_borrowers, whom_to_stop
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import with_lent
+from scheduler.replan.giving_back import borrowers, owner_borrowers, whom_to_stop
 from scheduler.replan.participants import KEPT_RESTARTS, restart_s_of
 from scheduler.replan.promises import Coming, keep
 from scheduler.rules import CALL_BACKS
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from scheduler.fairness.arrays import Array, Division
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.progressive import ArrayWindow
-    from scheduler.model import Running
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.model import Ranked, Running
+    from scheduler.placement.work import Outcome, Work
 
 
 CAUSE = "call-back"

@@ -2,65 +2,33 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Placement, ShareView, Side, SolverFigures, Standing, WindowView
+from scheduler.model import Configuration, ShareView, Side, SolverFigures, Standing, WindowView
 from scheduler.placement.gain import LINEAR, Gain
 from scheduler.placement.memory import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
     from scheduler.errors import InvalidJob
     from scheduler.estimator.layers import Estimator
-    from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Clock, ClusterState, Job, Promise, Promised, StopOrder
+    from scheduler.model import Chosen, Clock, ClusterState, Job, Promise, Promised, Ranked, Reservation, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.memory import Memory, Solved
-    from scheduler.replan.participants import Participant
+    from scheduler.placement.running import Participant
 
 
 PLACING_LEAST = 0.1
 """Of the limit, what is left for placing even if checking, ordering and windows used it up: on a starved core nothing would
 be placed, planning after planning. Better late by that than never."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages."""
-
-    job: Job
-    rank: int
-    prior: float
-    latency_ratio: float
-    age_s: float
-    age_source: str
-
-
-class Lines(Sequence[Ranked], ABC):
-    """A queue that its driver keeps current between plannings, with each tenant's own line at hand."""
-
-    @abstractmethod
-    def by_tenant(self) -> dict[int, Iterator[Ranked]]: ...
-
-
-def by_tenant(queue: Sequence[Ranked]) -> dict[int, Iterator[Ranked]]:
-    """Each tenant's jobs, in queue order; tenants in the order of their first job."""
-    if isinstance(queue, Lines):
-        return queue.by_tenant()
-    lines: dict[int, list[Ranked]] = {}
-    for ranked in queue:
-        lines.setdefault(ranked.job.tenant, []).append(ranked)
-    return {tenant: iter(own) for tenant, own in lines.items()}
 
 
 def taken_as_sound(_job: Job) -> None:
@@ -105,17 +73,6 @@ class Work:
     def adjusts_sensitivity(self) -> bool:
         """Between re-plans, unless the operator has it off."""
         return not self.replan and self.parameters.sensitivity_adjustment == "on"
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A placed job: the configuration taken, its gain G and weight w, and out of how many candidates."""
-
-    configuration: Configuration
-    placement: Placement
-    gain: float
-    weight: float
-    candidates: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.fairness import call_backs
 from scheduler.model import Running
+from scheduler.replan import call_backs
 from tests.scheduler.builders import NOW_S, job, make_plan, node, running
 from tests.scheduler.driver import Driver
 
