@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
-from scheduler.keepers import RESERVATION, Keeper, in_the_way, kept_figures
+from scheduler.fairness.keepers import RESERVATION, Keeper, in_the_way, kept_figures
 from scheduler.placement.feasibility import first_failing, idle_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
-    from scheduler.fairness.reservation import Reservation
+    from scheduler.model import Ranked, Reservation
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 

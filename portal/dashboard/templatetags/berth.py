@@ -14,12 +14,12 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from portal.dashboard import marks
+from portal.dashboard.parts import marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.context import GpuCell, Rich
+    from portal.dashboard.parts.context import GpuCell, Rich
 
 register = template.Library()
 
