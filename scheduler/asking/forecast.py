@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.model import Clock, ClusterState
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 NORMAL = NormalDist()
 LOW, HIGH = 0.1, 0.9

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.model import Clock, ClusterState, Decision, Job, Plan
+    from scheduler.parameters import Parameters
     from scheduler.placement.feasibility import Offer
-    from scheduler.policy import Parameters
 
 MOST_TRIES = 8
 LEAST_SOLVE_S = 0.05

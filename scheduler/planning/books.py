@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
-    from scheduler.model import ClusterState, Job, Node, Running
+    from scheduler.model import ClusterState, Job, Node, Ranked, Running
     from scheduler.placement.memory import Memory
-    from scheduler.work import Ranked
 
 
 class Books(Protocol):

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Decision, Job
+    from scheduler.model import Decision, Job, Reservation
     from scheduler.placement.ledger import Ledger
 
     Shape = tuple[object, ...]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
+from scheduler.placement.work import Work
 from scheduler.planning import exploring, probing, profiling
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
 from scheduler.rules import PROMISES
-from scheduler.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, Job, LinkOrder
+    from scheduler.model import Clock, Job, LinkOrder, Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome
     from scheduler.planning.books import Books
-    from scheduler.policy import Parameters, Policy
-    from scheduler.work import Outcome, Ranked
+    from scheduler.policies.policy import Policy
 
 INELIGIBLE = frozenset(
     {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE}

@@ -12,13 +12,14 @@ from scheduler.placement.memory import NOTHING, Memory
 from scheduler.planning.books import ReadBooks
 from scheduler.planning.deciding import decide
 from scheduler.planning.recording import record
-from scheduler.policy import POLICIES
+from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.model import Clock, ClusterState, Plan
-    from scheduler.policy import Parameters, Policy
+    from scheduler.parameters import Parameters
+    from scheduler.policies.policy import Policy
 
 
 def plan(

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.estimator.tables import Knowledge
-    from scheduler.model import ClusterState, Job
+    from scheduler.model import ClusterState, Job, Ranked
+    from scheduler.model.speeds import Knowledge
+    from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger, Room
-    from scheduler.policy import Parameters
-    from scheduler.work import Ranked
 
 NEW_BELOW = -(2**62)
 """Ids of profiles that begin in this planning go down from here: those of earlier ones are the driver's, from -1 down."""

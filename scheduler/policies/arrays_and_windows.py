@@ -17,38 +17,38 @@ from scheduler.errors import InvalidJob
 from scheduler.fairness import drf, progressive, sensitivity
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.borrowing import Homes, Terms
-from scheduler.fairness.call_backs import call_back
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
-from scheduler.model import SolverFigures
+from scheduler.model import Chosen, SolverFigures
 from scheduler.placement import configurations, turn
 from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
+from scheduler.placement.running import joint_weights
+from scheduler.placement.work import Outcome
 from scheduler.replan import early
 from scheduler.replan.better import Rules, take_better
+from scheduler.replan.call_backs import call_back
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import by_class, joint, joint_weights
+from scheduler.replan.participants import by_class, joint
 from scheduler.replan.paying import under
 from scheduler.replan.realise import realise, spare_owners, tidy
 from scheduler.rules import RESERVATIONS, STAGES, TOPPING_UP, URGENT
-from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Configuration, Running, ShareView
+    from scheduler.model import Configuration, Ranked, Reservation, Running, ShareView
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked, Work
+    from scheduler.placement.work import Work
 
 FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""

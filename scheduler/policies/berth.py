@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
+from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Outcome, Work
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Berth:
     name: str = "berth"
-    meaning: str = "tenants by their share in each array, each one's jobs by latency ratio, a joint ILP for the rest"
+    meaning: str = POLICIES["berth"]
     replans: bool = True
 
     def priority(self, parameters: Parameters) -> Priority:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
+from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Outcome, Work
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
 
 MODE = arrays_and_windows.Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
 
@@ -23,7 +24,7 @@ MODE = arrays_and_windows.Mode(arrays=True, fair=True, borrow=True, joint=False,
 @dataclass(frozen=True, slots=True)
 class Coda:
     name: str = "coda"
-    meaning: str = "CPU, small-GPU and large-GPU arrays, tenants by their share, each job at its smallest size"
+    meaning: str = POLICIES["coda"]
     replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
+from scheduler.model import SolverFigures, by_tenant
+from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.work import Outcome, by_tenant
+from scheduler.placement.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Ranked, Work
+    from scheduler.model import Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Drf:
     name: str = "drf"
-    meaning: str = "the tenant with the smallest dominant share of GPUs and cores starts its next job"
+    meaning: str = POLICIES["drf"]
     replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
+from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.work import Outcome
+from scheduler.placement.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Work
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
     name: str = "fifo"
-    meaning: str = "strictly in order of submission, nobody passes a job that does not fit"
+    meaning: str = POLICIES["fifo"]
     replans: bool = False
 
     def priority(self, parameters: Parameters) -> Priority:

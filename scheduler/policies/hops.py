@@ -13,27 +13,30 @@ from typing import TYPE_CHECKING
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
+from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
+from scheduler.placement.running import joint_weights
+from scheduler.placement.work import Outcome
 from scheduler.replan.better import take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import by_class, joint, joint_weights
+from scheduler.replan.participants import by_class, joint
 from scheduler.replan.realise import realise, tidy
-from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Ranked, Work
+    from scheduler.model import Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Hops:
     name: str = "hops"
-    meaning: str = "latency-ratio fairness, service window and a joint ILP for where and how large"
+    meaning: str = POLICIES["hops"]
     replans: bool = True
 
     def priority(self, parameters: Parameters) -> Priority:

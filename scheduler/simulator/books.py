@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
-    from scheduler.model import ArrayHistory, Job
+    from scheduler.model import ArrayHistory, Job, Ranked
     from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Load
-    from scheduler.work import Ranked
 
 
 class _Live(Sequence[Running]):

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
+    from scheduler.parameters import Parameters
     from scheduler.planning.deciding import Decided
-    from scheduler.policy import Parameters, Policy
+    from scheduler.policies.policy import Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 

@@ -9,8 +9,8 @@ from itertools import count
 import numpy as np
 
 from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.policy import Parameters
 
 NOW_S = 1_000_000.0
 

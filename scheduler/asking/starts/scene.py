@@ -16,16 +16,15 @@ from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
 from scheduler.intake.validation import check_job, check_node
 from scheduler.placement.ledger import Ledger
-from scheduler.policy import POLICIES
+from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.asking.starts.calibration import Foretold
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import ClusterState, Job, Node, Running
-    from scheduler.policy import Parameters
-    from scheduler.work import Chosen
+    from scheduler.model import Chosen, ClusterState, Job, Node, Running
+    from scheduler.parameters import Parameters
 
 STEP_OF_AGE = 0.02
 """A step of virtual time is at least this part of the jobs' median age, and a tick."""

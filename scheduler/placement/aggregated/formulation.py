@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.handout import hand_out
@@ -28,7 +29,6 @@ from scheduler.placement.aggregated.prices import prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem, guess, price
 from scheduler.placement.aggregated.stock import Stock
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.memory import Solved, solved
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.solver import relative_gap
@@ -37,13 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.ledger import Ledger
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked
+    from scheduler.placement.running import Participant
 
 OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
 """Of the time given: when options must have been made, when the first prices must have been found, which leaves as much

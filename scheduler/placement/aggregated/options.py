@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.configurations import SIGMA
 from scheduler.placement.menu import per_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Job
+    from scheduler.model import Job, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked
+    from scheduler.placement.running import Participant
 
 __all__ = ["Group", "Option", "Options", "PieceRow", "UnitRow", "options_of"]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.fairness.priorities import Priority
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
     from scheduler.policies.rivals.timeshare.play import Round
-    from scheduler.policy import Parameters
-    from scheduler.work import Outcome, Work
 
 
 @dataclass(frozen=True, slots=True)

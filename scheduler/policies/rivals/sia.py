@@ -15,8 +15,8 @@ from scheduler.policies.rivals.typelevel.round import play
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
-    from scheduler.policy import Parameters
-    from scheduler.work import Outcome, Work
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from scheduler.asking.forecast import Reach, forecast
 from scheduler.asking.starts.ranges import LONGEST_S, Accuracy, StartRange, accuracy
 from scheduler.model import ClusterState, Reason, Running, Tenant
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
 

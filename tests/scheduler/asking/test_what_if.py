@@ -8,7 +8,7 @@ import pytest
 from scheduler.asking.what_if import MOST_TRIES, dry_run, what_would_start
 from scheduler.errors import InvalidJob
 from scheduler.model import ClusterState, Reason, Running, Tenant
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
 

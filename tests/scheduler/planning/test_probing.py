@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scheduler.model import ClusterState, LinkWish
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.policy import Parameters
 from tests.scheduler.builders import NOW_S, check_feasible, job, node, running, ticking, where
 
 WITHIN, BETWEEN = LinkWish("a100", between=False, tenant=9), LinkWish("a100", between=True, tenant=9)

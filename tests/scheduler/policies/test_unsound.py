@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimator.iteration import Profile
-from scheduler.estimator.mixture import Loading, Part
-from scheduler.estimator.tables import Cell, CellKey, Knowledge
 from scheduler.model import ClusterState, Piece
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Loading, Part, Profile
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
 from scheduler.policies.rivals.typelevel.program import Row, solve
-from scheduler.policy import Parameters
 from scheduler.simulator.rivals import RIVALS
 from tests.scheduler.builders import NOW_S, check_invariants, job, node, ticking, where, why
 from tests.scheduler.replan.test_replans import beside, elastic

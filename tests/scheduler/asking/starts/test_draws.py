@@ -5,7 +5,7 @@ import numpy as np
 from scheduler.asking.forecast import NOTHING, Reach, forecast
 from scheduler.asking.starts.scene import Experience
 from scheduler.model import ClusterState, Running
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
 KNOBS = Parameters(policy="berth", tick_s=5.0, replan_s=60.0, restart_cost_s=5.0)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.model import ClusterState, Tenant
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.rivals.tetris import POLICY
-from scheduler.policy import Parameters
 from scheduler.simulator.rivals import policy_named
 from tests.scheduler.builders import NOW_S, check_invariants, job, node, running, ticking, where
 
