@@ -10,6 +10,7 @@ from django.db.models import Q
 from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
 from portal.jobs.states import FINAL
 from scheduler.estimator import iteration, mixture, tables
+from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +22,10 @@ MANY = 5000
 """Above so many signatures all rows are read: a longer list of ids costs more than it spares."""
 
 
-def knowledge_load(jobs: Sequence[Job]) -> tables.Knowledge:
+def knowledge_load(jobs: Sequence[Job]) -> Knowledge:
     """What is known of these jobs, and of no others: no other tenant's signature is among them."""
     known = _signatures(jobs)
-    return tables.Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
+    return Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
 
 
 def _signatures(jobs: Sequence[Job]) -> dict[int, str]:
