@@ -149,9 +149,9 @@ def test_kept_gpus_are_said_to_be_kept_and_go_to_who_ends_before():
     made = make_plan(nodes, jobs, running=live, **ONE_ARRAY)
     assert where(made) == {3: {1: 1}}
     assert why(made) == {1: "not-enough-idle-gpus", 2: "reserved"}
-    assert decisions_of(made)[2].figures["nodes"] == ["n1"]
-    assert decisions_of(made)[2].figures["in_s"] == 300
-    assert decisions_of(made)[1].figures["kept_for_it"] == {"nodes": ["n1"], "in_s": 300}
+    (keeper,) = decisions_of(made)[2].figures["keepers"]
+    assert keeper == {"job": 1, "nodes": ["n1"], "gpus": 1, "until_s": NOW_S + 300, "cause": "reservation"}
+    assert decisions_of(made)[1].figures["kept_for_it"] == {"nodes": ["n1"], "until_s": NOW_S + 300}
     assert [(each.job, each.nodes, each.until_s) for each in made.reservations] == [(1, (1,), 1_000_300.0)]
 
 
