@@ -247,9 +247,13 @@ def _reserved(figures: Figures) -> str:
         nodes = listed(figures["nodes"])
         return f"Idle GPUs on {nodes} are kept for jobs that start there as soon as others have stopped for them."
     if "in_s" not in figures:
-        return "Idle GPUs are kept for another job that has waited longer."
+        return "Idle GPUs are kept for another job that has waited long for its length."
     nodes, in_min, own = listed(figures["nodes"]), minutes(figures), figures.get("job")
-    whom = "a job that has waited longer" if own is None else f"job {own}, which has waited longer"
+    whom = (
+        "a job that has waited long for its length"
+        if own is None
+        else f"job {own}, which has waited long for its length"
+    )
     return f"Idle GPUs on {nodes} are kept for {whom}. That job should start in about {in_min} min."
 
 

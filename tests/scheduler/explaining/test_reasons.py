@@ -305,7 +305,9 @@ def reserved_for_another_job():
     return (
         starving_job_of_4(),
         2,
-        ("Idle GPUs on n1 are kept for job 1, which has waited longer. That job should start in about 5 min."),
+        (
+            "Idle GPUs on n1 are kept for job 1, which has waited long for its length. That job should start in about 5 min."
+        ),
     )
 
 
