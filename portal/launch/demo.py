@@ -67,6 +67,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
 
 
 def _token(user: User, tenant: Tenant, operator: User) -> str:
+    secret: str
     _, secret = tenants.token_create(user=user, tenant=tenant, name="demo", scopes=TOKEN_SCOPES, actor=operator)
     return secret
 

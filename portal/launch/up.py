@@ -89,11 +89,7 @@ class Launch:
         if not self.layout.secret_key.exists():
             write_private(self.layout.secret_key, secrets.token_urlsafe(64))
         redis_url = self._broker()
-        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
-        ca = {"ca_sha256": tls.authority_sha256 if tls else None}
-        self.supervisor.about = {"url": site.base_url, **about, **ca}
-        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
-        write_json(self.layout.mode, mode)
+        self._note_mode(site, redis_url)
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
         if self.options.demo_minutes is not None:
             environment["BERTH_DEMO_UNTIL"] = str(round(time.time() + 60 * self.options.demo_minutes))
@@ -114,6 +110,15 @@ class Launch:
         self._until_healthy(tls)
         self._workload_finish(workload)
         self._farewell(site.base_url, prepared.farewell)
+
+    def _note_mode(self, site: programs.Site, redis_url: str) -> None:
+        """Write launch.json, and hand the supervisor what it writes into its own file."""
+        tls = site.tls
+        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
+        ca = {"ca_sha256": tls.authority_sha256 if tls else None}
+        self.supervisor.about = {"url": site.base_url, **about, **ca}
+        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
+        write_json(self.layout.mode, mode)
 
     def _own_node(self) -> dict[str, bool]:
         """Whether this machine is a node, kept in launch.json; said where that is not as people expect."""
