@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from portal.launch.layout import Layout, read_json, write_json
+from portal.layout import Layout, read_json, write_json
 from portal.tenants import services
 from portal.tenants.models import User
 

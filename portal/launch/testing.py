@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from portal.launch.descendants import become_subreaper, end_all
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from portal import redis_urls
+from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import broker, health, identity, nodes, own_node, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
-from portal.launch.errors import LaunchError
 from portal.launch.guarded import guarded_argv
-from portal.launch.layout import Layout, read_json, write_json, write_private
 from portal.launch.liveness import Liveness
 from portal.launch.lock import lock_or_refuse
 from portal.launch.notices import Notices
 from portal.launch.options import Options
 from portal.launch.supervisor import Supervisor
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
+from portal.layout import Layout, read_json, write_json, write_private
 
 HEALTH_LIMIT_S = 120.0
 TICK_S = 0.2
@@ -151,7 +152,7 @@ class Launch:
         """The outside server's address, or that of an embedded one, which is started."""
         given = os.environ.get("REDIS_URL")
         if given:
-            broker.kombu_url(given)  # a form we do not know is refused here, before anything runs
+            redis_urls.kombu_url(given)  # a form we do not know is refused here, before anything runs
             self.supervisor.liveness.asker.begin(programs.BROKER, lambda: programs.broker_ask(given))
             return given
         server = broker.server_configure(self.layout)

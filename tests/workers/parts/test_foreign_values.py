@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.cluster import agent_serializers as shapes
+from portal.agents import serializers as shapes
 from workers.controls.usage import usage_read
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal
