@@ -119,7 +119,8 @@ class Sweep:
         return self._work.clock() >= self._ends_s
 
     def _leave(self, shapes: Iterable[Shape]) -> None:
-        self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
+        self._unswept.update(each.job.id for own in shapes for each in own.jobs)
+        self._unswept.difference_update(self._outcome.chosen, self._outcome.invalid)
 
     def _waiting(self, shape: Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
