@@ -18,7 +18,7 @@ from django.urls import path, re_path
 
 from portal.cluster.sync import sync_application
 from portal.dashboard.board import ticker
-from portal.dashboard.consumers import LiveConsumer
+from portal.dashboard.shell.consumers import LiveConsumer
 from portal.events import relay
 from portal.loaded import portal_loaded
 

@@ -17,7 +17,7 @@ urlpatterns = [
     path("", include("portal.dashboard.urls")),
 ]
 
-handler400 = "portal.dashboard.error_views.bad_request"
-handler403 = "portal.dashboard.error_views.permission_denied"
-handler404 = "portal.dashboard.error_views.not_found"
-handler500 = "portal.dashboard.error_views.server_error"
+handler400 = "portal.dashboard.shell.error_views.bad_request"
+handler403 = "portal.dashboard.shell.error_views.permission_denied"
+handler404 = "portal.dashboard.shell.error_views.not_found"
+handler500 = "portal.dashboard.shell.error_views.server_error"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
 
 BY_KNOB: Mapping[str, Mapping[str, Any]] = {
     "arrays": {"arrays": "off"},

@@ -20,8 +20,8 @@ from portal.api.problems import problems_of
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.disk import disk_state
 from portal.launch.broker import ping
-from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning
+from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
     from datetime import datetime

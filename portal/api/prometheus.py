@@ -21,8 +21,8 @@ from portal.errors import Forbidden
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, QUEUED, JobState
-from portal.rounds.lease import idle_counted
 from portal.rounds.models import Planning
+from portal.rounds.planning.lease import idle_counted
 from portal.tenants.authentication import scope_check, token_find, token_touch
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from portal.rounds.metrics import RAQLR_HOURS
 from portal.rounds.models import Round
-from portal.rounds.selectors import cluster_metrics
+from portal.rounds.read.selectors import cluster_metrics
+from portal.rounds.record.metrics import RAQLR_HOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

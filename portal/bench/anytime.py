@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from portal.bench.errors import BenchError
-from portal.rounds.planning import collector_paused
+from portal.rounds.planning.run import collector_paused
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import ClusterState, RunHistory
+from scheduler.parameters import Parameters
 from scheduler.placement import located
 from scheduler.placement.joint import place_jointly
 from scheduler.placement.ledger import Ledger
-from scheduler.policy import Parameters
-from scheduler.work import Outcome, Work
+from scheduler.placement.work import Outcome, Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from portal.simulations.clusters import ClusterFile
 from portal.simulations.errors import SimulationError
 from portal.simulations.traces import TraceFile
 from scheduler.model import Job, Node, Tenant
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.foretelling import Foretelling
 from scheduler.simulator.truth import Steady, TracedJob, World

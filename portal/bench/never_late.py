@@ -1,6 +1,6 @@
 """Does any planning outlive its time limit? (algorithms.md section 6: never nothing, never late)
 
-Plannings of seeded instances, whole calls of `scheduler.planning.plan` under a real clock: random clusters and queues,
+Plannings of seeded instances, whole calls of `scheduler.planning.plan.plan` under a real clock: random clusters and queues,
 many equal jobs, near-ties, 512 GPUs with 700 candidates; quotas, scarce cores and memory; limits from 0.5 s,
 the least allowed, to 2 s. One is late when it takes over 1.1 times its limit. Each plan is checked node by node against
 its snapshot.
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portal.rounds.planning import collector_paused
+from portal.rounds.planning.run import collector_paused
 from scheduler.model import ClusterState, Job, Node, Tenant
-from scheduler.planning import plan
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
+from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -20,11 +20,11 @@ from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import ClusterState, RunHistory
+from scheduler.parameters import Parameters
 from scheduler.placement import located
 from scheduler.placement.joint import FORMULATIONS, place_jointly
 from scheduler.placement.ledger import Ledger
-from scheduler.policy import Parameters
-from scheduler.work import Outcome, Work
+from scheduler.placement.work import Outcome, Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Probes: jobs of Berth's own that measure a GPU type's links, on idle GPUs, when nobody asked (algorithms.md, section 2).
 
-The planner decides when and where (`scheduler.probing`); a probe never waits in the queue: its job is made when it starts.
+The planner decides when and where (`scheduler.planning.probing`). A probe never waits in the queue: its job is made when it
+starts.
 They are the operator's, in a tenant of Berth's own.
 """
 
@@ -24,7 +25,7 @@ from portal.jobs.services.placing import DoesNotFit, Part, attempt_start
 from portal.jobs.states import FINAL
 from portal.tenants.models import Tenant, User
 from scheduler.model import LinkWish
-from scheduler.probing import LIMIT_S, MEMORY_MIB
+from scheduler.planning.probing import LIMIT_S, MEMORY_MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

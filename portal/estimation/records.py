@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 Record = dict[str, Any]
-"""workers.wire.Iterations"""
+"""workers.protocol.wire.Iterations"""
 
 SHORTEST_S = 0.5
 """Records over less time say how far a job is, not how fast it runs."""

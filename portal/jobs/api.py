@@ -29,11 +29,11 @@ from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, 
 from portal.jobs.searching import jobs_with_text, label_text
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
-from portal.rounds.dryrun import dry_run
-from portal.rounds.explained import explanation
-from portal.rounds.knobs import knobs_current
+from portal.rounds.asking.dryrun import dry_run
+from portal.rounds.asking.whatif import remedies
+from portal.rounds.read.explained import explanation
 from portal.rounds.serializers import PlanAnswer, finite
-from portal.rounds.whatif import remedies
+from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
+_WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
 # Two files of them at a time: each waits for servers, leases and browsers.
 WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
-WHOLE = (COMPUTING_PART, WAITING_PART)
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 NO_TESTS = 5
@@ -72,6 +72,17 @@ def summary_of(outputs: list[str], took_s: float) -> str:
     return f"===== {', '.join(words) or 'no tests ran'} in {took_s:.0f} s ====="
 
 
+def waiting_files() -> list[str]:
+    """Find the files whose text names a mark of the waiting part: its processes need not import all the others."""
+    files = sorted(SOURCE.glob("tests/**/test_*.py"))
+    return [str(path.relative_to(SOURCE)) for path in files if _WAITS.search(path.read_text(encoding="utf-8"))]
+
+
+def whole() -> tuple[list[str], list[str]]:
+    """Return the arguments of the two runs that are the whole."""
+    return COMPUTING_PART, [*WAITING_PART, *waiting_files()]
+
+
 def _pytest(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *arguments]
 
@@ -90,7 +101,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]] = WHOLE) -> int:
+def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]]) -> int:
     """Both parts at once: the first is shown as it goes, the second when both have ended.
 
     Each has a session of its own, so that Ctrl-C reaches this process alone, which passes it on once.
@@ -169,7 +180,7 @@ def main(arguments: list[str]) -> int:
     for number in STOPPING:
         signal.signal(number, _stop)
     try:
-        parts = {(): WHOLE, ("--fast",): FAST_PARTS}.get(tuple(arguments))
+        parts = {(): whole(), ("--fast",): FAST_PARTS}.get(tuple(arguments))
         if parts is not None and len(os.sched_getaffinity(0)) > 1:
             return _side_by_side(environment, parts)
         return _alone(arguments_for(arguments), environment)

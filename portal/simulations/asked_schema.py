@@ -9,7 +9,8 @@ from portal.simulations.checking import MOST_HOURS, MOST_POLICIES
 from portal.simulations.generators import GENERATORS
 from portal.simulations.models import SharedWith
 from portal.simulations.orders import DESCRIBED, HERE, OWN
-from scheduler.policy import PARAMETERS, POLICIES
+from scheduler.parameters import PARAMETERS
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.rivals import RIVALS
 
 NUMBER_OR_WORD = {"oneOf": [{"type": "number"}, {"type": "string"}], "nullable": True}

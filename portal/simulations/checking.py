@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from portal.errors import BerthError
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.clusters import ClusterFile, cluster_parse
 from portal.simulations.errors import SimulationError as LabError
 from portal.simulations.generated import tenant_names
@@ -20,7 +20,7 @@ from portal.simulations.generators import GENERATORS
 from portal.simulations.models import LabTrace
 from portal.simulations.traces import TraceFile
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.traces.registry import FORMATS

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
 from portal.jobs.checks import quoted
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS
 from portal.simulations.laboratory import history_add
 from portal.simulations.orders import DESCRIBED, HERE, OWN, cluster_chosen, knobs_away
 from portal.simulations.selectors import trace_get
-from scheduler.policy import PARAMETERS, POLICIES
+from scheduler.parameters import PARAMETERS
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.rivals import RIVALS
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from django.db.models import Avg, OuterRef, Q, Subquery
 
 from portal.cluster.models import GpuType, Node
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.rounds.knobs import knobs_current, scheduler_parameters
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.simulations.clusters import MANNERS, ClusterFile
 from portal.simulations.errors import SimulationError
 from portal.tenants.models import Tenant
 from scheduler import model
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from scheduler.simulator.scaling import EXPONENT
 from scheduler.simulator.truth import World
 

@@ -10,7 +10,7 @@ from portal.errors import BerthError
 from portal.jobs import checks
 from portal.simulations.checking import SimulationOrder, description_check, description_of
 from portal.simulations.selectors import cluster_described, traces_for
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

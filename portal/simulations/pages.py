@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.errors import BerthError, NotFound
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations import form
 from portal.simulations.answers import answer_context, plots_context
 from portal.simulations.checking import LONE_FORMATS
@@ -28,7 +28,7 @@ from portal.simulations.selectors import (
 from portal.simulations.words import cluster_words, jobs_words, size_words, span_words
 from portal.tenants.selectors import tenants_of
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from portal.simulations.parallel import Tell
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.simulator.records import Run
     from scheduler.simulator.truth import TracedJob, World
 

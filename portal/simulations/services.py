@@ -10,7 +10,7 @@ from portal.simulations.errors import SimulationError
 from portal.simulations.parallel import Task, run_tasks
 from portal.simulations.scenario import simulated
 from scheduler.errors import InvalidParameter
-from scheduler.policy import PARAMETERS
+from scheduler.parameters import PARAMETERS
 from scheduler.simulator.errors import SimulationError as EngineError
 from scheduler.simulator.rivals import parameters_for
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from portal.simulations.clusters import ClusterFile
     from portal.simulations.parallel import Tell, Watch
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.simulator.truth import TracedJob
 
 MOST_SEED = 2**32 - 1

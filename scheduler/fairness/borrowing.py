@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.fairness.reservation import Reservation
-    from scheduler.model import Configuration, Running
+    from scheduler.model import Configuration, Ranked, Reservation, Running
     from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked
 
 BORROWED_WEIGHT = 0.95
 

@@ -17,18 +17,17 @@ from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import may_borrow
 from scheduler.fairness.drf import cpu_shares
 from scheduler.fairness.standings import shares_of
-from scheduler.model import Side, Standing
+from scheduler.model import Chosen, Side, Standing
 from scheduler.placement import cpu
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.borrowing import Terms
-    from scheduler.model import Job
+    from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 class _Cores:

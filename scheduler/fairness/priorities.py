@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.fairness.lrf import latency_ratio
-from scheduler.work import Ranked
+from scheduler.model import Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

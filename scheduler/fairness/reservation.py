@@ -12,22 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import LAST_RESORT_S
+from scheduler.model import Reservation
 from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Piece, Running
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Nodes kept for a job until the time at which it is expected to start there (the snapshot's clock, seconds)."""
-
-    job: int
-    nodes: frozenset[int]
-    until_s: float
-    tenant: int = 0  # the job's
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.borrowing import Terms
+    from scheduler.model import Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.tightest import IdleNodes
-    from scheduler.work import Ranked
 
 
 @dataclass(slots=True)

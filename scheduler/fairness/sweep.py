@@ -22,11 +22,11 @@ from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of
 from scheduler.fairness.turns import by_share, standing_of
+from scheduler.model import Chosen
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.tightest import IdleNodes
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import Terms
     from scheduler.fairness.shapes import Shape
     from scheduler.fairness.turns import Standing
-    from scheduler.model import Configuration, Job
+    from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 LIMIT_SHARE = 0.05
 """Of a planning's limit, what the sweep has to itself, however long the stages took."""

@@ -92,7 +92,7 @@ class Decision:
 
     @property
     def detail(self) -> Figures:
-        """Shares, window, candidates and what bound them: shape in `scheduler.detail`. Computed anew when asked."""
+        """Shares, window, candidates and what bound them: shape in `scheduler.explaining.detail`. Computed anew when asked."""
         return {} if self.explain is None else self.explain(self.job)
 
 

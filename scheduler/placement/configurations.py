@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Share
+from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, usable
 from scheduler.placement.menu import CoreMenus, per_gpu, share_of_speed, spread_rates
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from scheduler.model import Job
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-
-SIGMA = 1.4
-"""Above this placement sensitivity a job is not spread over nodes."""
 
 
 def generate(job: Job, ledger: Ledger, estimator: Estimator, *, sigma: float = SIGMA) -> tuple[Configuration, ...]:

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from scheduler.placement.patterns import Pattern
+from scheduler.placement.aggregated.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.placement.classes import ClassKey
-    from scheduler.placement.options import Options
-    from scheduler.placement.patterns import Supply
-    from scheduler.placement.prices import Prices
-    from scheduler.placement.pricing import Priced
-    from scheduler.placement.skeletons import PieceRow, UnitRow
+    from scheduler.placement.aggregated.classes import ClassKey
+    from scheduler.placement.aggregated.options import Options
+    from scheduler.placement.aggregated.patterns import Supply
+    from scheduler.placement.aggregated.prices import Prices
+    from scheduler.placement.aggregated.pricing import Priced
+    from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
 
 TAKEN = 1e-9
 

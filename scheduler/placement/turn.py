@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
+from scheduler.model import Chosen
 from scheduler.placement import configurations, cpu
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.menu import speed_class
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Configuration, Job
+    from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 def shape(job: Job) -> tuple[object, ...]:

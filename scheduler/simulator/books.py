@@ -1,6 +1,6 @@
 """The books of a planning, kept current between plannings: only what an event has changed is written anew.
 
-They answer what `scheduler.books.ReadBooks` would answer of a snapshot taken now; `state` has no nodes and no waiting
+They answer what `scheduler.planning.books.ReadBooks` would answer of a snapshot taken now; `state` has no nodes and no waiting
 jobs, for what is idle is the ledger's and who waits the queue's. What the planning takes from the ledger is taken for good
 when the plan is applied: before the next one the rooms that either side touched are made equal to the cluster again.
 """
@@ -10,30 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from scheduler.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import estimator_for
-from scheduler.explain import Foresight
+from scheduler.explaining.why import Foresight
 from scheduler.fairness.priorities import first_in_first_out
-from scheduler.intake import take_in
+from scheduler.intake.take_in import take_in
+from scheduler.intake.validation import check_job, is_plainly_sound
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
+from scheduler.planning.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
-from scheduler.validation import check_job, is_plainly_sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from scheduler.estimator.layers import Estimator
+    from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
-    from scheduler.figures import Why
-    from scheduler.model import ArrayHistory, Job
+    from scheduler.model import ArrayHistory, Job, Ranked
     from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Load
-    from scheduler.work import Ranked
 
 
 class _Live(Sequence[Running]):

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.deciding import decide
 from scheduler.metrics import wanted_types
 from scheduler.model import ArrayHistory, Promise
-from scheduler.planning import plan
+from scheduler.planning.deciding import decide
+from scheduler.planning.plan import plan
 from scheduler.simulator.books import KeptBooks
 from scheduler.simulator.floor import Event, Floor
 from scheduler.simulator.load import Load, count_work
@@ -32,9 +32,10 @@ from scheduler.simulator.soundness import check
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from scheduler.deciding import Decided
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
-    from scheduler.policy import Parameters, Policy
+    from scheduler.parameters import Parameters
+    from scheduler.planning.deciding import Decided
+    from scheduler.policies.policy import Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.truth import TracedJob, World
 

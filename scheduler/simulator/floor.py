@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduler.model import Placement, Promise, StopOrder
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Idle
     from scheduler.simulator.truth import World
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.forecast import FAR, forecast
+from scheduler.asking.forecast import FAR, forecast
+from scheduler.asking.starts.calibration import Foretold
+from scheduler.asking.starts.ranges import Accuracy, accuracy
+from scheduler.asking.starts.runtimes import PastRun, RunTimes
+from scheduler.asking.starts.scene import Experience
 from scheduler.simulator.observe import state_of
-from scheduler.starts.calibration import Foretold
-from scheduler.starts.ranges import Accuracy, accuracy
-from scheduler.starts.runtimes import PastRun, RunTimes
-from scheduler.starts.scene import Experience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.forecast import Reach
+    from scheduler.asking.forecast import Reach
+    from scheduler.asking.starts.ranges import StartRange
     from scheduler.model import Clock
     from scheduler.simulator.engine import Engine
     from scheduler.simulator.load import Load
-    from scheduler.starts.ranges import StartRange
 
     Feed = Callable[[Engine, float], None]
 

@@ -1,6 +1,6 @@
 """Policies that exist to be measured against, and the lookup by name of any policy, theirs and ours.
 
-Operators choose among `scheduler.policy.POLICIES`; a rival runs in simulations alone. Both have the same interface.
+Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs in simulations alone. Both have the same interface.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scheduler.baselines import gavel, gavel_hops, sia, sia_hops, sjf, tetris
-from scheduler.policy import POLICIES, Parameters
+from scheduler.parameters import Parameters
+from scheduler.policies.registry import POLICIES
+from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tetris
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.policy import Policy
+    from scheduler.policies.policy import Policy
 
 _ALL: tuple[Policy, ...] = (gavel.POLICY, gavel_hops.POLICY, sia.POLICY, sia_hops.POLICY, sjf.POLICY, tetris.POLICY)
 

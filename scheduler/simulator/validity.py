@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.baselines.timeshare.play import play, size_of
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Node
+from scheduler.policies.rivals.timeshare.play import play, size_of
 from scheduler.simulator.engine import Engine, simulate
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.truth import Spot, World
@@ -35,13 +35,13 @@ from scheduler.simulator.truth import Spot, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scheduler.baselines.timeshare.play import Round
     from scheduler.fairness.priorities import Priority
     from scheduler.model import Clock
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
+    from scheduler.policies.rivals.timeshare.play import Round
     from scheduler.simulator.records import Run
     from scheduler.simulator.truth import TracedJob
-    from scheduler.work import Outcome, Work
 
 ROUND_S = 120.0
 RESET_S = 1000.0

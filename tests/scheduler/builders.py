@@ -9,8 +9,8 @@ from itertools import count
 import numpy as np
 
 from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
-from scheduler.planning import plan
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
+from scheduler.planning.plan import plan
 
 NOW_S = 1_000_000.0
 

@@ -5,17 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.policy import PARAMETERS, Parameters
-from scheduler.rules import (
-    BY_SWITCH,
-    CALL_BACKS,
-    PROMISES,
-    RESERVATIONS,
-    RULES,
-    STAGES,
-    URGENT,
-    without,
-)
+from scheduler.parameters import PARAMETERS, Parameters
+from scheduler.rules import BY_SWITCH, CALL_BACKS, PROMISES, RESERVATIONS, RULES, STAGES, URGENT, without
 from tests.scheduler.builders import job, node
 from tests.scheduler.driver import Driver
 

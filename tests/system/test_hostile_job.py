@@ -17,7 +17,7 @@ import pytest
 from tests.system.helpers import hostile
 from tests.workers.conftest import AgentRunner, command_lines, processes_of, wait_until
 from tests.workers.small_portal import NODE_TOKEN, SmallPortal
-from workers.trees import tree_remove
+from workers.system.trees import tree_remove
 
 pytestmark = pytest.mark.system
 

@@ -80,7 +80,7 @@ def test_without_the_shims_lease_this_test_would_fail(berth_up, tmp_path):
     """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
     copy = mutated_copy(
         tmp_path / "source",
-        file="workers/shim.py",
+        file="workers/controls/shim.py",
         old='        if not self.launch["leased"]:\n            return False\n',
         new="        return False\n",
     )

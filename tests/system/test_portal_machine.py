@@ -8,7 +8,7 @@ import pytest
 
 from portal.launch.layout import read_json
 from tests.system.helpers.client import Tenant
-from workers.landlock import SIGNAL_VERSION, landlock_version
+from workers.system.landlock import SIGNAL_VERSION, landlock_version
 
 pytestmark = [
     pytest.mark.system,

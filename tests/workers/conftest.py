@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
-from workers.files import BrokenFileError, read_record
-from workers.leftovers import MARKER
+from workers.controls.leftovers import MARKER
+from workers.system.files import BrokenFileError, read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 VIRTUAL = "gpus=2,type='Test GPU',gpu-memory-mib=1024,cores=8,memory-mib=4096"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workers.procs import Identity
-    from workers.usage import Usage
+    from workers.controls.usage import Usage
+    from workers.system.procs import Identity
 
 Life = Literal["absent", "void", "alive", "ended", "lost"]
 

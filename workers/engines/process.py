@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from workers import log
-from workers.files import BrokenFileError, read_bytes, read_json, read_record, set_aside, write_json
-from workers.leftovers import Traces, leftovers_kill
-from workers.parthold import void_part
-from workers.procs import Identity, boot_id
-from workers.room import is_no_room, write_over
-from workers.usage import Usage, usage_read
-from workers.wire import Reason
+from workers.controls.leftovers import Traces, leftovers_kill
+from workers.controls.parthold import void_part
+from workers.controls.usage import Usage, usage_read
+from workers.protocol.wire import Reason
+from workers.system import log
+from workers.system.files import BrokenFileError, read_bytes, read_json, read_record, set_aside, write_json
+from workers.system.procs import Identity, boot_id
+from workers.system.room import is_no_room, write_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable

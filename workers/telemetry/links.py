@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workers.wire import Links
+    from workers.protocol.wire import Links
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", category=FutureWarning)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from workers import log
+from workers.system import log
 from workers.telemetry.links import gpu_links
 from workers.telemetry.sampler import GpuFailedError, GpuFound, GpuSample, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.wire import Links
+    from workers.protocol.wire import Links
 
 with warnings.catch_warnings():
     # pynvml 13 is a shim over nvidia-ml-py and says so at each import.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from workers.wire import Links
+    from workers.protocol.wire import Links
 
 
 class GpuFailedError(Exception):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from workers.procs import boottime
+from workers.system.procs import boottime
 from workers.telemetry.sampler import GpuSampler, PartUse
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
+    from workers.controls.usage import Usage
     from workers.telemetry.host import HostSampler
-    from workers.usage import Usage
 
 # A shim measures each second; older figures than this are no longer figures of now.
 STALE_S = 3.0

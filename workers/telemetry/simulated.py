@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from workers.telemetry.sampler import GpuFound, GpuSample, PartUse
 
 if TYPE_CHECKING:
-    from workers.wire import Links
+    from workers.protocol.wire import Links
 
 _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workers.wire import Series, Telemetry
+    from workers.protocol.wire import Series, Telemetry
 
 # A measure's name: ("gpus", "0", "utilisation"), ("host", "", "cpu_cores"), ("attempts", "17", "memory_mib").
 Measure = tuple[str, str, str]

@@ -5,16 +5,17 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('jobs', '0022_queue_changes'),
-        ('tenants', '0001_initial'),
+        ("jobs", "0022_queue_changes"),
+        ("tenants", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('array_size__isnull', False)), fields=['tenant'], name='job_arrays_by_tenant'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("array_size__isnull", False)), fields=["tenant"], name="job_arrays_by_tenant"
+            ),
         ),
     ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from portal.simulations.experiments.base import Options
-    from scheduler.policy import Parameters
+    from scheduler.parameters import Parameters
     from scheduler.simulator.generators.hops_constants import Choices
     from scheduler.simulator.truth import TracedJob, World
 

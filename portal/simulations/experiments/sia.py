@@ -121,7 +121,7 @@ def digest(run: Run) -> dict[str, Any]:
 
 def run(options: Options) -> Result:
     """All policies that there are, on the same jobs. ExperimentError for more seeds than one: nothing is drawn at random."""
-    from scheduler.policy import POLICIES
+    from scheduler.policies.registry import POLICIES
     from scheduler.simulator.rivals import RIVALS
 
     if options.seeds != 1:

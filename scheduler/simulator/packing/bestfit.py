@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.pool import MILLI, tightest_gpu
+from scheduler.placement.parts.pool import MILLI, tightest_gpu
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
+    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
 
 LARGEST_CPU_MILLI, LARGEST_GPU_MILLI = 128_000, 8 * MILLI
 """The study's largest node, by which it scales resources."""

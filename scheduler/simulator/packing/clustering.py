@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.pool import tightest_gpu
+from scheduler.placement.parts.pool import tightest_gpu
 from scheduler.simulator.packing.bestfit import LARGEST_GPU_MILLI
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
+    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.choices import left_idle, worth_trying
-from scheduler.placement.sharing.least_stranded import workload_mix
-from scheduler.placement.sharing.pool import tightest_gpu
+from scheduler.placement.parts.choices import left_idle, worth_trying
+from scheduler.placement.parts.least_stranded import workload_mix
+from scheduler.placement.parts.pool import tightest_gpu
 from scheduler.simulator.packing.fragments import Mix
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
-    from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
+    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
 
 POPULAR = 0.95
 """Of the pods are of the classes that count: the study's setting."""

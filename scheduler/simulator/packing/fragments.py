@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.asking import Asking
+from scheduler.placement.parts.asking import Asking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.placement.sharing.pool import Demand, Floats, Ints
+    from scheduler.placement.parts.pool import Demand, Floats, Ints
 
 
 @dataclass(slots=True)

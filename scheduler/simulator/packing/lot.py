@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.pool import tightest_gpu
+from scheduler.placement.parts.pool import tightest_gpu
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.sharing.pool import Demand, Floats, Ints, Pool
+    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
 
 
 class Lot:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.board import Board
-from scheduler.placement.sharing.gaps import fewest_gpus
-from scheduler.placement.sharing.least_stranded import LeastStranded
-from scheduler.placement.sharing.pool import MILLI, Pool
+from scheduler.placement.parts.board import Board
+from scheduler.placement.parts.gaps import fewest_gpus
+from scheduler.placement.parts.least_stranded import LeastStranded
+from scheduler.placement.parts.pool import MILLI, Pool
 from scheduler.simulator.packing.bestfit import BestFit
 from scheduler.simulator.packing.clustering import Clustering
 from scheduler.simulator.packing.dotproduct import DotProduct
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
-    from scheduler.placement.sharing.board import Packer
-    from scheduler.placement.sharing.pool import Demand, Host
+    from scheduler.placement.parts.board import Packer
+    from scheduler.placement.parts.pool import Demand, Host
 
 RATIO = 1.3
 

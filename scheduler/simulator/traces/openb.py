@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.placement.sharing.pool import MILLI, Demand, Host
+from scheduler.placement.parts.pool import MILLI, Demand, Host
 from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format

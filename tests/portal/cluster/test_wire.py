@@ -7,9 +7,9 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from portal.cluster import agent_serializers as shapes
-from workers import wire
 from workers.instrument.berth_instrument import PARTS, ROWS
-from workers.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
+from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
+from workers.protocol import wire
 
 PAIRS = {
     "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Links": wire.Links, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,

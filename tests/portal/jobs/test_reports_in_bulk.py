@@ -13,7 +13,7 @@ from portal.jobs.models import Allocation
 from portal.jobs.services import report_apply
 from portal.tenants.services import secret_digest
 from tests.portal import given
-from workers.reporting import MOST_ENTRIES as SENT_AT_ONCE
+from workers.parts.reporting import MOST_ENTRIES as SENT_AT_ONCE
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.impure  # processes of their own
 AGENT = """
 import asyncio, os, sys
 from pathlib import Path
-from workers import alive
+from workers.agent import alive
 pipe = alive.descriptor_take()
 assert alive.VARIABLE not in os.environ
 with Path(sys.argv[1]).open("a") as file: file.write(f"{os.getpid()}\\n")

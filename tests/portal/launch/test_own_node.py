@@ -8,7 +8,7 @@ import pytest
 from portal.launch import own_node
 from portal.launch.layout import Layout, write_json
 from portal.launch.programs import REGISTERED_FILE, node_names
-from workers.landlock import landlock_version
+from workers.system.landlock import landlock_version
 
 CLOSED = {"files": True, "signals": True, "landlock": 7, "why": ""}
 OPEN = {"files": False, "signals": False, "landlock": 0, "why": "this kernel has no Landlock"}

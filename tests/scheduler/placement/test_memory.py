@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from scheduler.model import ClusterState
-from scheduler.placement.aggregated import Limits, solve_aggregated
+from scheduler.parameters import Parameters
+from scheduler.placement.aggregated.formulation import Limits, solve_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING, Solved
-from scheduler.planning import plan, plan_on
-from scheduler.policy import Parameters
+from scheduler.planning.plan import plan, plan_on
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.test_aggregated import check, clusters, stage_of
 

@@ -10,11 +10,11 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import RunHistory
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated import Limits, _Maker, solve_aggregated
-from scheduler.placement.classes import Classes
+from scheduler.placement.aggregated.classes import Classes
+from scheduler.placement.aggregated.formulation import Limits, _Maker, solve_aggregated
+from scheduler.placement.aggregated.options import options_of
+from scheduler.placement.aggregated.prices import _step, prices_of
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.options import options_of
-from scheduler.placement.prices import _step, prices_of
 from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import ticking
 from tests.scheduler.placement.test_aggregated import aggregated, check, clusters, stage_of, taking_part, with_running

@@ -86,5 +86,5 @@ def test_relative_gap():
 
 
 def test_the_solver_is_imported_on_the_first_solve_only():
-    code = "import sys, scheduler.planning; sys.exit('pulp' in sys.modules or 'highspy' in sys.modules)"
+    code = "import sys, scheduler.planning.plan; sys.exit('pulp' in sys.modules or 'highspy' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

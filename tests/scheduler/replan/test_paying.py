@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.policy import Parameters
+from scheduler.parameters import Parameters
 from scheduler.replan.participants import restart_factor
 from scheduler.replan.paying import paid
 from tests.scheduler.builders import make_plan, node

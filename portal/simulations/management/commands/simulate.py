@@ -21,7 +21,7 @@ from portal.simulations.generators import GENERATORS
 from portal.simulations.history import cluster_registered, history_rows, knobs_in_force
 from portal.simulations.services import Request, knobs_parse, simulation_run
 from portal.simulations.traces import TraceFile
-from scheduler.policy import POLICIES
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.rivals import RIVALS
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import TraceError

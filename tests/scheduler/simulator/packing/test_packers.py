@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.placement.sharing.board import Board
-from scheduler.placement.sharing.pool import Demand, Host, Pool
+from scheduler.placement.parts.board import Board
+from scheduler.placement.parts.pool import Demand, Host, Pool
 from scheduler.simulator.packing.bestfit import BestFit
 from scheduler.simulator.packing.clustering import Clustering
 from scheduler.simulator.packing.dotproduct import DotProduct

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.placement.sharing.pool import Demand, Host
+from scheduler.placement.parts.pool import Demand, Host
 from scheduler.simulator.traces.openb import FORMAT, hosts, pods
 from scheduler.simulator.traces.source import Source, TraceError
 

@@ -1,0 +1,107 @@
+"""Predicted starts (algorithms.md section 7): the queue simulated forward with the policy's own code, several times over.
+
+Each *draw* (`starts.draws`) starts from the snapshot and a virtual clock. Run times come from the owner's own past,
+as a distribution (`runtimes`); on clusters small enough for it a draw re-plans as the service does, so that running elastic
+jobs shrink and move; the new jobs of the recent past come again (`scene`). A job's earliest, median and latest start are the
+10, 50 and 90 % quantiles over the draws, then made as wide as the record of past forecasts says (`calibration`).
+
+Left out, so that the answer comes in time: failures, and on large clusters re-plans; the record's width stands for them. Only
+the first jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.asking.starts.calibration import Calibration, Drawn
+from scheduler.asking.starts.draws import Draw
+from scheduler.asking.starts.ranges import LONGEST_S, StartRange
+from scheduler.asking.starts.scene import Experience, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.random import Generator
+
+    from scheduler.model import Clock, ClusterState
+    from scheduler.parameters import Parameters
+
+NORMAL = NormalDist()
+LOW, HIGH = 0.1, 0.9
+"""Quantiles over the draws that a range reaches between, before calibration."""
+NOTHING = Experience()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a forecast goes: seconds of virtual time, draws, and how many jobs of the queue are followed."""
+
+    horizon_s: float = LONGEST_S
+    draws: int = 5
+    jobs: int = 2_000
+
+
+FAR = Reach()
+
+
+def forecast(
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    limit_s: float = 20.0,
+    reach: Reach = FAR,
+    experience: Experience = NOTHING,
+) -> Mapping[int, StartRange]:
+    """The ranges of the waiting jobs that may start by themselves; held, dependent and impossible ones are not in it.
+
+    The same arguments give the same answer unless `limit_s` (on `clock`) cuts draws off. Bad nodes and jobs are left out.
+    ValueError for a reach without horizon, draws or jobs.
+    """
+    if min(reach.draws, reach.horizon_s, reach.jobs) < 1:
+        raise ValueError(f"{reach}: each must be at least 1")
+    deadline_s, draws = clock() + limit_s, reach.draws
+    scene = Scene(state, now_s, parameters, reach.jobs, experience)
+    seeds = rng.integers(2**31 - 1, size=draws)
+    phases = (rng.permutation(draws) + rng.random(draws)) / draws
+    starts: list[dict[int, float]] = []
+    for number in _outwards(draws):
+        common = NORMAL.inv_cdf((number + 0.5) / draws)
+        draw = Draw(scene, common, float(phases[number]), int(seeds[number]), lambda: clock() >= deadline_s)
+        found = draw.starts(reach.horizon_s)
+        if not draw.cut or not starts:  # a draw that came to its end says more
+            starts.append(found)
+        if draw.cut:
+            del starts[len(starts) - (len(starts) + 1) % 2 :]  # the middle one and pairs about it
+            break
+    calibration = Calibration(experience.foretold)
+    return {
+        job.id: _range([found.get(job.id, math.inf) - now_s for found in starts], now_s, calibration)
+        for job in scene.jobs
+    }
+
+
+def _outwards(draws: int) -> list[int]:
+    """The draws in the order in which they are made: the middle one, then the outermost pair, and inwards."""
+    pairs = [each for k in range(draws // 2) for each in (k, draws - 1 - k)]
+    return [draws // 2, *(each for each in pairs if each != draws // 2)]
+
+
+def _range(waits_s: Sequence[float], now_s: float, calibration: Calibration) -> StartRange:
+    """Of the draws' waits. A job that starts in no draw has no range."""
+    if all(math.isinf(each) for each in waits_s):
+        return StartRange(None, None, None, len(waits_s))
+    ends_s = np.quantile(np.minimum(waits_s, LONGEST_S), [LOW, 0.5, HIGH])
+    drawn = Drawn(*(float(each) for each in ends_s))
+    shown = calibration.applied(drawn)
+    earliest_s, median_s, latest_s = (
+        None if each >= LONGEST_S else now_s + each for each in (shown.low_s, shown.middle_s, shown.high_s)
+    )
+    return StartRange(earliest_s, median_s, latest_s, len(waits_s), drawn)

@@ -1,0 +1,109 @@
+"""The last step of a forecast: ranges as wide as their own record says (split conformal prediction on past residuals).
+
+A draw's wait x counts by u(x) = ln(1 + x / `SCALE_S`), so that half a minute matters soon and not in hours. Each past forecast
+has a residual
+
+    z = (u(waited) - u(middle)) / s,   s = max(`LEAST`, (u(high) - u(low)) / 2)     low, middle, high: as it was drawn
+
+and a new range reaches from the (1 - `AIM`) / 2 quantile of z to the (1 + `AIM`) / 2 quantile, times its own s, about its own
+middle (Romano et al., 2019, "Conformalized quantile regression", with the draws' spread as the measure of doubt). Past forecasts
+count by how near their middle was, exp(-|du| / `NEAR`), which is a bin for every horizon without borders, and
+half as much for each `HALF` forecasts that came after them: the record is the cluster's own and moves with it. n ranges that were
+made at one moment count as sqrt(n): a burst of a hundred jobs meets one fate, and is no hundred witnesses.
+
+A job that still waits is a wait "longer than this": the product-limit estimate counts it so,
+else the late ones would be missing. With few past forecasts the range is as it was drawn: `BELIEF` residuals spread evenly
+over -1 to 1 stand in. `AIM` lies above `HELD`, for a quantile of few is too near.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.asking.starts.ranges import LONGEST_S
+from scheduler.asking.starts.runtimes import product_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+AIM = 0.84
+SCALE_S = 30.0
+LEAST = 0.5
+NEAR = 1.5
+HALF = 1000.0
+BELIEF = 4.0
+GRID = 0.1
+"""Residuals are looked up once for middles that are this near."""
+MOST = 1500
+"""Past forecasts that count: the latest so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A range as the draws had it: waits from when it was made, seconds; at most `LONGEST_S`."""
+
+    low_s: float
+    middle_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """A past forecast: when it was made, as drawn, and how long the job then waited, or has waited so far (`started` False)."""
+
+    made_s: float
+    drawn: Drawn
+    waited_s: float
+    started: bool
+
+
+class Calibration:
+    """What the record says of ranges. `record`: oldest first."""
+
+    def __init__(self, record: Iterable[Foretold]) -> None:
+        latest = list(record)[-MOST:]
+        self._middles = np.array([_unit(each.drawn.middle_s) for each in latest])
+        waited = np.array([_unit(each.waited_s) for each in latest])
+        spreads = np.array([_spread(each.drawn) for each in latest])
+        self._residuals = (waited - self._middles) / spreads if latest else np.zeros(0)
+        self._started = np.array([each.started for each in latest], dtype=bool)
+        _, moment, count = np.unique([each.made_s for each in latest], return_inverse=True, return_counts=True)
+        self._counts = 0.5 ** (np.arange(len(latest))[::-1] / HALF) / np.sqrt(count[moment])
+        self._found: dict[int, tuple[float, float, float]] = {}
+
+    def applied(self, drawn: Drawn) -> Drawn:
+        """The range with the record's doubt. Its middle moves too, where past ones were all too early or too late."""
+        middle, spread = _unit(drawn.middle_s), _spread(drawn)
+        low, between, high = self._residuals_at(round(middle / GRID))
+        return Drawn(*(_wait_s(middle + each * spread) for each in (low, between, high)))
+
+    def _residuals_at(self, step: int) -> tuple[float, float, float]:
+        found = self._found.get(step)
+        if found is None:
+            evenly = np.linspace(-1.0, 1.0, 9)
+            weights = self._counts * np.exp(-np.abs(self._middles - step * GRID) / NEAR)
+            parts = np.array([(1.0 - AIM) / 2.0, 0.5, (1.0 + AIM) / 2.0])
+            low, between, high = product_limit(
+                np.concatenate([self._residuals, evenly]),
+                np.concatenate([self._started, np.ones(9, dtype=bool)]),
+                np.concatenate([weights, np.full(9, BELIEF / 9)]),
+                parts,
+            )
+            found = self._found[step] = (float(low), float(between), float(high))
+        return found
+
+
+def _unit(wait_s: float) -> float:
+    return math.log1p(max(0.0, min(wait_s, LONGEST_S)) / SCALE_S)
+
+
+def _wait_s(unit: float) -> float:
+    return min(LONGEST_S, SCALE_S * math.expm1(max(0.0, min(unit, 20.0))))
+
+
+def _spread(drawn: Drawn) -> float:
+    return max(LEAST, (_unit(drawn.high_s) - _unit(drawn.low_s)) / 2.0)

@@ -1,0 +1,229 @@
+"""One draw of a forecast: the queue simulated forward from the snapshot by the policy's own code, on a virtual clock.
+
+Whenever something has ended or come, or a re-plan is due, the policy orders the queue and places on what is then idle. What it
+places runs for its expected time times a drawn factor; what runs on has the rest of its own. Stops are through at once, a
+resized job starts on its promise and loses its restart cost. Times are exact to a step: near ones to about a tick, far ones
+less (`STEP_GROWTH`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.asking.starts.scene import age
+from scheduler.fairness.priorities import Moment, order
+from scheduler.fairness.reservation import expected_end_s
+from scheduler.model import Promise, Running
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.work import Work
+from scheduler.replan import participants
+from scheduler.replan.promises import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scheduler.asking.starts.scene import Scene
+    from scheduler.model import Chosen, Job, StopOrder
+    from scheduler.placement.work import Outcome
+
+STEP_GROWTH = 0.15
+"""A step of virtual time: this part of the time so far, if that is longer than a tick."""
+MOST_STEPS = 60
+"""Of a draw: with a tick of 5 s that is two hours and a half, with one of a minute a day and more."""
+REPEATS = 5
+"""Plannings at one moment of a draw at most: stops are through at once, and what they freed is placed."""
+COMMON = 0.2
+"""The part of the variance of run times that is a draw's own, the same for all its jobs: users of a cluster err together."""
+
+
+class Draw:
+    """`common`: the draw's place in the distribution of run times, a standard normal number. `phase`: in the arrivals'."""
+
+    def __init__(self, scene: Scene, common: float, phase: float, seed: int, late: Callable[[], bool]) -> None:
+        self._scene, self._late, self._common = scene, late, common
+        self._rng = np.random.default_rng(seed)
+        self.cut = False
+        self._ledger = Ledger(scene.nodes, scene.state.tenants, scene.state.running)
+        self._exclusive = [room for room in self._ledger.rooms.values() if room.node.exclusive_tenant]
+        self._running: dict[int, Running] = {}
+        self._ends: list[tuple[float, int, int]] = []
+        self._starts = count()
+        self._attempt: dict[int, int] = {}  # job -> which of the ends is its present attempt's
+        self._end_s: dict[int, float] = {}
+        self._left_s: dict[int, tuple[float, int]] = {}  # of a stopped job: seconds left on so many GPUs
+        for live in scene.state.running:
+            self._runs(live, self._end_of(live))
+        self._waiting = {job.id: replace(job) for job in scene.jobs}
+        self._since = {job.id: (scene.now_s, job.wait_s) for job in scene.jobs}
+        self._to_come: Iterator[tuple[float, Job]] = scene.arrivals(phase)
+        self._next = next(self._to_come, None)
+        self._replanned_s = scene.state.replanned_s
+        self._replan_s = scene.now_s if self._replanned_s is None else self._replanned_s + scene.parameters.replan_s
+
+    def starts(self, horizon_s: float) -> dict[int, float]:
+        """Job -> when it starts, until every one that waits now has, the horizon is reached, or time is up."""
+        scene = self._scene
+        now_s, until_s = scene.now_s, scene.now_s + horizon_s
+        found: dict[int, float] = {}
+        sought = set(self._waiting)
+        replan = self._replan_due(now_s)
+        for _ in range(MOST_STEPS):
+            for number in self._settled(now_s, replan=replan):
+                found.setdefault(number, now_s)
+            sought -= found.keys()
+            if not sought:
+                break
+            if self._late():
+                self.cut = True
+                break
+            next_s = min(self._ends[0][0] if self._ends else math.inf, self._next[0] if self._next else math.inf)
+            if scene.resizes:
+                next_s = min(next_s, self._replan_s)
+            if next_s > until_s:
+                break
+            now_s = max(next_s, now_s + max(scene.parameters.tick_s, STEP_GROWTH * (now_s - scene.now_s)))
+            self._pass_to(now_s)
+            replan = self._replan_due(now_s)
+        return found
+
+    def _replan_due(self, now_s: float) -> bool:
+        if not self._scene.resizes or self._replan_s > now_s:
+            return False
+        self._replan_s = now_s + max(self._scene.parameters.replan_s, self._scene.parameters.tick_s)
+        return True
+
+    def _normal(self) -> float:
+        return math.sqrt(COMMON) * self._common + math.sqrt(1.0 - COMMON) * float(self._rng.standard_normal())
+
+    def _end_of(self, live: Running) -> float:
+        """When a run that has lasted so long ends: drawn from the part of its distribution that is left."""
+        now_s, normal = self._scene.now_s, self._normal()
+        if live.stopping:
+            return now_s + self._scene.parameters.restart_cost_s
+        if live.profiled is not None:
+            return expected_end_s(live, now_s)
+        expected_s = max(
+            1.0, (expected_end_s(live, now_s) if live.expected_end_s is None else live.expected_end_s) - live.started_s
+        )
+        lasted_s = max(0.0, now_s - live.started_s)
+        ratio = self._scene.run_times.ratio(_owner(live), normal, lasted_s / expected_s)
+        return max(now_s + 1.0, live.started_s + ratio * expected_s)
+
+    def _runs(self, live: Running, end_s: float) -> None:
+        number = next(self._starts)
+        self._running[live.job], self._attempt[live.job], self._end_s[live.job] = live, number, end_s
+        heappush(self._ends, (end_s, number, live.job))
+
+    def _pass_to(self, now_s: float) -> None:
+        while self._ends and self._ends[0][0] <= now_s:
+            _, number, ended = heappop(self._ends)
+            if self._attempt.get(ended) == number:
+                self._gone(ended)
+        while self._next is not None and self._next[0] <= now_s:
+            at_s, job = self._next
+            self._waiting[job.id], self._since[job.id] = job, (at_s, 0.0)
+            self._next = next(self._to_come, None)
+        for room in self._exclusive:
+            here = (live for live in self._running.values() if any(p.node == room.node.id for p in live.pieces))
+            room.tenants = frozenset(live.tenant for live in here)
+            self._ledger.note(room.node.id)
+
+    def _gone(self, job: int) -> Running:
+        live = self._running.pop(job)
+        del self._attempt[job]
+        self._ledger.give_back(live.tenant, live.pieces)
+        return live
+
+    def _settled(self, now_s: float, *, replan: bool) -> list[int]:
+        """Who starts at this moment, stops being through at once."""
+        found: list[int] = []
+        for _ in range(REPEATS):
+            outcome = self._planned(now_s, replan=replan)
+            found += [self._start(job_id, outcome.chosen[job_id], now_s) for job_id in sorted(outcome.chosen)]
+            for order_ in outcome.stops:
+                self._stop(order_, now_s)
+            for given in outcome.promises:
+                if given.job in self._waiting:
+                    promise = Promise(given.shares, now_s, given.cause)
+                    self._waiting[given.job] = replace(self._waiting[given.job], promise=promise)
+            if not outcome.stops:
+                break
+            replan = False
+        return found
+
+    def _planned(self, now_s: float, *, replan: bool) -> Outcome:
+        scene = self._scene
+        ledger = self._ledger.copy()
+        jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
+        for job in jobs:
+            # The draw's own copies, which nobody else holds: making new ones at every step would take half of the time.
+            since_s, waited_s = self._since[job.id]
+            object.__setattr__(job, "wait_s", waited_s + max(0.0, now_s - since_s))
+        moment = Moment(now_s, ledger.gpus_up, len(jobs) + len(self._running))
+        priority = scene.policy.priority(scene.parameters)
+        queue = order(jobs, priority, moment, age)
+        live = tuple(self._running.values())
+        cost_s = scene.parameters.restart_cost_s
+        settled = settle(jobs, live, ledger, scene.estimator, now_s=now_s, restart_cost_s=cost_s)
+        kept = settled.started.keys() | settled.waiting.keys()
+        free = [each for each in queue if each.job.id not in kept]
+        state = replace(scene.state, running=live, replanned_s=self._replanned_s)
+        # The virtual clock stands still while the policy places: the forecast's own limit is between the steps.
+        work = Work(
+            free, ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s, replan=replan
+        )
+        if replan:
+            part = participants.taking_part(live, ledger, scene.parameters, now_s)
+            taken_up, left_out = participants.gather(
+                part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
+            )
+            work = replace(work, participants=taken_up, left_out=left_out)
+            self._replanned_s = now_s
+        outcome = scene.policy.place(work)
+        outcome.chosen = {**settled.started, **outcome.chosen}
+        for job_id in sorted(outcome.invalid):
+            self._waiting.pop(job_id, None)
+        return outcome
+
+    def _start(self, job_id: int, chosen: Chosen, now_s: float) -> int:
+        scene, job = self._scene, self._waiting.pop(job_id)
+        placement = self._ledger.take(chosen.configuration, job.tenant)
+        expected_s = scene.expected_s(job, chosen)
+        if job_id in self._left_s:  # it was stopped in this draw
+            left_s, gpus = self._left_s.pop(job_id)
+            exponent = scene.run_times.exponent
+            left_s = left_s * (gpus / max(1, placement.gpus)) ** exponent + scene.parameters.restart_cost_s
+            end_s = now_s + left_s
+        else:
+            end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), self._normal())
+        elastic = scene.resizes and job.movable and len(job.requirement) > 1
+        live = Running(
+            job_id, job.tenant, placement.pieces, now_s, job.requirement, expected_end_s=now_s + expected_s,
+            elastic=elastic, movable=elastic, description=replace(job, promise=None) if elastic else None,
+            restarts=job.restarts,
+        )  # fmt: skip
+        self._runs(live, end_s)
+        return job_id
+
+    def _stop(self, ordered: StopOrder, now_s: float) -> None:
+        live = self._running.get(ordered.job)
+        if live is None or live.description is None:
+            return
+        self._gone(ordered.job)
+        self._left_s[ordered.job] = (max(1.0, self._end_s[ordered.job] - now_s), live.gpus)
+        self._waiting[ordered.job] = replace(live.description, promise=None, restarts=live.restarts + 1)
+        self._since[ordered.job] = (now_s, live.description.wait_s)
+
+
+def owner_of(job: Job) -> int:
+    return job.tenant if job.owner is None else job.owner
+
+
+def _owner(live: Running) -> int:
+    return live.tenant if live.description is None else owner_of(live.description)

@@ -1,0 +1,100 @@
+"""Start ranges, and how past ones fared: the part that held, and how wide they were for it.
+
+The *interval score* (Gneiting and Raftery, 2007, eq. 43) of a range [l, u] for a start y is its width plus 2/a times what
+it missed by, a = 1 - `HELD`: seconds, smaller is better. A range that is made wider to hold more pays for it, and so does a
+narrow one that misses; no range does better on average than from the true a/2 to the true 1 - a/2 quantile.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.asking.starts.calibration import Drawn
+
+HELD = 0.8
+"""The part of the starts that should lie within their range."""
+LONGEST_S = 24 * 3600.0
+"""A range without an end, and what a range misses by, count as no longer than this in widths and scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRange:
+    """When a job is expected to start, seconds on the snapshot's clock; None = beyond the horizon. `draws`: of how many."""
+
+    earliest_s: float | None
+    median_s: float | None
+    latest_s: float | None
+    draws: int
+    drawn: Drawn | None = None  # before calibration
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How past predictions fared, for jobs that have started. `coverage`: the part whose start lay within the range.
+
+    Medians: `width_s` of the ranges, `wait_s` from prediction to start; `score_of_wait`: the mean interval score over the
+    mean wait. None without any.
+    """
+
+    jobs: int
+    covered: int
+    coverage: float | None
+    median_error_s: float | None  # of |actual - predicted median|, where a median was predicted
+    median_error_of_wait: float | None  # the same over the time from prediction to actual start
+    width_s: float | None = None
+    wait_s: float | None = None
+    score_of_wait: float | None = None
+
+
+def accuracy(rows: Iterable[tuple[StartRange, float, float]]) -> Accuracy:
+    """The record of (prediction, when it was made, when the job started). A latest of None covers any late start."""
+    every = list(rows)
+    if not every:
+        return Accuracy(0, 0, None, None, None)
+    covered = sum(covers(predicted, actual_s) for predicted, _, actual_s in every)
+    errors = [
+        (abs(actual_s - predicted.median_s), max(1.0, actual_s - made_s))
+        for predicted, made_s, actual_s in every
+        if predicted.median_s is not None
+    ]
+    waits = [max(0.0, actual_s - made_s) for _, made_s, actual_s in every]
+    bounds = [
+        (*_bounds(predicted, made_s), wait_s) for (predicted, made_s, _), wait_s in zip(every, waits, strict=True)
+    ]
+    scores = [score_s(low_s, high_s, wait_s) for low_s, high_s, wait_s in bounds]
+    return Accuracy(
+        jobs=len(every),
+        covered=covered,
+        coverage=covered / len(every),
+        median_error_s=median(error for error, _ in errors) if errors else None,
+        median_error_of_wait=median(error / wait_s for error, wait_s in errors) if errors else None,
+        width_s=median(high_s - low_s for low_s, high_s, _ in bounds),
+        wait_s=median(waits),
+        score_of_wait=fmean(scores) / max(1.0, fmean(waits)),
+    )
+
+
+def covers(predicted: StartRange, actual_s: float) -> bool:
+    """Whether the range held; "beyond the horizon" is no range that could be met."""
+    if predicted.earliest_s is None:
+        return False
+    return predicted.earliest_s <= actual_s <= (math.inf if predicted.latest_s is None else predicted.latest_s)
+
+
+def score_s(low_s: float, high_s: float, wait_s: float) -> float:
+    """The interval score of a range of waits, seconds."""
+    missed_s = max(0.0, low_s - wait_s) + max(0.0, wait_s - high_s)
+    return high_s - low_s + 2.0 / (1.0 - HELD) * min(missed_s, LONGEST_S)
+
+
+def _bounds(predicted: StartRange, made_s: float) -> tuple[float, float]:
+    """The range as waits from when it was made."""
+    ends = (predicted.earliest_s, predicted.latest_s)
+    low_s, high_s = (LONGEST_S if end is None else max(0.0, min(LONGEST_S, end - made_s)) for end in ends)
+    return low_s, high_s

@@ -1,0 +1,163 @@
+"""What all draws of a forecast share: sound nodes, the jobs that are followed with their ages fixed, and what is known."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from scheduler.asking.starts.runtimes import RunTimes
+from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.estimator.layers import estimator_for
+from scheduler.explaining.why import Foresight
+from scheduler.fairness.lrf import Age, age_of
+from scheduler.fairness.priorities import Moment, order
+from scheduler.intake.validation import check_job, check_node
+from scheduler.placement.ledger import Ledger
+from scheduler.policies.registry import POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from scheduler.asking.starts.calibration import Foretold
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Chosen, ClusterState, Job, Node, Running
+    from scheduler.parameters import Parameters
+
+STEP_OF_AGE = 0.02
+"""A step of virtual time is at least this part of the jobs' median age, and a tick."""
+SOLVED_GPUS, SOLVED_JOBS = 256, 150
+"""Up to so many GPUs, and jobs that wait or may be resized, a draw plans as the service does, re-plans included; beyond
+that it places greedily and resizes nobody, for a re-plan of a large cluster costs seconds."""
+
+
+MOST_COMING = 300
+"""New jobs in a draw: from then on nobody comes. On a busy cluster that is minutes, on a quiet one days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, and how past
+    forecasts fared, oldest first.
+    """
+
+    run_times: RunTimes = field(default_factory=RunTimes)
+    arrived: Sequence[Job] = ()
+    since_s: float = math.inf
+    foretold: Sequence[Foretold] = ()
+
+
+class Scene:
+    """Read from the snapshot once; draws copy from it."""
+
+    def __init__(
+        self, state: ClusterState, now_s: float, parameters: Parameters, jobs_most: int, experience: Experience
+    ) -> None:
+        self.now_s, self.run_times = now_s, experience.run_times
+        self.policy = POLICIES[parameters.policy]
+        self.nodes = sound_nodes(state)
+        self.estimator: Estimator = estimator_for(state.knowledge, state.gpu_speeds, self.nodes)
+        self._gpus_by_type = Counter[str]()
+        for node in self.nodes:
+            self._gpus_by_type[node.gpu_type or ""] += node.gpus_total
+        self._tick_s, self._history = parameters.tick_s, state.history
+        may_start = Foresight(Ledger(self.nodes, (), ()))
+        jobs = self._aged(job for job in sound_jobs(state, self.nodes) if may_start.why_aside(job) is None)
+        first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
+        self.jobs = [each.job for each in first]
+        self.step_s = parameters.tick_s
+        if first:
+            self.step_s = max(parameters.tick_s, STEP_OF_AGE * median(each.age_s for each in first))
+        resizable = sum(live.elastic and live.description is not None for live in state.running)
+        small = sum(self._gpus_by_type.values()) <= SOLVED_GPUS and len(self.jobs) + resizable <= SOLVED_JOBS
+        self.resizes = small and self.policy.replans and parameters.placement == "ilp"
+        self.parameters = parameters if self.resizes else replace(parameters, placement="greedy")
+        self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
+        self.arriving = self._aged(
+            replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
+            for number, job in enumerate(experience.arrived)
+            if may_start.why_aside(replace(job, eligible=True)) is None
+        )
+        self._period_s = now_s - experience.since_s
+        self._since_s = experience.since_s
+
+    def _aged(self, jobs: Iterable[Job]) -> list[Job]:
+        """The jobs with their ages fixed; those without one, being invalid, are left out."""
+        found = []
+        for job in jobs:
+            try:
+                known = {} if job.total_samples is None else self.estimator.samples_per_s(job)
+                found_age = age_of(
+                    job, self._history, tick_s=self._tick_s, samples_per_s=known, gpus_by_type=self._gpus_by_type
+                )
+            except InvalidJob:
+                continue
+            found.append(replace(job, age_s=found_age.age_s))
+        return found
+
+    def _fixed(self, live: Running) -> Running:
+        """Who cannot be resized in a draw is not stopped in it."""
+        resizable = self.resizes and live.elastic and live.description is not None and not live.stopping
+        aged = self._aged([live.description]) if resizable and live.description is not None else []
+        description = aged[0] if aged else None
+        return replace(live, movable=description is not None, elastic=description is not None, description=description)
+
+    def expected_s(self, job: Job, chosen: Chosen) -> float:
+        """How long the job is expected to run on what it got."""
+        made = chosen.configuration
+        rest = 1.0 - min(0.99, max(0.0, job.done_fraction))
+        expected_s = age(job).age_s * rest
+        if job.is_cpu:
+            return expected_s
+        if job.total_samples is not None and made.source != "assumed":
+            return job.total_samples * rest / made.throughput
+        by_size = (sum(job.requirement) / len(job.requirement) / made.gpus) ** self.run_times.exponent
+        speed = made.throughput / float(made.gpus**0.9) if made.source == "assumed" else 1.0
+        return expected_s * float(by_size) / max(speed, 1e-9)
+
+    def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
+        """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""
+        if not self.arriving or not 0 < self._period_s < math.inf:
+            return
+        period_s, count = self._period_s, len(self.arriving)
+        offsets = sorted(
+            ((job.submitted_s - self._since_s - phase * period_s) % period_s, place)
+            for place, job in enumerate(self.arriving)
+        )
+        for coming in range(MOST_COMING):
+            lap, position = divmod(coming, count)
+            offset_s, place = offsets[position]
+            at_s, job = self.now_s + lap * period_s + offset_s, self.arriving[place]
+            yield at_s, replace(job, id=job.id - lap * count, submitted_s=at_s)
+
+
+def age(job: Job) -> Age:
+    """Fixed for the whole forecast."""
+    assert job.age_s is not None
+    return Age(job.age_s, "")
+
+
+def sound_nodes(state: ClusterState) -> list[Node]:
+    sound: dict[int, Node] = {}
+    for node in state.nodes:
+        try:
+            check_node(node, state.gpu_speeds, listed=sound)
+        except InvalidNode:
+            continue  # the planning names it
+        sound[node.id] = node
+    return list(sound.values())
+
+
+def sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> list[Job]:
+    known: set[str] = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
+    sound: dict[int, Job] = {}
+    listed: Mapping[int, Job] = sound
+    for job in state.jobs:
+        try:
+            check_job(job, known, listed=listed)
+        except InvalidJob:
+            continue  # the planning names it
+        sound[job.id] = job
+    return list(sound.values())

@@ -1,0 +1,226 @@
+"""The candidate configurations of a job as its page shows them (algorithms.md section 7): alike ones as one *class*.
+
+Located candidates that differ in their nodes alone are one class; the aggregated formulation speaks of classes anyway.
+The *binding* constraint of a rejected class is the first resource that fails when its best fitting node is added to the
+final plan, the job's own placement taken out of it; the best fitting node is the one where the latest resource fails
+(trust, GPUs, cores, memory, then quotas), by the least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.explaining.kinds import Kind, kind_of
+from scheduler.model import Configuration, Share
+from scheduler.placement.aggregated.options import PieceRow
+from scheduler.placement.configurations import generate
+from scheduler.placement.ledger import Ledger, Shortfall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Chosen, Job, Piece, Placement
+    from scheduler.placement.aggregated.classes import Pool
+    from scheduler.placement.work import Classed, Outcome
+
+LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A class of candidates. `located`: its configurations; () where it is any node of these `pools`, `nodes_of` them.
+
+    Spread without `located`: over pieces of one GPU with `cores // gpus` cores each, on any nodes of the pools.
+    """
+
+    gpu_type: str
+    gpus: int
+    cores: int
+    spread: bool
+    throughput: float
+    source: str
+    gain: float
+    factor: float
+    value: float
+    located: tuple[Configuration, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    nodes_of: Mapping[Pool, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What fails first when a class is added to the final plan (None = nothing), and where it came nearest."""
+
+    short: Shortfall | None
+    nearest: Configuration | None
+
+
+class Candidates:
+    """The classes of candidates of a planning's jobs, and how they fare against what was idle before it and after."""
+
+    def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
+        self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
+        self._withholds = final.withholds
+        self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
+
+    def of(self, job: Job) -> list[Alike]:
+        """The job's classes, best value first; [] when no candidate was made."""
+        classed = self._outcome.classed.get(job.id)
+        found = self._of_options(classed) if classed else self._of_located(job)
+        return sorted(found, key=_worth)
+
+    def best(self, job: Job) -> tuple[Alike | None, int]:
+        """The first of `of`, and out of how many configurations, or classes; for reasons: every waiting job asks."""
+        classed = self._outcome.classed.get(job.id)
+        if classed is None:
+            found = self.of(job)
+            return (found[0] if found else None), sum(len(each.located) for each in found)
+        most = max(classed.group.values)
+        best = min(
+            (k for k, value in enumerate(classed.group.values) if value == most), key=lambda k: _size(classed, k)
+        )
+        return self._option(classed, best), len(classed.group.options)
+
+    def factor(self, job: Job, configuration: Configuration) -> float:
+        """0.95 when borrowed, else 1."""
+        factors = self._outcome.factors
+        return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
+
+    def gpu_type(self, configuration: Configuration) -> str:
+        return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
+
+    def _of_located(self, job: Job) -> Iterator[Alike]:
+        own = self._outcome.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
+        weight = self._outcome.weights.get(job.id, 1.0)
+        alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
+        least = self._outcome.least_of(job.id, own) if own else 1.0
+        for each in own:
+            key = (
+                self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source,
+                self._outcome.gain.of(each.throughput / least), self.factor(job, each),
+            )  # fmt: skip
+            alike.setdefault(key, []).append(each)
+        for key, configurations in alike.items():
+            yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
+
+    def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
+        """Of one that took the best of what was left: all that it could have had when the planning began."""
+        if job.id not in self._outcome.had_turns:
+            return ()
+        chosen = self._outcome.chosen.get(job.id)
+        if job.is_cpu:
+            return () if chosen is None else (chosen.configuration,)
+        try:
+            return generate(job, self._start, self._estimator)
+        except InvalidJob:
+            return ()
+
+    def _kept(self, job: Job) -> tuple[Configuration, ...]:
+        """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""
+        if job.is_cpu or job.id in self._outcome.chosen or not (job.id in self._outcome.kept or self._withholds):
+            return ()
+        try:
+            return generate(job, self._final.with_kept(), self._estimator)
+        except InvalidJob:
+            return ()  # a speed that is no number: the planning says so once it is the job's turn
+
+    def _of_options(self, classed: Classed) -> Iterator[Alike]:
+        for k in range(len(classed.group.options)):
+            yield self._option(classed, k)
+
+    def _option(self, classed: Classed, k: int) -> Alike:
+        option, group = classed.group.options[k], classed.group
+        row = classed.rows[option.row]
+        pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
+        return Alike(
+            pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
+            self._outcome.gain.of(option.throughput / group.least), option.factor, float(group.values[k]), pools=pools,
+            nodes_of=classed.nodes_of,
+        )  # fmt: skip
+
+    def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
+        """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
+        apart, and the nodes.
+        """
+        if alike.located:
+            nodes = dict.fromkeys(share.node for each in alike.located for share in each.shares)
+            return len(alike.located), list(nodes)
+        if alike.spread:
+            return None, []
+        kinds = self._of_pools(self._start, alike)
+        found = sorted({node for kind in kinds for node in kind.fitting(job, alike.gpus, alike.cores)})
+        return len(found), found
+
+    def _of_pools(self, ledger: Ledger, alike: Alike) -> list[Kind]:
+        found: list[Kind] = []
+        for pool in alike.pools:
+            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the outcome does
+            if key not in self._kinds:
+                self._kinds[key] = kind_of(ledger, alike.nodes_of[pool], limited=pool.limited)
+            found.append(self._kinds[key])
+        return found
+
+    def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
+        """How the class fares when it is added to the final plan, less what the job itself was given there."""
+        own = () if chosen is None else chosen.placement.pieces
+        final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
+        if alike.located:
+            return _nearest(alike.located, final, job.tenant)
+        kinds = self._of_pools(self._final, alike)
+        verdict = self._units(job, alike, kinds, own) if alike.spread else self._piece(job, alike, kinds, own)
+        if verdict.short is None:
+            return Verdict(final.quota_shortfall(job.tenant, alike.gpus, alike.cores), verdict.nearest)
+        return verdict
+
+    def _piece(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
+        found = [each for kind in kinds if (each := kind.nearest(job, alike.gpus, alike.cores, own))]
+        if not found:
+            return Verdict(Shortfall("gpus", None, alike.gpus, 0), None)
+        node, short = max(found, key=lambda each: (each[1] is None, _nearness(each[1])))
+        share = Share(node, alike.gpus, alike.cores, job.memory_mib)
+        return Verdict(short, Configuration(job.id, (share,), alike.throughput, alike.source))
+
+    def _units(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
+        """Spread, the nodes not chosen: the pieces of one GPU that are left in all, by GPUs, then with their cores."""
+        rate = max(1, alike.cores // alike.gpus)
+        left = [kind.units(job, rate, own) for kind in kinds]
+        gpus, units = sum(each[0] for each in left), sum(each[1] for each in left)
+        if gpus < alike.gpus:
+            return Verdict(Shortfall("gpus", None, alike.gpus, gpus), None)
+        return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
+
+
+def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
+    return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
+
+
+def _size(classed: Classed, k: int) -> tuple[int, int, int]:
+    option = classed.group.options[k]
+    return (option.gpus, option.cores, k)
+
+
+def _nearness(short: Shortfall | None) -> tuple[int, int]:
+    return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
+
+
+def _nearest(configurations: Iterable[Configuration], final: Ledger, tenant: int) -> Verdict:
+    found = (Verdict(final.shortfall(each, tenant), each) for each in configurations)
+    return max(found, key=lambda each: _nearness(each.short))
+
+
+def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
+    """The final plan without the job's own placement."""
+    twin = Ledger((), (), ())
+    twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
+    twin.rooms |= {piece.node: replace(final.rooms[piece.node]) for piece in own.pieces}
+    twin.limited, twin.core_limits = final.limited, dict(final.core_limits)
+    for piece in own.pieces if own.job in final.limited else ():
+        if piece.node in twin.core_limits:
+            twin.core_limits[piece.node] += len(piece.cores)
+    if tenant in final.allowances:
+        twin.allowances[tenant] = replace(final.allowances[tenant])
+    twin.give_back(tenant, own.pieces)
+    return twin

@@ -1,0 +1,151 @@
+"""The figures behind a reason: JSON-able, and fit to be shown to the job's tenant.
+
+Nodes stand by name, the tenant's own jobs by id, jobs of others only as a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scheduler.model import Reason
+from scheduler.placement.feasibility import (
+    Level,
+    Offer,
+    aggregated_gpus,
+    distributed_gpus,
+    domain_allowed,
+    type_allowed,
+    usable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import Chosen, Configuration, Job, Tenant
+    from scheduler.placement.ledger import Ledger, Shortfall
+
+NODES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A reason with its figures."""
+
+    reason: Reason
+    figures: dict[str, Any]
+
+
+LEVEL_REASONS = {
+    Level.GPUS: Reason.NOT_ENOUGH_IDLE_GPUS,
+    Level.CHECKPOINT: Reason.CHECKPOINT_ELSEWHERE,
+    Level.TRUST: Reason.TENANT_NOT_TRUSTED,
+    Level.MEMORY: Reason.NOT_ENOUGH_MEMORY,
+    Level.CORES: Reason.NOT_ENOUGH_CORES,
+}
+
+
+def needs(job: Job) -> dict[str, Any]:
+    """What the job asks: sizes, types, cores (hard minimum and wanted per GPU) and memory."""
+    return {
+        "gpus": list(job.requirement),
+        "min_gpus": job.min_gpus,
+        "gpu_types": sorted(job.gpu_types),
+        "cores": job.min_cores,
+        "cores_per_gpu": None if job.is_cpu else job.cores,
+        "memory_mib": job.memory_mib,
+    }
+
+
+def offered(job: Job, offers: Iterable[Offer]) -> dict[str, Any]:
+    """What there is on nodes of the job's types: idle per type, the largest block and where, the best nodes."""
+    fitting = [offer for offer in offers if type_allowed(job, offer.node)]
+    by_type: dict[str, int] = {}
+    for offer in fitting:
+        if offer.node.gpu_type:
+            by_type[offer.node.gpu_type] = by_type.get(offer.node.gpu_type, 0) + offer.gpus
+    largest = max((offer.gpus for offer in fitting), default=0)
+    blocks = [offer.node.name for offer in fitting if offer.gpus == largest and largest]
+    best = sorted(fitting, key=lambda offer: (-offer.gpus, -offer.cores, offer.node.id))[:NODES_SHOWN]
+    return {
+        "idle_gpus": by_type,
+        "idle_total": sum(by_type.values()),
+        "most_of_a_type": max(by_type.values(), default=0),
+        "largest_block": {"gpus": largest, "nodes": blocks[:NODES_SHOWN]},
+        "nodes": [{"node": o.node.name, "gpus": o.gpus, "cores": o.cores, "memory_mib": o.memory_mib} for o in best],
+    }
+
+
+def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
+    """The level's reason with what is needed and what there is. `ever` false: whole nodes were looked at."""
+    reason = LEVEL_REASONS[level]
+    figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, offers), "ever": ever}
+    if level is Level.GPUS:
+        total = sum(offer.gpus for offer in offers if type_allowed(job, offer.node))
+        enough = figures["offered"]["most_of_a_type"] >= job.min_gpus
+        reason = Reason.GPUS_SCATTERED if enough else reason
+        figures["total_gpus"] = total
+    elif level is Level.CHECKPOINT:
+        names = [offer.node.name for offer in offers if domain_allowed(job, offer.node)]
+        figures |= {"domain": job.checkpoint_domain, "nodes": names[:NODES_SHOWN]}
+    elif level is Level.TRUST:
+        barred = [o.node.name for o in offers if usable(job, o, Level.CHECKPOINT) and not o.admits(job.tenant)]
+        figures["nodes"] = barred[:NODES_SHOWN]
+    else:
+        figures |= most_of(job, offers, level)
+    return Why(reason, figures)
+
+
+def over_quota(job: Job, tenant: Tenant, short: Shortfall) -> Why:
+    """Over quota: what the quota is, what is held, what is needed."""
+    gpus = short.resource == "gpu_quota"
+    quota = (tenant.gpu_quota if gpus else tenant.core_quota) or 0
+    figures = {"needs": needs(job), "resource": "gpus" if gpus else "cores", "quota": quota}
+    return Why(
+        Reason.TENANT_QUOTA,
+        {**figures, "held": quota - short.available, "left": max(0, short.available), "needed": short.needed},
+    )
+
+
+def placed(chosen: Chosen, ledger: Ledger) -> dict[str, Any]:
+    """The figures of a placed job: where, how fast, and what it was worth."""
+    value = chosen.weight * chosen.gain
+    figures = _described(chosen.configuration, ledger)
+    return {**figures, "gain": chosen.gain, "weight": chosen.weight, "value": value, "candidates": chosen.candidates}
+
+
+def _described(configuration: Configuration, ledger: Ledger) -> dict[str, Any]:
+    nodes = {
+        ledger.rooms[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
+        for share in configuration.shares
+    }
+    return {"nodes": nodes, "throughput": configuration.throughput, "source": configuration.source}
+
+
+def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
+    """Needed and the most there is, on nodes that meet every need before this one.
+
+    Of a job that only several nodes can hold: GPUs needed, and those with enough beside them; see `spread`.
+    """
+    before = [offer for offer in offers if usable(job, offer, Level.TRUST)]
+    if not job.is_cpu:
+        single = [offer for offer in before if aggregated_gpus(job, offer, Level(level - 1)) >= job.min_gpus]
+        if not single:
+            return _spread(job, before, level)
+        before = single
+    elif level is Level.CORES:
+        before = [offer for offer in before if offer.memory_mib >= job.memory_mib]
+    key = "memory_mib" if level is Level.MEMORY else "cores"
+    needed = job.memory_mib if level is Level.MEMORY else job.min_cores
+    return {"needed": needed, "available": max((getattr(offer, key) for offer in before), default=0)}
+
+
+def _spread(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
+    """`spread`: `gpus` of one type that have what one GPU needs beside it, and that, `beside` (cores or MiB)."""
+    by_type: dict[str | None, int] = {}
+    for offer in offers:
+        part = distributed_gpus(job, offer, job.min_gpus, level)
+        by_type[offer.node.gpu_type] = by_type.get(offer.node.gpu_type, 0) + part
+    most = max(by_type.values(), default=0)
+    beside = job.least_cores if level is Level.CORES else -(-job.memory_mib // job.min_gpus)
+    return {"needed": job.min_gpus, "available": most, "spread": {"gpus": most, "beside": beside}}

@@ -1,0 +1,277 @@
+"""Plain sentences for each reason, from its figures: what the job's page says first, before the numbers.
+
+Written for a tenant who is new here: short, one fact a sentence, what the job needs before what there is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.explaining.kept_words import kept_for_it_words, kept_words
+from scheduler.explaining.phrases import are, count, listed
+from scheduler.explaining.places import QUEUES, is_strange
+from scheduler.model import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scheduler.model import Figures
+
+RESOURCE_WORDS: Mapping[str, str] = {
+    "gpus": "GPUs",
+    "cores": "CPU cores",
+    "memory_mib": "MiB of memory",
+    "gpu_quota": "GPUs",
+    "core_quota": "CPU cores",
+}
+
+
+def sentence(reason: Reason | str | None, figures: Figures) -> str:
+    """The sentences for a reason of the vocabulary; for None, where the job was placed."""
+    if reason is None:
+        return f"Placed on {_places(figures.get('nodes', {}))}."
+    if "promised" in figures:
+        return _promised(figures)
+    return SENTENCES[Reason(reason)](figures) + kept_for_it_words(figures)
+
+
+def queue_words(figures: Figures) -> str:
+    """As: place 3 of 21 in the queue for jobs of 1 to 3 GPUs. For figures with `queue`, `place` and `queue_length`."""
+    return f"place {figures['place']} of {figures['queue_length']} in the queue for {QUEUES[figures['queue']]}"
+
+
+def _promised(figures: Figures) -> str:
+    """For a job that others are being stopped for, whatever kept it from starting at once."""
+    nodes = listed(figures["promised"]["nodes"])
+    needed = _need(figures)
+    one = needed.startswith("1 ")
+    until = "it is" if one else "all of them are"
+    return (
+        f"It needs {needed}, which {'is' if one else 'are'} being freed on {nodes}. It starts there when {until} idle."
+    )
+
+
+def _places(nodes: Mapping[str, Mapping[str, int]]) -> str:
+    parts = [
+        f"{name} ({count(use['gpus'], 'GPUs')}, {count(use['cores'], 'cores')})"
+        if use["gpus"]
+        else f"{name} ({count(use['cores'], 'cores')})"
+        for name, use in nodes.items()
+    ]
+    return listed(parts)
+
+
+def _need(figures: Figures) -> str:
+    needs = figures.get("needs", {})
+    if not needs.get("min_gpus"):
+        return count(needs.get("cores", 0), "CPU cores")
+    types = needs.get("gpu_types") or []
+    return count(needs["min_gpus"], "GPUs") + (f" of type {' or '.join(types)}" if types else "")
+
+
+# ---- its turn, its tenant's quota ------------------------------------------------------------------------------------
+
+
+def _outside_window(figures: Figures) -> str:
+    said = [f"It waits for its turn: {queue_words(figures)}.", *_strange(figures)]
+    if blocked := figures.get("blocked_by"):
+        return " ".join([*said, _blocked(figures, blocked)])
+    considered, started = figures["considered"], figures["started"]
+    said.append(
+        f"A planning considers the first jobs of a queue until they ask for {count(figures['window_gpus'], 'GPUs')}."
+    )
+    said.append(f"This time it considered {count(considered, 'jobs')} and started {started or 'none'}.")
+    if figures.get("share") is not None:
+        said.append(
+            f"Its tenant has {figures['share']:.0%} of the GPUs by weight, with its considered jobs counted. "
+            f"Tenants with less go first."
+        )
+    return " ".join(said)
+
+
+def _strange(figures: Figures) -> list[str]:
+    if not is_strange(figures["queue"], figures["needs"]["min_gpus"]):
+        return []
+    return ["It stands in that queue because no node for jobs of its own size can hold it."]
+
+
+def _blocked(figures: Figures, blocked: Figures) -> str:
+    whose = f"job {blocked['job']}" if blocked["job"] is not None else "a job of another tenant"
+    elsewhere = f" in the queue for {QUEUES[blocked['queue']]}" if blocked["queue"] != figures["queue"] else ""
+    return f"Jobs start strictly in order, and {whose} at place {blocked['place']}{elsewhere} does not fit yet."
+
+
+def _tenant_quota(figures: Figures) -> str:
+    what = "GPUs" if figures["resource"] == "gpus" else "CPU cores"
+    quota = f"Its tenant may hold {count(figures['quota'], what)} at a time, its quota."
+    if "asked_ahead" in figures:
+        return f"{quota} The tenant's jobs ahead of this one ask for all of that."
+    held, left = are(figures["held"]).capitalize(), are(figures["left"])
+    return f"{quota} {held} in use. This job needs {figures['needed']}, and {left} left."
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------
+
+
+def _no_node_with_type(figures: Figures) -> str:
+    types = figures.get("types") or []
+    there = f"The cluster has GPUs of type {' and '.join(types)}." if types else "No node of the cluster has GPUs."
+    advice = "Allow another type, or ask the operator." if types else "Ask the operator."
+    return f"It needs {_need(figures)}, and no node has such GPUs. {there} {advice}"
+
+
+def _not_enough_idle_gpus(figures: Figures) -> str:
+    """A job runs on GPUs of one type, so that of several types the one with most counts."""
+    offered = figures["offered"]
+    idle = {name: count for name, count in offered["idle_gpus"].items() if count}
+    most = offered["most_of_a_type"]
+    if not figures.get("ever", True):
+        of_one = " of one type" if len(idle) > 1 else ""
+        return f"It needs {_need(figures)}. The whole cluster has {most}{of_one} that it may use. Ask for fewer."
+    if len(idle) < 2:
+        return f"It needs {_need(figures)}, and {are(most)} idle."
+    by_type = ", ".join(f"{count} {name}" for name, count in sorted(idle.items()))
+    return f"It needs {_need(figures)}, all of one type. Idle are: {by_type}."
+
+
+def _gpus_scattered(figures: Figures) -> str:
+    block = figures["offered"]["largest_block"]
+    return (
+        f"It needs {_need(figures)} together on one node. "
+        f"The most that are idle on one node are {block['gpus']}, on {listed(block['nodes'])}."
+    )
+
+
+def _not_enough_memory(figures: Figures) -> str:
+    return _short(figures, "MiB of memory", "memory")
+
+
+def _not_enough_cores(figures: Figures) -> str:
+    return _short(figures, "CPU cores", "CPU cores")
+
+
+def _short(figures: Figures, unit: str, what: str) -> str:
+    ever = figures.get("ever", True)
+    if spread := figures.get("spread"):
+        there, verb = count(spread["gpus"], "GPUs"), "has" if spread["gpus"] == 1 else "have"
+        so_much = f"so {'many' if what == 'CPU cores' else 'much'}{' idle' if ever else ''}"
+        return (
+            f"It needs {_need(figures)} over several nodes, each with {count(spread['beside'], unit)}. "
+            f"{f'Only {there} {verb}' if spread['gpus'] else 'No GPU has'} {so_much}."
+        )
+    among = "Of the nodes that it may use" if not figures["needs"]["min_gpus"] else "Of the nodes with GPUs for it"
+    idle = " idle" if ever else ""
+    tail = "" if ever else " Ask for less." if what == "memory" else " Ask for fewer."
+    return (
+        f"It needs {count(figures['needed'], unit)} on one node. "
+        f"{among}, the one with the most{idle} {what} has {figures['available']}.{tail}"
+    )
+
+
+def _nodes_unavailable(figures: Figures) -> str:
+    away = [f"{each['node']} ({each['why']})" if each["why"] else each["node"] for each in figures["unavailable"]]
+    if not away:
+        return f"It needs {_need(figures)}. No node has joined the cluster."
+    return f"It needs {_need(figures)}. The nodes that could hold it take no jobs now: {listed(away)}."
+
+
+def _tenant_not_trusted(figures: Figures) -> str:
+    nodes = figures["nodes"]
+    where = "there" if len(nodes) == 1 else "on each of them"
+    others = f"another tenant's jobs run {where} under the same account"
+    return f"It would fit on {listed(nodes)}, but {others}. It waits until they end."
+
+
+def _checkpoint_elsewhere(figures: Figures) -> str:
+    domain = f"It goes on from its checkpoint, which only nodes of storage domain {figures['domain']} can read"
+    if not figures.get("nodes"):
+        return f"{domain}. None of them takes jobs now."
+    return f"{domain}: {listed(figures['nodes'])}. There is no room for it there now."
+
+
+def _restored(figures: Figures) -> str:
+    nodes, more = figures["nodes"], figures.get("more", 0)
+    names = listed([*nodes, f"{more} more"]) if more else listed(nodes)
+    verb = "has" if len(nodes) == 1 and not more else "have"
+    return (
+        f"Berth was restored from a backup, and {names} {verb} not said yet what runs there. This job may be running there; "
+        "it waits, so that it never runs twice at once."
+    )
+
+
+# ---- what others have ------------------------------------------------------------------------------------------------
+
+
+def _lost(figures: Figures) -> str:
+    lost = figures.get("lost_to", {})
+    own = [f"job {job}" for job in lost.get("own_jobs", [])]
+    others = lost.get("other_tenants_jobs", 0)
+    if others:
+        own.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
+    has, gains = ("has", "gains") if len(own) == 1 and others < 2 else ("have", "gain")
+    return (
+        f"It would have fitted, but the room went to {listed(own)}, which {has} more priority or {gains} more from it."
+        + _bound(figures.get("binding") or {})
+    )
+
+
+def _bound(binding: Figures) -> str:
+    """What fails first if it is added to the plan all the same."""
+    resource = binding.get("resource", "")
+    if resource == "trust" and binding.get("node"):
+        return f" On {binding['node']} another tenant's jobs run under the same account."
+    if resource not in RESOURCE_WORDS:
+        return ""
+    needed, left = count(binding["needed"], RESOURCE_WORDS[resource]), max(0, binding["available"])
+    where = (
+        "Of its tenant's quota"
+        if resource.endswith("quota")
+        else f"On {binding['node']}"
+        if binding["node"]
+        else "In all"
+    )
+    return f" {where} it needs {needed}, and {are(left)} left."
+
+
+def _dependency(figures: Figures) -> str:
+    jobs = figures.get("depends_on") or []
+    return f"It waits for {listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end."
+
+
+# ---- the planning itself ---------------------------------------------------------------------------------------------
+
+
+def _solver_limit(figures: Figures) -> str:
+    return (
+        f"The planning's time was up ({figures['limit_s']:g} s) before this job's turn. The next planning tries again."
+    )
+
+
+def _profiling(figures: Figures) -> str:
+    on = listed([f"{each['gpu_type']} ({each['node']})" for each in figures.get("on", [])])
+    where = f" on one GPU of {on}" if on else ""
+    limit = f", for {figures['limit_s']:g} s at most" if "limit_s" in figures else ""
+    return f"Its speed is being measured{where}{limit}. Then it is placed."
+
+
+SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
+    Reason.OUTSIDE_WINDOW: _outside_window,
+    Reason.TENANT_QUOTA: _tenant_quota,
+    Reason.NO_NODE_WITH_TYPE: _no_node_with_type,
+    Reason.NOT_ENOUGH_IDLE_GPUS: _not_enough_idle_gpus,
+    Reason.NOT_ENOUGH_MEMORY: _not_enough_memory,
+    Reason.NOT_ENOUGH_CORES: _not_enough_cores,
+    Reason.GPUS_SCATTERED: _gpus_scattered,
+    Reason.LOST_TO_HIGHER_PRIORITY: _lost,
+    Reason.DEPENDENCY: _dependency,
+    Reason.HELD: lambda _: "It is held. Release it to let it queue.",
+    Reason.PROFILING: _profiling,
+    Reason.SOLVER_LIMIT: _solver_limit,
+    Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
+    Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet. The next one will.",
+    Reason.NODES_UNAVAILABLE: _nodes_unavailable,
+    Reason.RESERVED: kept_words,
+    Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,
+    Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
+    Reason.RESTORED: _restored,
+}

@@ -1,0 +1,326 @@
+"""Why a job waits (algorithms.md section 7): its one reason, the figures behind it, and the sentence.
+
+`Foresight` answers before the queue is drawn up, for jobs that cannot take part whatever is idle; `Hindsight` after the
+plan, for the queue. The *binding* constraint of a rejected candidate is the first resource that fails when it is
+added to the final plan.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
+from scheduler.explaining.places import Places
+from scheduler.explaining.sentences import sentence
+from scheduler.fairness.keepers import in_the_way, kept_figures
+from scheduler.model import Reason
+from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
+from scheduler.placement.ledger import Shortfall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from scheduler.explaining.detail import Details
+    from scheduler.fairness.keepers import Keeper
+    from scheduler.model import Job, Ranked
+    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.work import Outcome
+
+__all__ = ["Foresight", "Hindsight", "Why", "placed", "sentence"]
+
+STOPPED_SHORT = frozenset({"time-limit", "failed"})
+
+
+class Foresight:
+    """Answers for the snapshot: what whole nodes could hold, those that are up and all of them."""
+
+    def __init__(self, start: Ledger, never: dict[tuple[object, ...], Why | None] | None = None) -> None:
+        """`never`: what was found of jobs' shapes before, for as long as no node comes, goes or changes."""
+        self._start = start
+        self._largest = start.largest
+        self._never = {} if never is None else never
+
+    @cached_property
+    def _up(self) -> list[Offer]:
+        return whole_offers(room.node for room in self._start.rooms.values())
+
+    @cached_property
+    def _all(self) -> list[Offer]:
+        return whole_offers(self._start.nodes)
+
+    def why_aside(self, job: Job) -> Why | None:
+        """Why the job takes no part in this planning whatever is idle; None = it queues."""
+        if not job.eligible:
+            return Why(job.ineligible_reason or Reason.HELD, dict(job.ineligible_figures))
+        if job.promise is None and (short := self._start.over_quota(job)) is not None:
+            return over_quota(job, self._start.quotas[job.tenant], short)
+        return self.why_never(job)
+
+    def why_never(self, job: Job) -> Why | None:
+        """Why even empty nodes would not hold the job; None = they would."""
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain)
+        if shape not in self._never:
+            self._never[shape] = self._why_never(job)
+        return self._never[shape]
+
+    def _why_never(self, job: Job) -> Why | None:
+        """Why not even empty nodes would hold the job: those that are up, or all of them."""
+        if not any(type_allowed(job, offer.node) for offer in self._all) and not job.is_cpu:
+            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types()})
+        if first_failing(job, self._up, self._largest) is None:
+            return None
+        level = first_failing(job, self._all, self._largest)
+        if self._is_kept_by_checkpoint(job):
+            return short_of(job, Level.CHECKPOINT, self._up, ever=True)
+        if level is None or not self._all:
+            away = [
+                offer.node for offer in self._all if not offer.node.schedulable and usable(job, offer, Level.CHECKPOINT)
+            ]
+            unavailable = [{"node": node.name, "why": node.unavailable_because} for node in away]
+            return Why(Reason.NODES_UNAVAILABLE, {"needs": needs(job), "unavailable": unavailable})
+        return short_of(job, level, self._all, ever=False)
+
+    def _is_kept_by_checkpoint(self, job: Job) -> bool:
+        """Nodes that are up could hold the job, but not those that can read its checkpoint."""
+        anywhere = replace(job, checkpoint_domain=None)
+        return job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None
+
+    def _types(self) -> list[str]:
+        return sorted({offer.node.gpu_type for offer in self._all if offer.node.gpu_type and offer.gpus})
+
+
+class Hindsight:
+    """Answers for one plan: what was idle before it, what it placed and what it left."""
+
+    def __init__(
+        self,
+        start: Ledger,
+        final: Ledger,
+        outcome: Outcome,
+        queue: Sequence[Ranked],
+        details: Details,
+        limit_s: float,
+        *,
+        keepers: Sequence[Keeper] = (),
+        late: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`keepers`: of what is promised. `late`: whether it is too late to look for more than what lies at hand."""
+        self._details, self._late, self._is_late = details, late, False
+        self._start, self._final, self._outcome, self._limit_s = start, final, outcome, limit_s
+        self._idle, self._left = idle_offers(start), idle_offers(final)
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
+        self._keepers = keepers if final.withholds else ()
+        self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
+        self._queue = queue
+        self._takers = [
+            (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
+            for each in queue
+            if each.job.id in outcome.chosen
+        ]
+        # Queues are long and their jobs alike: what depends on a job's shape alone is found once.
+        self._levels: dict[tuple[object, ...], Level | None] = {}
+        self._needs: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._short: dict[tuple[object, ...], Why] = {}
+        self._offered: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._rivals: dict[tuple[object, ...], _Rivals] = {}
+        self._ends: dict[tuple[object, ...], dict[str, Any] | None] = {}
+        self._told = self._promised | {each.job for each in outcome.reservations}
+        self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
+        alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
+        self._alone = set().union(*alone)
+        self._open: dict[tuple[object, ...], list[Ranked]] = {}
+        self._exclusive = any(offer.node.exclusive_tenant for offer in self._idle)
+
+    def why_waiting(self, ranked: Ranked) -> Why:
+        """Why a queued job was not placed, and what is kept for it or stopped for it."""
+        why = self._why(ranked)
+        if ranked.job.id not in self._told:
+            return why
+        own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
+        for each in own:
+            why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
+        for given in self._outcome.promises:
+            if given.job == ranked.job.id:
+                stopped = sum(order.for_job == given.job for order in self._outcome.stops)
+                nodes = self._names(share.node for share in given.shares)
+                why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
+        if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
+            why.figures["promised"] = {"nodes": self._names(share.node for share in kept.shares), "cause": kept.cause}
+        return why
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._queue, self._outcome, self._final)
+
+    def _names(self, nodes: Iterable[int]) -> list[str]:
+        return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
+
+    def _why(self, ranked: Ranked) -> Why:
+        """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
+        job = ranked.job
+        if self._outcome.unswept is None or job.is_cpu or job.id in self._alone:
+            return self._why_alone(ranked)
+        kind = (
+            job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
+        )  # fmt: skip
+        group = self._groups.get(kind)
+        if group is None:
+            group = self._groups[kind] = (self._rivals_of(job).ranks, {})
+        ahead = bisect_left(group[0], ranked.rank)
+        why = group[1].get(ahead)
+        if why is None:
+            why = group[1][ahead] = self._why_alone(ranked)
+        return why
+
+    def _why_alone(self, ranked: Ranked) -> Why:
+        job, outcome = ranked.job, self._outcome
+        if job.id in (outcome.out_of_time if job.is_cpu or outcome.unswept is None else outcome.unswept):
+            reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
+            return Why(reason, {"limit_s": self._limit_s})
+        if (short := self._final.over_quota(job)) is not None:
+            return over_quota(job, self._start.quotas[job.tenant], short)
+        if job.id in outcome.sated:
+            return self._sated(job)
+        if job.id not in outcome.window and (outcome.unswept is None or job.is_cpu):
+            return self._outside(ranked)
+        if not self._is_late:
+            self._is_late = self._late()
+        if self._is_late:
+            return Why(Reason.SOLVER_LIMIT, {"limit_s": self._limit_s})
+        level = self._failing(job)
+        if level is not None or job.id in self._promised:
+            return self._short_of(job, Level.GPUS if level is None else level)
+        return self._why_beaten(ranked)
+
+    def _why_beaten(self, ranked: Ranked) -> Why:
+        """It fitted what was idle: that is kept from it, or went to others."""
+        job, outcome = ranked.job, self._outcome
+        if (kept := self._kept_by_promise(job)) is not None:
+            return Why(Reason.RESERVED, {"needs": needs(job), **kept})
+        if job.id in outcome.kept:
+            return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
+        return self._lost(ranked)
+
+    def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
+        """For whom it is kept what would fit the job beside what the plan leaves; None where that is not why it waits."""
+        if not self._keepers:
+            return None
+        shape = (*_shape(job), job.checkpoint_domain, job.tenant)
+        if shape not in self._ends:
+            self._ends[shape] = self._kept_figures(job)
+        return self._ends[shape]
+
+    def _kept_figures(self, job: Job) -> dict[str, Any] | None:
+        largest, numbers = self._start.largest, self._final.rooms
+
+        def helps(nodes: Collection[int]) -> bool:
+            both = zip(self._with_kept, self._left, strict=True)
+            opened = [kept if kept.node.id in nodes else left for kept, left in both]
+            return first_failing(job, opened, largest) is None
+
+        if helps(()) or not helps(numbers):
+            return None
+        names = {number: room.node.name for number, room in numbers.items()}
+        return kept_figures(job, in_the_way(self._keepers, helps), names)
+
+    def _failing(self, job: Job) -> Level | None:
+        """The need that failed before the plan took anything; asked once per shape, for queues are long."""
+        tenant = job.tenant if self._exclusive else None
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, tenant)
+        if shape not in self._levels:
+            self._levels[shape] = first_failing(job, self._idle, self._start.largest)
+        return self._levels[shape]
+
+    def _short_of(self, job: Job, level: Level) -> Why:
+        shape = (*_shape(job), job.checkpoint_domain, job.tenant, level)
+        if shape not in self._short:
+            self._short[shape] = short_of(job, level, self._idle, ever=True)
+        return Why(self._short[shape].reason, dict(self._short[shape].figures))
+
+    def _needs_of(self, job: Job) -> dict[str, Any]:
+        shape = _shape(job)
+        found = self._needs.get(shape)
+        if found is None:
+            found = self._needs[shape] = needs(job)
+        return found
+
+    def _sated(self, job: Job) -> Why:
+        tenant = self._start.quotas[job.tenant]
+        left = self._final.allowances[job.tenant].gpus or 0
+        why = over_quota(job, tenant, Shortfall("gpu_quota", None, job.min_gpus, left))
+        return Why(why.reason, {**why.figures, "asked_ahead": tenant.gpu_quota})
+
+    def _outside(self, ranked: Ranked) -> Why:
+        """Its turn has not come: where it stands, and how far the planning came or who blocks a strict queue."""
+        outcome = self._outcome
+        figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
+        blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
+        if blocked is None:
+            figures |= {**self._places.window(ranked), **self._details.outside(ranked)}
+        else:
+            own = blocked.job.tenant == ranked.job.tenant
+            there = self._places.of(blocked)
+            job = blocked.job.id if own else None
+            figures["blocked_by"] = {"place": there["place"], "queue": there["queue"], "job": job}
+        return Why(Reason.OUTSIDE_WINDOW, figures)
+
+    def _lost(self, ranked: Ranked) -> Why:
+        """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
+        job, outcome = ranked.job, self._outcome
+        rivals = self._rivals_of(job)
+        ahead = bisect_left(rivals.ranks, ranked.rank)
+        figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
+        if job.id in outcome.window:  # of others no candidates were made
+            figures |= self._details.rejected(job)
+        swept = outcome.unswept is not None and not job.is_cpu
+        if swept and not rivals.ranks and (level := first_failing(job, self._left, self._start.largest)) is not None:
+            return short_of(job, level, self._left, ever=True)  # not jobs took it: profiles, or what runs now
+        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
+            return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
+        figures["lost_to"] = {
+            "own_jobs": rivals.own[:NODES_SHOWN],
+            "other_tenants_jobs": len(rivals.ranks) - len(rivals.own),
+            "ranked_ahead": ahead,
+            "ranked_behind": len(rivals.ranks) - ahead,
+        }
+        return Why(Reason.LOST_TO_HIGHER_PRIORITY, figures)
+
+    def _offered_to(self, job: Job) -> dict[str, Any]:
+        kind = (job.is_cpu, job.gpu_types)
+        if kind not in self._offered:
+            self._offered[kind] = offered(job, self._left)
+        return self._offered[kind]
+
+    def _rivals_of(self, job: Job) -> _Rivals:
+        """Who was placed on nodes that the job could have used."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
+        if kind not in self._rivals:
+            takers = self._takers_of(job)
+            own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
+            self._rivals[kind] = _Rivals([taker.rank for taker in takers], own)
+        return self._rivals[kind]
+
+    def _takers_of(self, job: Job) -> list[Ranked]:
+        """Who was placed on nodes that are open to such a job."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant if self._exclusive else None)
+        if kind not in self._open:
+            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
+            self._open[kind] = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
+        return self._open[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+
+    ranks: list[int]
+    own: list[int]
+
+
+def _shape(job: Job) -> tuple[object, ...]:
+    """What a job asks for."""
+    return (job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib)

@@ -1,0 +1,220 @@
+"""Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and who may use what they offer.
+
+A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it
+further, where they matter: a storage domain that a resumed job of this planning must stay in, a node that takes one
+tenant at a time, the zone (array and reservations) and what is left of the cores reserved for its array. Cores beyond
+what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a speed class and, for those, the
+tenant, the domain and the zone, and whether cores come from the reserved ones alone. A class offers pieces to one or
+more pools; each job draws on one or more. In a re-plan a node on which running jobs may keep what they hold is a
+class of its own; what they hold is idle like the rest, and a *pin* offers it to its job alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduler.placement.access import NO_RULES, Zone
+from scheduler.placement.feasibility import type_allowed
+from scheduler.placement.menu import menus_of, speed_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler.model import Job, Node, Ranked
+    from scheduler.placement.access import Access, Rules
+    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.running import Participant
+
+
+NO_NODE = -1
+"""The id of a stand-in, so that no estimator's layer takes it for a node it has measured."""
+
+
+class Pool(NamedTuple):
+    """Pieces for the jobs of one tenant (None = of all) and one checkpoint domain (None = for those without)."""
+
+    gpu_type: str
+    speed: int
+    tenant: int | None
+    domain: str | None
+    zone: Zone
+    limited: bool
+    pin: int | None = None  # a running job: what it holds now, on its own node, for itself alone
+
+
+class Pin(NamedTuple):
+    """A running job that may keep what it holds on a node: the pool of that one piece, and what it takes there."""
+
+    pool: Pool
+    tenant: int
+    gpus: int
+    cores: int
+    limited: bool
+
+
+class ClassKey(NamedTuple):
+    """What makes nodes interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's.
+
+    `limit`: how many of the cores limited jobs may take together; `cores` where that is no limit.
+    """
+
+    gpu_type: str
+    speed: int
+    gpus: int
+    cores: int
+    limit: int
+    owner: tuple[int, ...] | None
+    domain: str | None
+    zone: Zone
+    pins: tuple[Pin, ...] = ()
+
+    def cores_for(self, pool: Pool) -> int:
+        return self.limit if pool.limited else self.cores
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """A class with its nodes in id order, and the alternative sets of pools it can offer to, one set per node."""
+
+    key: ClassKey
+    nodes: tuple[int, ...]
+    offers: tuple[tuple[Pool, ...], ...]
+
+
+@dataclass(slots=True)
+class PoolRoom:
+    """The most that one node of the pool offers, per least number of idle GPUs (index), and a node to stand for it."""
+
+    cores: list[int] = field(default_factory=list)
+    memory_mib: list[int] = field(default_factory=list)
+    gpus: int = 0
+    unit_gpus: dict[int, int] = field(default_factory=dict)  # cores a GPU -> GPUs in all that have them
+
+
+class Classes:
+    """The classes of what is idle in a ledger, as far as the jobs of a stage can tell them apart."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        stage: Iterable[Ranked],
+        rules: Rules = NO_RULES,
+        participants: Mapping[int, Participant] = MappingProxyType({}),
+    ) -> None:
+        asked = list(stage)
+        self.rules = rules
+        self.pins: dict[int, Pin] = {}  # by job
+        self._pinned: dict[int, list[Pin]] = {}  # by node
+        for ranked in asked:
+            if (running := participants.get(ranked.job.id)) is not None:
+                self._pin(running, ledger, rules)
+        jobs = [ranked.job for ranked in asked]
+        self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
+        self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
+        self.tenants = sorted({job.tenant for job in jobs})
+        self.most_cores = max((job.cores for job in jobs), default=1)
+        self._kinds = set(self.access.values())
+        self._barring = frozenset[int]().union(*(each.barred for each in self._kinds))
+        grouped: dict[ClassKey, list[int]] = {}
+        for room in ledger.rooms.values():
+            if room.gpus and room.cores and (key := self._key(room, ledger, rules)) is not None:
+                grouped.setdefault(key, []).append(room.node.id)
+        self.all = [
+            NodeClass(key, tuple(nodes), offers)
+            for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
+            if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
+        ]
+        self.menus = menus_of(ledger)
+        self.largest = ledger.largest
+        self.nodes_of: dict[Pool, list[int]] = {}  # in id order
+        self.pools = self._measure(ledger)
+        self.by_type: dict[str, list[Pool]] = {}
+        for pool in sorted(self.pools, key=repr):
+            self.by_type.setdefault(pool.gpu_type, []).append(pool)
+        self._stand_ins = {
+            (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
+            for each in reversed(self.all)
+        }
+
+    def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
+        (share,) = running.present.shares
+        node, job, limited = ledger.rooms[share.node].node, running.job, running.job.id in ledger.limited
+        pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, job.id)
+        self.pins[job.id] = pin = Pin(pool, job.tenant, share.gpus, share.cores, limited)
+        self._pinned.setdefault(share.node, []).append(pin)
+
+    def _key(self, room: Room, ledger: Ledger, rules: Rules) -> ClassKey | None:
+        node = room.node
+        owner = tuple(sorted(room.tenants)) if node.exclusive_tenant else None
+        if owner is not None and len(owner) > 1:
+            return None  # two tenants under one account already: nobody is let in
+        domain = node.domain if node.domain in self.domains else None
+        array, kept = rules.zone(node.id)
+        zone = Zone(array, tuple(number for number in kept if number in self._barring))
+        gpus = len(room.gpus)
+        pins = tuple(self._pinned.get(node.id, ()))
+        cores = len(room.cores) if pins else min(len(room.cores), gpus * self.most_cores)
+        limited = any(access.limited for access in self._kinds)
+        limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
+        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, pins)
+
+    def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
+        owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
+        domains = (None,) if key.domain is None else (None, key.domain)
+        limits = sorted({access.limited for access in self._kinds if access.admits(key.zone)})
+        for owner in owners:
+            yield tuple(
+                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited)
+                for domain in domains
+                for limited in limits
+            )
+
+    def _measure(self, ledger: Ledger) -> dict[Pool, PoolRoom]:
+        pools: dict[Pool, PoolRoom] = {}
+        for each in self.all:
+            memory = max(ledger.rooms[node].memory_mib for node in each.nodes)
+            for pool in {pool for pools_of in each.offers for pool in pools_of}:
+                room = pools.setdefault(pool, PoolRoom())
+                _raise_to(room, each.key, each.key.cores_for(pool), memory, len(each.nodes))
+                self.nodes_of.setdefault(pool, []).extend(each.nodes)
+            self.nodes_of |= {pin.pool: list(each.nodes) for pin in each.key.pins}
+        for nodes in self.nodes_of.values():
+            nodes.sort()
+        return pools
+
+    def pools_for(self, job: Job, gpu_type: str) -> list[Pool]:
+        """The pools of a type that the job may draw on."""
+        access = self.access[job.id]
+        return [
+            pool
+            for pool in self.by_type.get(gpu_type, ())
+            if pool.domain == job.checkpoint_domain
+            and pool.tenant in {None, job.tenant}
+            and pool.limited is access.limited
+            and access.admits(pool.zone)
+        ]
+
+    def types_for(self, job: Job) -> list[str]:
+        return [name for name in self.by_type if type_allowed(job, self.stand_in(self.by_type[name][0]))]
+
+    def stand_in(self, pool: Pool) -> Node:
+        """A node of the pool's type and speed class: the estimator is asked about it for all of them."""
+        return self._stand_ins[pool.gpu_type, pool.speed]
+
+    def unit_gpus(self, pools: Sequence[Pool], rate: int) -> int:
+        """GPUs in all that have `rate` cores each."""
+        return sum(self.pools[pool].unit_gpus.get(rate, 0) for pool in pools)
+
+
+def _raise_to(room: PoolRoom, key: ClassKey, cores: int, memory_mib: int, nodes: int) -> None:
+    grow = key.gpus + 1 - len(room.cores)
+    room.cores += [0] * grow
+    room.memory_mib += [0] * grow
+    for gpus in range(key.gpus + 1):
+        room.cores[gpus] = max(room.cores[gpus], cores)
+        room.memory_mib[gpus] = max(room.memory_mib[gpus], memory_mib)
+    room.gpus += key.gpus * nodes
+    for rate in (1, 2):
+        room.unit_gpus[rate] = room.unit_gpus.get(rate, 0) + min(key.gpus, cores // rate) * nodes

@@ -1,0 +1,159 @@
+"""Rounding by diving: fix what a relaxation takes whole, round the patterns it nearly takes, relax the rest again.
+
+Each step fixes whole patterns, rounds up those that are taken for the most part, seats the jobs they carry, and hands what
+is left - jobs, nodes, pieces still free - to the next relaxation. What remains in the end is small enough to search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.solver import Relaxation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduler.placement.aggregated.kernel import Kernel, Whole
+    from scheduler.placement.aggregated.pricing import Problem
+
+ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
+"""A pattern or job taken at least so much counts as taken: one dive each until a plan is good enough."""
+STEPS = 12
+FEW_GROUPS = 150
+"""Jobs left over that a search settles sooner than further steps would."""
+
+
+@dataclass(slots=True)
+class Dive:
+    """What is fixed so far, the pieces it leaves free per row, and what the rows have left."""
+
+    problem: Problem
+    plan: Whole
+    offered: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def from_top(cls, problem: Problem, nothing: Whole) -> Dive:
+        return cls(problem, nothing, np.zeros(len(problem.options.rows)), problem.row_upper.copy())
+
+    @classmethod
+    def after(cls, problem: Problem, plan: Whole) -> Dive:
+        """As if the plan had been fixed: what it leaves."""
+        offered = np.zeros(len(problem.options.rows))
+        for pattern, times in plan.patterns.items():
+            for row, pieces in pattern.pieces:
+                offered[row] += times * pieces
+        for move, times in zip(problem.moves, plan.moves, strict=True):
+            offered[move.source] -= times
+            offered[move.target] += times
+        np.subtract.at(offered, problem.options.row, problem.options.need * plan.options)
+        made = cls(problem, plan, offered, problem.row_upper)
+        made._take_stock()
+        return made
+
+    def fix(self, kernel: Kernel, values: np.ndarray, least: float) -> int:
+        """Fix what the values of the kernel's columns say, rounding up from `least` on; how many patterns and jobs."""
+        count, moved = len(kernel.options), len(kernel.moves)
+        before = int(self.plan.options.sum()) + sum(self.plan.patterns.values())
+        self._cut(kernel, values[count + moved :], least)
+        for k, value in zip(kernel.moves, values[count : count + moved], strict=True):
+            self._move(int(k), value)
+        self._seat(kernel.options, values[:count], least)
+        self._take_stock()
+        return int(self.plan.options.sum()) + sum(self.plan.patterns.values()) - before
+
+    def _cut(self, kernel: Kernel, values: np.ndarray, least: float) -> None:
+        """Cut nodes into patterns: the whole ones, then the nearest to one more, as far as there are nodes."""
+        nodes = self.upper[self.problem.first_class : self.problem.first_cap].copy()
+        whole = np.floor(values + 1e-6)
+        part = values - whole
+        order = [k for k in np.argsort(-part, kind="stable") if part[k] >= least]
+        chosen = [(k, int(whole[k])) for k in np.flatnonzero(whole)] + [(k, 1) for k in order]
+        for k, times in chosen:
+            pattern = kernel.patterns[k]
+            taken = int(min(times, nodes[pattern.of_class]))
+            if taken > 0:
+                nodes[pattern.of_class] -= taken
+                self.plan.patterns[pattern] = self.plan.patterns.get(pattern, 0) + taken
+                for row, pieces in pattern.pieces:
+                    self.offered[row] += taken * pieces
+
+    def _move(self, k: int, value: float) -> None:
+        move = self.problem.supply.moves[k]
+        times = int(min(np.floor(value + 0.5), self.offered[move.source]))
+        if times > 0:
+            self.plan.moves[k] += times
+            self.offered[move.source] -= times
+            self.offered[move.target] += times
+
+    def _seat(self, options: np.ndarray, values: np.ndarray, least: float) -> None:
+        """Jobs onto the pieces, those taken whole first, then by what they are worth."""
+        problem = self.problem
+        worth = problem.options.value[options] / problem.options.need[options]
+        room = self.upper.copy()
+        for k in np.lexsort((-worth, -np.round(values, 6))):
+            if values[k] < least:
+                break
+            option = options[k]
+            row, need, group = problem.options.row[option], problem.options.need[option], problem.options.group[option]
+            wanted = max(1.0, np.floor(values[k] + 1e-6))
+            taken = int(min(wanted, self.offered[row] // need, room[group], self._capped(option, room)))
+            if taken > 0:
+                self.plan.options[option] += taken
+                self.offered[row] -= taken * need
+                room[group] -= taken
+                for number, cap in enumerate(problem.caps, start=problem.first_cap):
+                    room[number] -= taken * cap.weight_of(option)
+
+    def _capped(self, option: int, room: np.ndarray) -> float:
+        """How many more of the option the caps admit."""
+        most = np.inf
+        for number, cap in enumerate(self.problem.caps, start=self.problem.first_cap):
+            if (weight := cap.weight_of(option)) > 0:
+                most = min(most, room[number] // weight)
+        return most
+
+    def _take_stock(self) -> None:
+        problem, plan = self.problem, self.plan
+        self.upper = problem.row_upper.copy()
+        members = len(problem.members)
+        self.upper[:members] -= np.bincount(problem.options.group, weights=plan.options, minlength=members)
+        self.upper[problem.first_row : problem.first_class] = self.offered
+        for pattern, times in plan.patterns.items():
+            self.upper[problem.first_class + pattern.of_class] -= times
+        for row, cap in enumerate(problem.caps, start=problem.first_cap):
+            self.upper[row] -= float(cap.weights @ plan.options[cap.options])
+        plan.objective = float(problem.options.value @ plan.options)
+
+
+def dive(
+    top: Dive,
+    kernel: Kernel,
+    values: np.ndarray,
+    narrowed: Callable[[Dive], Kernel],
+    least: float,
+    *,
+    few: int = FEW_GROUPS,
+    remaining_s: Callable[[], float],
+    seed: int,
+) -> bool:
+    """Fix step by step from a relaxation's values on, until few jobs or no nodes are left, or time is up.
+
+    Whether anything was rounded: if not, another `least` would lead to the same.
+    """
+    top.fix(kernel, values, 1.0)
+    for step in range(STEPS):
+        kernel = narrowed(top)
+        classes = slice(top.problem.first_class, top.problem.first_cap)
+        free = len(np.unique(top.problem.options.group[kernel.options]))
+        if remaining_s() <= 0 or free <= few or not top.upper[classes].any():
+            return step > 0
+        answer = Relaxation(kernel.matrix, seed).solve(remaining_s())
+        if not answer.optimal:
+            return True
+        if not any(top.fix(kernel, answer.values, share) for share in (least, least / 2)):
+            return True
+    return True

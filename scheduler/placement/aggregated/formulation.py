@@ -1,0 +1,340 @@
+"""The placement problem aggregated by class of node (algorithms.md section 6), from a stage of the queue to a plan.
+
+    max  sum over groups and options: w * G * x
+    s.t. sum over a group's options: x <= jobs in the group
+         per kind of piece: pieces used by options <= pieces offered by patterns
+         per class: patterns <= nodes                         and quotas
+Options, patterns, prices and the search are a file each; here they are put together under one time limit: a greedy
+plan first, which is the optimum where everybody gets the best; else the bound and the columns, then whole plans, then
+the nodes. Memory is checked when nodes are handed out; a failure adds a cut and searches again. Bounds are those of the
+problem without cuts, so they hold for all plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.parameters.knobs import SIGMA
+from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated.classes import Classes
+from scheduler.placement.aggregated.handout import hand_out
+from scheduler.placement.aggregated.kernel import Whole, search
+from scheduler.placement.aggregated.options import PieceRow, options_of
+from scheduler.placement.aggregated.patterns import Pattern, Supply
+from scheduler.placement.aggregated.prices import prices_of
+from scheduler.placement.aggregated.pricing import Cap, Problem, guess, price
+from scheduler.placement.aggregated.stock import Stock
+from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
+from scheduler.placement.memory import Solved, solved
+from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.solver import relative_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Configuration, Ranked
+    from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.options import Group, Options
+    from scheduler.placement.aggregated.prices import Prices
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.running import Participant
+
+OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
+"""Of the time given: when options must have been made, when the first prices must have been found, which leaves as much
+for the pass by them as both took, and when those of the columns."""
+LISTING_SHARE = 0.2
+"""Of the time that is left then: when patterns are no longer listed but priced one by one."""
+PROBLEM_PER_BUILD = 0.5
+"""Stating the problem takes about so much of what making options took: it is begun only when that is left."""
+MEMORY_CUTS = 3
+ROUNDING = 1e-9
+PRICE_TOLERANCE = 0.1
+"""Of the allowed gap: how near bound and master must come; the rest is left to the search."""
+
+
+@dataclass(slots=True)
+class Placed:
+    """One job's part of a plan: G is its throughput over the least of its options, `worth` its part of the objective."""
+
+    ranked: Ranked
+    configuration: Configuration
+    gain: float
+    worth: float
+    options: int
+
+
+@dataclass(slots=True)
+class Aggregated:
+    """A plan with its figures. `bound` is None when options were left out for want of time, or no price was found."""
+
+    placed: list[Placed]
+    options: Options
+    classes: Classes
+    objective: float = 0.0
+    bound: float | None = None
+    incumbent: str = "greedy"
+    status: str = "time-limit"
+    candidates: int = 0
+    variables: int = 0
+    constraints: int = 0
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    left: Solved = field(default_factory=Solved)  # to the next planning
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and what an earlier solve left."""
+
+    clock: Callable[[], float]
+    deadline_s: float
+    gap: float
+    seed: int
+    memory: Solved = field(default_factory=Solved)
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline_s - self.clock()
+
+    def until(self, share: float, began_s: float) -> Callable[[], float]:
+        """Seconds left until that share of the time is used."""
+        end_s = began_s + share * (self.deadline_s - began_s)
+        return lambda: end_s - self.clock()
+
+
+def solve_aggregated(
+    stage: Sequence[Ranked],
+    weight: Mapping[int, float],
+    ledger: Ledger,
+    estimator: Estimator,
+    limits: Limits,
+    *,
+    sigma: float = SIGMA,
+    rules: Rules = NO_RULES,
+    participants: Mapping[int, Participant] = MappingProxyType({}),
+) -> Aggregated:
+    """The stage's plan on what is idle in the ledger, which is left as it is.
+
+    `rules`: who may use what.
+    `participants`: running jobs of the stage, whose resources the ledger holds idle.
+    """
+    began_s = limits.clock()
+    classes = Classes(ledger, stage, rules, participants)
+    late = limits.until(OPTIONS_SHARE, began_s)
+    options = options_of(
+        stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
+    )
+    maker = _Maker(classes, ledger, estimator, options, weight, rules, participants, limits.memory)
+    answer = maker.greedy(limits, began_s)
+    built_s = limits.clock()
+    if maker.nobody_could_get_more(answer):
+        answer.bound, answer.incumbent, answer.status = answer.objective, "ilp", "optimal"
+    elif maker.good_enough(answer, limits.gap):
+        answer.bound, answer.incumbent, answer.status = maker.simple_bound(), "ilp", "gap"
+    elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
+        answer = maker.improved(answer, limits, built_s)
+    if answer.bound is None and options.groups:
+        answer.bound = max(maker.simple_bound(), answer.objective)
+    answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
+    answer.left = maker.left
+    answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
+    return answer
+
+
+class _Maker:
+    def __init__(
+        self,
+        classes: Classes,
+        ledger: Ledger,
+        estimator: Estimator,
+        options: Options,
+        weight: Mapping[int, float],
+        rules: Rules,
+        participants: Mapping[int, Participant],
+        memory: Solved | None = None,
+    ) -> None:
+        self.participants = participants
+        self.memory = self.left = memory or Solved()
+        self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
+        self.options, self.weight = options, weight
+        self.caps = self._quotas()
+        self.prices: Prices | None = None
+
+    def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
+        """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
+        stock = Stock(self.classes, self.ledger, self.options)
+        taken = [
+            (group.members[0], made, group, int(self.options.first[g]))
+            for g, group in enumerate(self.options.groups)
+            if group.running is not None and (made := stock.seat(group.job, group.options[0])) is not None
+        ]
+        if self.options.groups:
+            late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
+            prices = self.prices = prices_of(
+                self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
+            )
+            self.left = solved(prices, None, None, self.options)
+            stock.outlook = Outlook(self.classes, self.options, prices, stock)
+            taken += seat_by_prices(self.options, prices, self.caps, stock, lambda: limits.left_s <= 0)
+        return self.valued(taken)
+
+    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
+        """The plan with every spread job at what it gets on the nodes it really got."""
+        placed: list[Placed] = []
+        for ranked, configuration, group, number in taken:
+            option = group.options[self.options.position[number]]
+            made = self._measured(ranked, configuration) if option.spread else configuration
+            worth = self._worth(ranked, made, group.least)
+            gain = self.rules.gain.of(made.throughput / group.least)
+            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
+        placed.sort(key=lambda each: each.ranked.rank)
+        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+
+    def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
+        job = ranked.job
+        w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
+        running = self.participants.get(job.id)
+        if running is None:
+            return w * gain
+        present = self.rules.gain.of(running.present.throughput / least)
+        return running.worth(w, gain, present, keeps=running.keeps(made))
+
+    def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
+        shares = configuration.shares
+        if len(shares) < 2:
+            return configuration
+        job, rooms = ranked.job, self.ledger.rooms
+        speeds = [
+            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
+        ]
+        speed, source = min(speeds)
+        rate = configuration.cores // configuration.gpus
+        pace = share_of_speed(rate, spread_rates(job)[0], 1)
+        return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
+
+    def improved(self, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:
+        """The best plan that prices and search find, or the start; with the bound."""
+        listing_s = limits.until(LISTING_SHARE, began_s)
+        problem = self._problem(lambda: listing_s() <= 0)
+        tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
+        standing = self._standing(problem)
+        priced = price(
+            problem,
+            remaining_s=limits.until(PRICES_SHARE, began_s),
+            tolerance=tolerance,
+            seed=limits.seed,
+            start=[*standing.patterns, *self.memory.patterns(problem.supply, self.options)],
+            first=None if self.prices is None else guess(problem, self.prices.pieces, self.prices.quotas),
+        )
+        if priced is None:
+            return start
+        self.left = solved(self.prices, priced, problem.supply, self.options)
+        remaining_s = limits.until(1.0, began_s)
+        best, bound = start, min(priced.bound, self.simple_bound())
+        for _ in range(1 + MEMORY_CUTS):
+            # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
+            found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
+            bound = min(bound, found.bound) if not problem.cut else bound
+            seated = hand_out(found.plan, problem, lambda: Stock(self.classes, self.ledger, self.options))
+            made = self.valued(seated.placed)
+            if made.objective >= best.objective - 1e-12:
+                best, best.incumbent = made, "ilp"
+            best.variables, best.constraints = found.variables, found.rows
+            if not seated.homeless or remaining_s() <= 0 or self._met(best, bound, limits.gap):
+                break
+            problem.cut = True
+            cuts = self._cuts(seated.homeless, seated.placed)
+            problem.caps += cuts
+            # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
+            priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
+        best.bound = max(bound, best.objective)
+        best.status = self._status(best, limits)
+        return best
+
+    def _standing(self, problem: Problem) -> Whole:
+        """What stands of the last plan, as a plan: every running job keeps what it has, as far as that is allowed."""
+        plan = Whole.nothing(problem)
+        rows = self.options.rows
+        for k, each in enumerate(problem.supply.classes):
+            kept = [rows.get(PieceRow(pin.pool, pin.gpus, pin.cores)) for pin in each.key.pins]
+            pattern = Pattern(k, tuple(sorted((row, 1) for row in kept if row is not None)))
+            if pattern.pieces and problem.supply.fits(pattern):
+                plan.patterns[pattern] = 1
+        offered = {row for pattern in plan.patterns for row, _ in pattern.pieces}
+        firsts = np.flatnonzero(self.options.position == 0)
+        plan.options[[number for number in firsts if int(self.options.row[number]) in offered]] = 1
+        plan.objective = float(self.options.value @ plan.options)
+        over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
+        return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
+
+    def nobody_could_get_more(self, plan: Aggregated) -> bool:
+        """Whether the plan is worth as much as one of which no node sets limits."""
+        if not self.options.groups or self.options.out_of_time:
+            return False
+        return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
+
+    def good_enough(self, plan: Aggregated, gap: float) -> bool:
+        """Whether prices alone prove the plan within the gap."""
+        return not self.options.out_of_time and self._met(plan, self.simple_bound(), gap)
+
+    def simple_bound(self) -> float:
+        """The best of those that need no search."""
+        found = self.pooled_bound()
+        return found if self.prices is None else min(found, self.prices.bound)
+
+    def pooled_bound(self) -> float:
+        """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
+        groups, firsts = self.options.groups, self.options.first[:-1]
+        best = np.maximum.reduceat(self.options.value, firsts)
+        least = np.minimum.reduceat(self.options.gpus, firsts)
+        order = np.argsort(-best / least, kind="stable")
+        members = np.array([len(group.members) for group in groups], dtype=float)[order]
+        idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
+        before = np.concatenate(([0.0], np.cumsum(members * least[order])[:-1]))
+        taken = np.clip((idle - before) / least[order], 0.0, members)
+        return float(best[order] @ taken)
+
+    def _met(self, best: Aggregated, bound: float, gap: float) -> bool:
+        proven = relative_gap(best.objective, bound)
+        return proven is not None and proven <= gap
+
+    def _status(self, best: Aggregated, limits: Limits) -> str:
+        proven = relative_gap(best.objective, best.bound)
+        if proven is None or proven > limits.gap + 1e-12:
+            return "time-limit"
+        return "gap" if proven else "optimal"
+
+    def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
+        supply = Supply(self.classes, self.options, late)
+        members = np.array([len(group.members) for group in self.options.groups], dtype=float)
+        return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
+
+    def _quotas(self) -> list[Cap]:
+        """A row per tenant and quota that its jobs could exceed."""
+        options = self.options
+        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
+        caps: list[Cap] = []
+        for tenant, allowance in self.ledger.allowances.items():
+            if allowance.gpus is None and allowance.cores is None:
+                continue
+            own = np.flatnonzero(whose == tenant)
+            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
+                if most is not None and len(own):
+                    caps.append(Cap(own, asked[own], float(most)))
+        return caps
+
+    def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:
+        """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
+        cuts: list[Cap] = []
+        memory = np.array([group.job.memory_mib for group in self.options.groups])[self.options.group]
+        for row in sorted({int(self.options.row[number]) for number in homeless}):
+            least = min(memory[number] for number in homeless if self.options.row[number] == row)
+            own = np.flatnonzero((self.options.row == row) & (memory >= least))
+            seated = sum(number in set(own.tolist()) for _, _, _, number in placed)
+            cuts.append(Cap(own, np.ones(len(own)), float(seated)))
+        return cuts

@@ -1,0 +1,154 @@
+"""From classes to nodes (algorithms.md section 6): who gets which piece of which node.
+
+A plan by classes leaves open which of equally good nodes is used. Everybody is seated on the tightest that holds the
+piece, large ones first, so that what stays idle stays together for jobs that need more GPUs than these.
+Where that leaves somebody out, the plan's own patterns say how nodes are cut: nodes are taken in id order, jobs that
+need most memory first, onto the piece whose node has most left. Memory, which the classes do not know, is checked here:
+who finds no room for it is named, and becomes a cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scheduler.model import Configuration, Ranked
+    from scheduler.placement.aggregated.kernel import Whole
+    from scheduler.placement.aggregated.options import Group, Option
+    from scheduler.placement.aggregated.pricing import Problem
+    from scheduler.placement.aggregated.stock import Stock
+
+    _Asked = tuple[Ranked, Option, Group, int]
+
+
+@dataclass(slots=True)
+class Seated:
+    """Who was seated where, by which option of which group; and the options whose jobs found no room for memory."""
+
+    placed: list[tuple[Ranked, Configuration, Group, int]] = field(default_factory=list)
+    homeless: list[int] = field(default_factory=list)  # positions in the options' arrays
+
+
+def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], Stock]) -> Seated:
+    """Seat the plan on a fresh stock's nodes: tightly if everybody finds room so, else by the plan's patterns."""
+    asked = list(_asked(plan, problem))
+    seated = _seat_tightly(asked, fresh())
+    return seated if not seated.homeless else _seat_by_patterns(asked, _slots(plan, problem, fresh()), fresh())
+
+
+def _seat_tightly(asked: Sequence[_Asked], stock: Stock) -> Seated:
+    """Who stays where it runs first, the largest pieces next; what is spread takes what is left."""
+    seated = Seated()
+    in_turn = sorted(
+        asked,
+        key=lambda each: (
+            not stock.is_pinned(each[1]),
+            each[1].spread,
+            -each[1].gpus,
+            -each[1].cores,
+            -each[0].job.memory_mib,
+            each[0].rank,
+        ),
+    )
+    for ranked, option, group, number in in_turn:
+        configuration = stock.seat(ranked.job, option)
+        if configuration is None:
+            seated.homeless.append(number)
+            break
+        seated.placed.append((ranked, configuration, group, number))
+    return seated
+
+
+def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], stock: Stock) -> Seated:
+    seated = Seated()
+    # Who stays where it runs first, then singles, for a unit may come from anywhere; the largest memory first, then the
+    # queue's order.
+    in_turn = sorted(
+        asked,
+        key=lambda each: (
+            not stock.is_pinned(each[1]),
+            each[1].spread,
+            -each[0].job.memory_mib,
+            -each[1].gpus,
+            each[0].rank,
+        ),
+    )
+    for ranked, option, group, number in in_turn:
+        own = slots.get(option.row, [])
+        parts = _units(own, ranked, option, stock) if option.spread else _piece(own, ranked, option, stock)
+        if parts:
+            configuration = stock.take(ranked.job, option, parts)
+            seated.placed.append((ranked, configuration, group, number))
+        else:
+            seated.homeless.append(number)
+    return seated
+
+
+def _asked(plan: Whole, problem: Problem) -> list[_Asked]:
+    """(job, option, group, option's position) of everyone in the plan: in a group the first gets the best."""
+    options = problem.options
+    by_group: dict[int, list[int]] = {}
+    for taken in np.flatnonzero(plan.options):
+        by_group.setdefault(int(options.group[taken]), []).extend([int(taken)] * int(plan.options[taken]))
+    found = []
+    for g, numbers in by_group.items():
+        group = options.groups[g]
+        numbers.sort(key=lambda number: (-options.value[number], number))
+        for ranked, number in zip(group.members, numbers, strict=False):
+            found.append((ranked, group.options[options.position[number]], group, number))
+    return found
+
+
+def _slots(plan: Whole, problem: Problem, stock: Stock) -> dict[int, list[int]]:
+    """Row -> positions of the nodes that offer a piece of it, one entry a piece, moves carried out."""
+    slots: dict[int, list[int]] = {}
+    free = {k: [stock.position(node) for node in each.nodes] for k, each in enumerate(problem.supply.classes)}
+    for pattern in sorted(plan.patterns):
+        for _ in range(plan.patterns[pattern]):
+            at = free[pattern.of_class].pop(0)
+            for row, times in pattern.pieces:
+                slots.setdefault(row, []).extend([at] * times)
+    for k in problem.supply.move_order:
+        move = problem.supply.moves[k]
+        for _ in range(int(plan.moves[k])):
+            if slots.get(move.source):
+                slots.setdefault(move.target, []).append(slots[move.source].pop())
+    return slots
+
+
+def _piece(own: list[int], ranked: Ranked, option: Option, stock: Stock) -> list[tuple[int, int]]:
+    job = ranked.job
+    fitting = [at for at in own if stock.holds(at, job, option.gpus, option.cores, job.memory_mib)]
+    if not fitting:
+        return []
+    at = max(fitting, key=lambda at: (stock.memory_mib[at], -at))
+    own.remove(at)
+    return [(at, option.gpus)]
+
+
+def _units(own: list[int], ranked: Ranked, option: Option, stock: Stock) -> list[tuple[int, int]]:
+    job, rate = ranked.job, option.cores // option.gpus
+    counts: dict[int, int] = {}
+    for at in own:
+        counts[at] = counts.get(at, 0) + 1
+    most = []
+    for at, units in counts.items():
+        room = min(units, int(stock.gpus[at]), int(stock.cores_for(at, job)) // rate)
+        if job.memory_mib:
+            room = min(room, int(stock.memory_mib[at]) * option.gpus // job.memory_mib)
+        if stock.holds(at, job, 0, 0, 0):
+            most.append((at, room))
+    parts = stock.spread_over(most, option.gpus)
+    if not parts and sum(room for _, room in most) >= option.gpus:
+        parts = [(max(most, key=lambda each: each[1])[0], option.gpus)]  # all its units are on one node
+        if dict(most)[parts[0][0]] < option.gpus:
+            return []
+    for at, gpus in parts:
+        for _ in range(gpus):
+            own.remove(at)
+    return parts

@@ -1,0 +1,292 @@
+"""Whole plans of the aggregated formulation: a mixed-integer program over the columns that prices leave in question.
+
+A column whose reduced cost is below -t cannot be in a plan better than bound - t, so the *kernel*, the columns above
+-t, is solved first, and widened while the gap is larger than allowed and time is left. Where every pattern is listed,
+the kernel's own bound and bound - t together bound all plans, so the optimum is proven on a part of the columns.
+A long queue is dived into first (see `dive`), and only what that leaves is searched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.aggregated.dive import FEW_GROUPS, ROUND_UP_FROM, Dive, dive
+from scheduler.placement.solver import Relaxation, relative_gap, solve_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from scheduler.placement.aggregated.patterns import Pattern
+    from scheduler.placement.aggregated.pricing import Priced, Problem
+    from scheduler.placement.matrix import Matrix
+
+DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 50
+"""More groups than this are dived into before they are searched; fewer where patterns are priced, for plans are rarer."""
+KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
+ALWAYS_PER_GROUP = 4
+"""Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
+REPAIRS = 12
+FEW_NODES = 24
+"""Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
+SURE_COLUMNS, OVERRUN_S = 300, 0.5
+"""HiGHS looks at its limit between rounds of cuts only: larger programs were seen half a second late."""
+HOPEFUL = 0.9
+"""Of the bound: a dive whose fixed part and relaxed rest stay below it is left, and the plan repaired instead."""
+WIDEN = 4.0
+TRIES = 6
+
+
+@dataclass(slots=True)
+class Whole:
+    """A plan in numbers: how often each option (of all), move and pattern is taken; its objective."""
+
+    options: np.ndarray
+    moves: np.ndarray
+    patterns: dict[Pattern, int]
+    objective: float
+
+    @classmethod
+    def nothing(cls, problem: Problem) -> Whole:
+        return cls(np.zeros(len(problem.options.group), int), np.zeros(len(problem.supply.moves), int), {}, 0.0)
+
+    def without(self, types: Container[str], problem: Problem) -> Whole:
+        """The part of the plan that is not on these GPU types."""
+        supply, options = problem.supply, problem.options
+        keep_row = np.array([name not in types for name in supply.types], dtype=bool)
+        patterns = {
+            pattern: times
+            for pattern, times in self.patterns.items()
+            if supply.classes[pattern.of_class].key.gpu_type not in types
+        }
+        moves = np.array([keep_row[move.source] for move in supply.moves], dtype=bool)
+        kept = self.options * keep_row[options.row]
+        return Whole(kept, self.moves * moves, patterns, float(options.value @ kept))
+
+    def minus(self, other: Whole) -> Whole:
+        """What this plan has beyond a part of it."""
+        left = {pattern: times - other.patterns.get(pattern, 0) for pattern, times in self.patterns.items()}
+        patterns = {pattern: times for pattern, times in left.items() if times}
+        objective = self.objective - other.objective
+        return Whole(self.options - other.options, self.moves - other.moves, patterns, objective)
+
+    def plus(self, other: Whole) -> Whole:
+        patterns = dict(self.patterns)
+        for pattern, times in other.patterns.items():
+            patterns[pattern] = patterns.get(pattern, 0) + times
+        objective = self.objective + other.objective
+        return Whole(self.options + other.options, self.moves + other.moves, patterns, objective)
+
+
+@dataclass(slots=True)
+class Kernel:
+    """The columns in question, in this order: options, moves, patterns; and the program over them."""
+
+    options: np.ndarray
+    moves: np.ndarray
+    patterns: list[Pattern]
+    matrix: Matrix
+
+    def plan_of(self, values: np.ndarray, problem: Problem) -> Whole | None:
+        """The values as a plan; None when a row is broken: a solver's word is not taken for it."""
+        if np.any(self.matrix.activity(values) > self.matrix.row_upper + 1e-6) or np.any(values < 0):
+            return None
+        plan = Whole.nothing(problem)
+        counts = values.astype(int)
+        plan.options[self.options] = counts[: len(self.options)]
+        plan.moves[self.moves] = counts[len(self.options) : len(self.options) + len(self.moves)]
+        times = counts[len(self.options) + len(self.moves) :]
+        plan.patterns = {pattern: int(n) for pattern, n in zip(self.patterns, times, strict=True) if n}
+        plan.objective = float(problem.options.value @ plan.options)
+        return plan
+
+    def values_of(self, plan: Whole) -> np.ndarray | None:
+        """The plan as values of these columns; None when it uses others."""
+        counts = np.array([plan.patterns.get(pattern, 0) for pattern in self.patterns])
+        values = np.concatenate((plan.options[self.options], plan.moves[self.moves], counts)).astype(float)
+        if any(np.any(part < 0) for part in (plan.options, plan.moves, counts)):
+            return None
+        used = plan.options.sum() + plan.moves.sum() + sum(plan.patterns.values())
+        return values if values.sum() == used else None
+
+
+@dataclass(slots=True)
+class Searched:
+    """The best plan found, the proven bound and the size of the largest program solved for it."""
+
+    plan: Whole
+    bound: float
+    variables: int = 0
+    rows: int = 0
+
+
+def search(
+    problem: Problem, priced: Priced, start: Whole, *, gap: float, remaining_s: Callable[[], float], seed: int
+) -> Searched:
+    """The best whole plan within the time, at least as good as `start`."""
+    found = Searched(start, priced.bound)
+    run = _Search(problem, priced, found, gap, remaining_s, seed)
+    most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
+    # With no time to search, dives are all there is.
+    short = remaining_s() < 2 * OVERRUN_S
+    for least in ROUND_UP_FROM if short or len(problem.members) > most else ():
+        rounded = not run.met() and remaining_s() > 0 and run.dive(least)
+        run.repair()
+        if not rounded:
+            break
+    if not run.met():
+        run.widening(Dive.from_top(problem, Whole.nothing(problem)))
+    return found
+
+
+class _Search:
+    def __init__(
+        self,
+        problem: Problem,
+        priced: Priced,
+        found: Searched,
+        gap: float,
+        remaining_s: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self.problem, self.priced, self.found = problem, priced, found
+        self.gap, self.remaining_s, self.seed = gap, remaining_s, seed
+        prices, first = priced.prices, problem.first_row
+        # Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master.
+        self._options = problem.surplus(prices) - prices[problem.options.group]
+        order = np.lexsort((-self._options, problem.options.group))
+        place = np.arange(len(order)) - np.searchsorted(problem.options.group[order], problem.options.group[order])
+        self._near = np.zeros(len(order), dtype=bool)
+        self._near[order] = place < ALWAYS_PER_GROUP
+        ends = np.array([(move.source, move.target) for move in problem.moves], dtype=int).reshape(-1, 2)
+        self._moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
+        self._patterns = np.array([problem.worth(pattern, prices) for pattern in priced.patterns])
+
+    def met(self) -> bool:
+        proven = relative_gap(self.found.plan.objective, self.found.bound)
+        return proven is not None and proven <= self.gap
+
+    def dive(self, least: float) -> bool:
+        """Dive from the prices' own solution, then search what is left; whether anything was rounded on the way."""
+        problem, priced = self.problem, self.priced
+        top = Dive.from_top(problem, Whole.nothing(problem))
+        moves = np.arange(len(problem.moves))
+        whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
+        few = 0 if self.remaining_s() < 2 * OVERRUN_S else FEW_GROUPS
+        rounded = dive(
+            top, whole, priced.values, self._narrowed, least, few=few, remaining_s=self.remaining_s, seed=self.seed
+        )
+        if top.plan.objective > self.found.plan.objective:
+            self.found.plan = top.plan
+        if self._may_do(top):
+            self.widening(top)
+        return rounded
+
+    def _may_do(self, top: Dive) -> bool:
+        """Whether what was fixed and the relaxation of the rest come near the bound; else a search would be for nothing."""
+        rest = self._narrowed(top)
+        if not rest.matrix.columns:
+            return True
+        answer = Relaxation(rest.matrix, self.seed).solve(max(0.0, self.remaining_s()))
+        return not answer.optimal or top.plan.objective + answer.objective >= HOPEFUL * self.priced.bound
+
+    def repair(self) -> None:
+        """Free what the plan does on one GPU type after the other, the one that loses most first, and search it anew.
+
+        What a type loses: the price of its nodes, less what the jobs there are worth beyond their own prices.
+        """
+        for attempt in range(REPAIRS):
+            if self.met() or self.remaining_s() <= 0 or not self.found.plan.options.any():
+                return
+            losses = self._losses()
+            types = sorted(losses, key=lambda name: (-losses[name], name))
+            first, wider = attempt % len(types), attempt // len(types)
+            freed = {types[first]}
+            for further in range(1, len(types)):
+                if self._nodes_of(freed) >= FEW_NODES * (1 + wider):
+                    break
+                freed.add(types[(first + further) % len(types)])
+            kept = self.found.plan.without(freed, self.problem)
+            self.widening(Dive.after(self.problem, kept), wider=2.0 ** (1 + wider))
+
+    def _nodes_of(self, types: Container[str]) -> float:
+        supply = self.problem.supply
+        return sum(len(each.nodes) for each in supply.classes if each.key.gpu_type in types)
+
+    def _losses(self) -> dict[str, float]:
+        problem, prices = self.problem, self.priced.prices
+        losses: dict[str, float] = {}
+        for k, each in enumerate(problem.supply.classes):
+            paid = float(problem.nodes[k] * prices[problem.first_class + k])
+            losses[each.key.gpu_type] = losses.get(each.key.gpu_type, 0.0) + paid
+        for option in np.flatnonzero(self.found.plan.options):
+            own = float(problem.options.value[option] - prices[problem.options.group[option]])
+            losses[problem.supply.types[problem.options.row[option]]] -= own * int(self.found.plan.options[option])
+        return losses
+
+    def _narrowed(self, top: Dive) -> Kernel:
+        return self._kernel(top, self._first_slack(top))
+
+    def widening(self, top: Dive, wider: float = 1.0) -> None:
+        """Kernel after kernel until the gap is met, everything was inside or time is up; `found` holds the best."""
+        problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
+        whole = not fixed.options.any()
+        slack = wider * self._first_slack(top)
+        for attempt in range(TRIES if whole else 1):
+            most = priced.bound - found.plan.objective
+            if whole:  # many columns may cost nothing: whatever the first slack was, the last kernel holds every column
+                slack = max(slack, most / WIDEN ** (TRIES - 2 - attempt))
+            slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
+            kernel = self._kernel(top, slack)
+            left_s = self.remaining_s()
+            if kernel.matrix.columns > SURE_COLUMNS:
+                left_s -= OVERRUN_S
+            if left_s <= 0 or not kernel.matrix.columns:
+                return
+            values, bound = solve_matrix(
+                kernel.matrix,
+                gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
+                time_limit_s=left_s if slack > most else 0.6 * left_s,
+                seed=self.seed,
+                start=kernel.values_of(found.plan.minus(fixed)),
+                enough=priced.bound / (1 + self.gap) - fixed.objective,
+            )
+            found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
+            plan = None if values is None else kernel.plan_of(values, problem)
+            if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
+                found.plan = made
+            if whole and problem.complete and bound is not None:
+                found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
+            if self.met() or slack > most:
+                return
+            slack *= WIDEN
+
+    def _first_slack(self, top: Dive) -> float:
+        """The slack that lets a few options a group in."""
+        free = self._free(top)
+        groups = len(np.unique(self.problem.options.group[free]))
+        count = groups * (
+            KERNEL_AFTER_DIVE if top.plan.options.any() and not self.problem.complete else KERNEL_PER_GROUP
+        )
+        own = self._options[free]
+        if count >= len(own):
+            return float("inf")
+        return max(1e-9, -float(np.partition(own, len(own) - count)[len(own) - count]))
+
+    def _free(self, top: Dive) -> np.ndarray:
+        free: np.ndarray = top.upper[: self.problem.first_row][self.problem.options.group] > 0
+        return free
+
+    def _kernel(self, top: Dive, slack: float) -> Kernel:
+        options = np.flatnonzero(((self._options >= -slack) | self._near) & self._free(top))
+        moves = np.flatnonzero(self._moves >= -slack)
+        nodes = top.upper[self.problem.first_class : self.problem.first_cap]
+        patterns = [
+            pattern
+            for pattern, reduced in zip(self.priced.patterns, self._patterns, strict=True)
+            if reduced >= -slack and nodes[pattern.of_class] > 0
+        ]
+        supply = self.problem.supply_columns(patterns, moves)
+        return Kernel(options, moves, patterns, self.problem.option_columns(options).beside(supply, top.upper))

@@ -1,0 +1,243 @@
+"""The job side of the aggregated formulation (algorithms.md section 6): what each job may take from which pool.
+
+A variable per (job, type, requirement, pieces, lowest speed class used). On one node a job takes one piece, (GPUs,
+cores). Spread over nodes it takes *units*, pieces of one GPU with 2 or 1 cores: any split of a requirement is a sum of
+units, and units that end on one node become one piece there, so the units stand for every split at once. Their
+throughput is that of the fewest nodes that can hold them; where the estimator says that more nodes are slower, the
+bound is optimistic and the plan is valued by what it really got.
+
+Jobs alike in everything, the weight included, form a *group* with one integer variable an option: without that the
+solver would try their permutations. A *row* is a kind of piece that pools offer: options need it, patterns offer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+import numpy as np
+
+from scheduler.errors import InvalidJob
+from scheduler.parameters.knobs import SIGMA
+from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated import skeletons
+from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
+from scheduler.placement.menu import per_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Ranked
+    from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.classes import Classes, Pin
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.running import Participant
+
+__all__ = ["Group", "Option", "Options", "PieceRow", "UnitRow", "options_of"]
+
+Answer = tuple[float, str]
+"""The estimator's: per-GPU throughput and the layer that it is from."""
+
+
+class Option(NamedTuple):
+    """One way to serve a job: how many GPUs and cores in all, `need` times its row; more than one node when `spread`."""
+
+    row: int
+    need: int
+    gpus: int
+    cores: int
+    spread: bool
+    throughput: float
+    source: str
+    factor: float = 1.0  # on its objective value: less for what is borrowed
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs alike, in queue order, their options and each option's objective value w * G * factor."""
+
+    members: list[Ranked]
+    weight: float
+    parts: list[Skeleton]
+    answers: list[Answer]
+    running: Participant | None = None
+    options: Sequence[Option] = ()
+    values: Sequence[float] | np.ndarray = ()
+    least: float = 1.0  # the smallest throughput among a job's options: what G divides by
+
+    @property
+    def job(self) -> Job:
+        return self.members[0].job
+
+
+@dataclass(slots=True)
+class Options:
+    """All groups and rows of a stage, and the same as arrays, an entry per option, a group's own side by side."""
+
+    groups: list[Group] = field(default_factory=list)
+    rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
+    rules: Rules = NO_RULES
+    unbound: frozenset[str] = frozenset()  # types whose nodes have all the cores that can be asked
+    invalid: dict[int, InvalidJob] = field(default_factory=dict)
+    out_of_time: list[Ranked] = field(default_factory=list)
+    group: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    row: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    need: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    gpus: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cores: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    value: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own options
+    first: np.ndarray = field(default_factory=lambda: np.zeros(1, int))  # of each group, and the number of all
+
+    @property
+    def least(self) -> dict[int, float]:
+        """By job, what its G divides by: both formulations value a plan alike."""
+        return {ranked.job.id: group.least for group in self.groups for ranked in group.members}
+
+    def row_of(self, key: PieceRow | UnitRow) -> int:
+        return self.rows.setdefault(key, len(self.rows))
+
+    def freeze(self) -> None:
+        """Fill the arrays, and each group's view of them."""
+        if not self.groups:
+            return
+        parts = [part for group in self.groups for part in group.parts]
+        table = np.concatenate([part.table for part in parts])
+        of_part = np.array([len(part.table) for part in parts])
+        asked = np.concatenate(([0], np.cumsum([len(part.questions) for part in parts])[:-1]))
+        answer = table[:, skeletons.ASKED].astype(int) + np.repeat(asked, of_part)
+        sizes = np.add.reduceat(of_part, _firsts([len(group.parts) for group in self.groups])[:-1])
+        self.first = _firsts(sizes)
+        self.group = np.repeat(np.arange(len(self.groups)), sizes)
+        self.position = np.arange(len(table)) - self.first[self.group]
+        self.row = table[:, skeletons.ROW].astype(int)
+        self.need, self.gpus, self.cores = (
+            np.ascontiguousarray(table[:, k]) for k in (skeletons.NEED, skeletons.GPUS, skeletons.CORES)
+        )
+        speeds = np.array([speed for group in self.groups for speed, _ in group.answers])
+        throughput = speeds[answer] * self.gpus * table[:, skeletons.SHARE]
+        for g, group in enumerate(self.groups):
+            if group.running is not None:
+                throughput[self.first[g]] = group.running.present.throughput  # to the last digit
+        self._value(throughput, table[:, skeletons.FACTOR])
+        sources = [source for group in self.groups for _, source in group.answers]
+        self._show(table, throughput, answer, sources)
+
+    def _value(self, throughput: np.ndarray, factor: np.ndarray) -> None:
+        """The value of each option: w * G * factor; of who runs, what a restart leaves of it."""
+        least = np.minimum.reduceat(throughput, self.first[:-1])
+        weight = np.array([group.weight for group in self.groups])
+        gain = self.rules.gain.of_all(throughput / least[self.group])
+        self.value = weight[self.group] * gain * factor
+        for g, group in enumerate(self.groups):
+            group.least = float(least[g])
+            if (running := group.running) is None:
+                continue
+            own = slice(self.first[g], self.first[g + 1])
+            present, gains = float(gain[own.start]), gain[own] * factor[own]
+            self.value[own] = running.worth(group.weight, gains, present, keeps=False)
+            self.value[self.first[g]] = running.worth(group.weight, gains[0], present, keeps=True)
+
+    def _show(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
+        """Let each group's options be read one by one."""
+        for g, group in enumerate(self.groups):
+            own = slice(self.first[g], self.first[g + 1])
+            group.options = _Shown(table[own], throughput[own], answer[own], sources)
+            group.values = self.value[own]
+
+
+class _Shown(Sequence[Option]):
+    """Options that are made when somebody looks at them."""
+
+    def __init__(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
+        self._table, self._throughput, self._answer, self._sources = table, throughput, answer, sources
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, k: int) -> Option: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[Option]: ...
+    def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
+        if isinstance(k, slice):
+            return [self[each] for each in range(*k.indices(len(self)))]
+        row, need, gpus, cores, spread, factor, _, _ = self._table[k].tolist()
+        source = self._sources[self._answer[k]]
+        return Option(
+            int(row), int(need), int(gpus), int(cores), bool(spread), float(self._throughput[k]), source, factor
+        )
+
+
+def _firsts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Where each of these many begins, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(sizes))).astype(int)
+
+
+def options_of(
+    stage: Sequence[Ranked],
+    weight: Mapping[int, float],
+    classes: Classes,
+    ledger: Ledger,
+    estimator: Estimator,
+    *,
+    sigma: float = SIGMA,
+    late: Callable[[], bool] = lambda: False,
+    participants: Mapping[int, Participant] = MappingProxyType({}),
+) -> Options:
+    """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then.
+
+    `participants`: running jobs of the stage. They stand first, and may keep what they have whatever time is left.
+    """
+    found = Options(rules=classes.rules, unbound=_unbound(classes))
+    shapes = Skeletons(classes, ledger, found.unbound, found.row_of)
+    alike: dict[object, Group] = {}
+    for position, ranked in enumerate(stage):
+        job = ranked.job
+        running = participants.get(job.id)
+        if running is None and position % 16 == 0 and late():
+            found.out_of_time = list(stage[position:])
+            break
+        try:
+            parts = shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= sigma)
+            answers = [per_gpu(estimator, job, *question) for part in parts for question in part.questions]
+        except InvalidJob as error:
+            found.invalid[job.id] = error
+            continue
+        w = weight[job.id]
+        if running is not None:
+            part, answer = _present(running, classes.pins[job.id], found, ledger)
+            found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
+        elif parts:
+            tenant = job.tenant if job.tenant in ledger.allowances else None
+            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(answers))
+            if (group := alike.get(key)) is not None:
+                group.members.append(ranked)
+                continue
+            group = alike[key] = Group([ranked], w, parts, answers)
+            found.groups.append(group)
+    found.freeze()
+    return found
+
+
+def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
+    """To keep what it has, the first of a running job's options. Its speed is known, so the answer scales nothing."""
+    present = running.present
+    here = Question(ledger.rooms[present.shares[0].node].node, pin.gpus, 1)
+    row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
+    factor = found.rules.factor(running.job, present)
+    line = Line(row, 1, pin.gpus, pin.cores, False, factor, 1.0, 0)
+    return Skeleton((here,), np.array([line], dtype=float)), (present.throughput / pin.gpus, present.source)
+
+
+def _unbound(classes: Classes) -> frozenset[str]:
+    most = classes.most_cores
+    scarce = {
+        each.key.gpu_type
+        for each in classes.all
+        if each.key.limit < most * each.key.gpus or any(pin.cores > most * pin.gpus for pin in each.key.pins)
+    }
+    return frozenset(classes.by_type) - scarce

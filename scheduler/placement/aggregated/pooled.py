@@ -1,0 +1,203 @@
+"""The relaxation that prices come from: all nodes of a home pooled, as arrays (algorithms.md section 6).
+
+A *home* is all nodes of one type, speed class and zone. For every size s that matters there
+
+    GPUs of pieces of s or more    <=  idle GPUs on nodes with s or more idle
+    their cores                    <=  idle cores on those nodes
+    their number                   <=  sum over nodes of floor(idle / s)
+
+hold for every plan, GPUs without a core of their own not counted; where jobs are limited to reserved cores, the same two
+sums of theirs hold with those cores in place of all; and each tenant's quota. A few dozen rows, however many nodes and
+jobs there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.aggregated.skeletons import PieceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.placement.access import Zone
+    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.options import Options
+    from scheduler.placement.aggregated.pricing import Cap
+
+Home = tuple[str, int, "Zone"]
+
+SIZES = (1, 2, 4, 8, 16, 32)
+"""The s of the rows; for the number of pieces one more than each: two of five GPUs do not fit where one of four does."""
+
+
+@dataclass(slots=True)
+class Block:
+    """The rows of one home, or of one tenant's quotas: their dimensions, and what a unit of an option's row uses there."""
+
+    dims: slice
+    use: np.ndarray  # (rows of the options that belong here, dims)
+
+
+@dataclass(slots=True)
+class Relaxed:
+    """The relaxation as arrays; an entry per option and home it could be on, groups side by side."""
+
+    members: np.ndarray
+    first: np.ndarray
+    group: np.ndarray
+    value: np.ndarray
+    need: np.ndarray
+    block: np.ndarray  # of the entry
+    row: np.ndarray  # within its block
+    blocks: list[Block]
+    limits: np.ndarray
+    quotas: list[tuple[int, np.ndarray]] = field(default_factory=list)  # dimension, weight of every entry
+
+    def sample(self, every: int) -> Relaxed:
+        """Every n-th group, and an n-th of what there is."""
+        inside = self.group % every == 0
+        group = self.group[inside] // every
+        members = self.members[::every]
+        return replace(
+            self,
+            members=members,
+            first=np.searchsorted(group, np.arange(len(members))),
+            group=group,
+            value=self.value[inside],
+            need=self.need[inside],
+            block=self.block[inside],
+            row=self.row[inside],
+            limits=self.limits / every,
+            quotas=[(dim, weight[inside]) for dim, weight in self.quotas],
+        )
+
+    def cost(self, prices: np.ndarray) -> np.ndarray:
+        """What each entry costs at these prices."""
+        found = np.zeros(len(self.value))
+        starts = np.cumsum([0] + [len(each.use) for each in self.blocks])
+        rows = [(each.use * prices[each.dims]).sum(axis=1) for each in self.blocks]
+        if rows:
+            found = self.need * np.concatenate(rows)[starts[self.block] + self.row]
+        for dim, weight in self.quotas:
+            found += weight * prices[dim]
+        return found
+
+
+@dataclass(slots=True)
+class Program:
+    """The relaxation of a stage, and how a price of each of the options' rows follows from its prices."""
+
+    relaxed: Relaxed
+    members: list[np.ndarray]  # of each of the options' rows: positions in `flat` of the pieces that may serve it
+    flat: list[tuple[int, int]]  # block, row in it
+    labels: list[object]  # of the relaxation's rows: the same in the next planning
+
+    def pieces(self, dual: np.ndarray) -> np.ndarray:
+        """The price of a unit of each row: where it is cheapest."""
+        prices = [(each.use * dual[each.dims]).sum(axis=1) for each in self.relaxed.blocks]
+        of_flat = np.array([prices[block][row] for block, row in self.flat])
+        return np.array([float(of_flat[own].min()) if len(own) else 0.0 for own in self.members])
+
+
+def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Program:
+    """The relaxation of these options on these classes under these quotas."""
+    homes, limits, sizes, reserved = _homes(classes)
+    numbers = {home: k for k, home in enumerate(sizes)}
+    blocks, uses = [], [list[np.ndarray]() for _ in sizes]
+    flat: list[tuple[int, int]] = []
+    members: list[np.ndarray] = []
+    for key in options.rows:
+        own: dict[int, int] = {}
+        pools = (key.pool,) if isinstance(key, PieceRow) else key.pools
+        gpus, cores = (key.gpus, key.cores) if isinstance(key, PieceRow) else (1, key.cores)
+        for pool in pools:
+            if (home := homes.get(pool)) is None or numbers[home] in own:
+                continue
+            k = numbers[home]
+            own[k] = len(flat)
+            flat.append((k, len(uses[k])))
+            limited = pool.limited if home in reserved else None
+            uses[k].append(_use(gpus, cores, sizes[home], limited=limited))
+        members.append(np.array(list(own.values()), dtype=int))
+    begin = 0
+    for k, home in enumerate(sizes):
+        width = len(limits[home])
+        blocks.append(Block(slice(begin, begin + width), np.array(uses[k]).reshape(-1, width)))
+        begin += width
+    most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
+    labels: list[object] = [(home, k) for home in sizes for k in _labels(sizes[home], len(limits[home]))]
+    labels += [("quota", number) for number in range(len(caps))]
+    return Program(_relaxed(options, caps, blocks, members, flat, most), members, flat, labels)
+
+
+def _relaxed(
+    options: Options,
+    caps: Sequence[Cap],
+    blocks: list[Block],
+    members: list[np.ndarray],
+    flat: list[tuple[int, int]],
+    limits: np.ndarray,
+) -> Relaxed:
+    ways = np.array([len(own) for own in members], dtype=int)
+    times = ways[options.row]
+    option = np.repeat(np.arange(len(options.row)), times)
+    within = np.arange(len(option)) - np.repeat(np.cumsum(times) - times, times)
+    served = np.concatenate([*members, np.zeros(0, int)])
+    entry = served[(np.cumsum(ways) - ways)[options.row[option]] + within]
+    places = np.array(flat, dtype=int).reshape(-1, 2)[entry]
+    quotas = []
+    for number, cap in enumerate(caps, start=len(limits) - len(caps)):
+        weight = np.zeros(len(options.row))
+        weight[cap.options] = cap.weights
+        quotas.append((number, weight[option]))
+    group = options.group[option]
+    sizes = np.array([len(each.members) for each in options.groups], dtype=float)
+    return Relaxed(
+        sizes, np.searchsorted(group, np.arange(len(sizes))), group, options.value[option], options.need[option],
+        places[:, 0], places[:, 1], blocks, limits, quotas,
+    )  # fmt: skip
+
+
+def _homes(
+    classes: Classes,
+) -> tuple[dict[Pool, Home], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
+    """The home of each pool; what each home has for its rows; the sizes of its rows; and where some cores are reserved."""
+    nodes: dict[Home, list[tuple[int, int, int, int]]] = {}
+    homes: dict[Pool, Home] = {}
+    for each in classes.all:
+        key = each.key
+        home = (key.gpu_type, key.speed, key.zone)
+        nodes.setdefault(home, []).append((min(key.gpus, key.cores), key.cores, key.limit, len(each.nodes)))
+        homes |= {pool: home for offer in each.offers for pool in offer} | {pin.pool: home for pin in key.pins}
+    limits: dict[Home, np.ndarray] = {}
+    sizes: dict[Home, tuple[int, ...]] = {}
+    reserved: set[Home] = set()
+    for home, found in nodes.items():
+        gpus, cores, limit, count = np.array(found, dtype=float).T
+        sizes[home] = own = tuple(s for s in SIZES if s <= gpus.max())
+        rows = [((gpus * count)[gpus >= s].sum(), (cores * count)[gpus >= s].sum()) for s in own]
+        numbers = [((gpus // (s + 1)) * count).sum() for s in own]
+        kept = []
+        if (limit < cores).any():
+            reserved.add(home)
+            kept = [(np.minimum(gpus, limit) * count).sum(), (limit * count).sum()]
+        limits[home] = np.array([*(each for row in rows for each in row), *numbers, *kept], dtype=float)
+    return homes, limits, sizes, reserved
+
+
+def _labels(sizes: Sequence[int], rows: int) -> list[object]:
+    """What the rows of a home are, in their order."""
+    found: list[object] = [(what, s) for s in sizes for what in ("gpus", "cores")]
+    found += [("number", s) for s in sizes]
+    return found + [("reserved", k) for k in range(rows - len(found))]
+
+
+def _use(gpus: int, cores: int, sizes: Sequence[int], *, limited: bool | None) -> np.ndarray:
+    """What a piece uses in each row; `limited`: whether of the reserved cores too, None where none are told apart."""
+    rows = [(gpus, cores) if gpus >= s else (0, 0) for s in sizes]
+    kept = () if limited is None else (gpus * limited, cores * limited)
+    return np.array([*(each for row in rows for each in row), *(gpus > s for s in sizes), *kept], dtype=float)

@@ -1,0 +1,206 @@
+"""What jobs of one shape may take from one GPU type, speeds apart: made once for all of them.
+
+A *skeleton* is a table with a line per option, and the questions that the estimator must answer to know their speed, of
+which several options share one: it depends on the number of GPUs and nodes, and what cores are missing scales it. So a
+queue of thousands of jobs costs its shapes, and the questions about each job, and what follows is arithmetic on arrays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scheduler.placement.menu import share_of_speed, spread_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scheduler.model import Job, Node
+    from scheduler.placement.access import Access
+    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.ledger import Ledger
+
+
+class PieceRow(NamedTuple):
+    """Pieces of `gpus` and `cores` that a pool offers. `cores` is 0 where the type has more than can ever be asked."""
+
+    pool: Pool
+    gpus: int
+    cores: int
+
+
+class UnitRow(NamedTuple):
+    """Units of one GPU that any of several pools may offer."""
+
+    pools: tuple[Pool, ...]
+    cores: int
+
+
+class Question(NamedTuple):
+    """What the estimator is asked about a job: on such a node, so many GPUs in all, over so many nodes."""
+
+    node: Node
+    gpus: int
+    nodes: int
+
+
+class Line(NamedTuple):
+    """An option but for its speed: that is `share` of the answer to question `asked`, times `gpus`."""
+
+    row: int
+    need: int
+    gpus: int
+    cores: int
+    spread: bool
+    factor: float
+    share: float
+    asked: int
+
+
+ROW, NEED, GPUS, CORES, SPREAD, FACTOR, SHARE, ASKED = range(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """The options of a shape on one type: questions, and a line each in `table`, whose columns are those of `Line`."""
+
+    questions: tuple[Question, ...]
+    table: np.ndarray
+
+
+@dataclass(slots=True)
+class Skeletons:
+    """Makes skeletons, and remembers them. `row_of`: the number of a row, a new one for a new row."""
+
+    classes: Classes
+    ledger: Ledger
+    unbound: frozenset[str]
+    row_of: Callable[[PieceRow | UnitRow], int]
+    _made: dict[tuple[object, ...], Skeleton] = field(default_factory=dict)
+    _alike: dict[tuple[object, ...], Skeleton] = field(default_factory=dict)
+    _types: dict[frozenset[str], list[str]] = field(default_factory=dict)
+    _pieces: dict[tuple[object, ...], list[tuple[int, int, float]]] = field(default_factory=dict)
+    _by_tenant: bool = False  # whether some nodes take one tenant at a time
+    _memory_mib: list[int] = field(default_factory=list)  # that some node has at most: what lies between is alike
+
+    def __post_init__(self) -> None:
+        pools = self.classes.pools
+        self._by_tenant = any(pool.tenant is not None for pool in pools)
+        self._memory_mib = sorted({most for room in pools.values() for most in room.memory_mib})
+
+    def of(self, job: Job, *, low_sensitivity: bool) -> list[Skeleton]:
+        """By type; those without any option are left out."""
+        access = self.classes.access[job.id]
+        allowance = self.ledger.allowances.get(job.tenant)
+        quota = (None, None) if allowance is None else (allowance.gpus, allowance.cores)
+        memory = bisect_left(self._memory_mib, job.memory_mib)
+        needs = (job.requirement, job.cores, job.least_cores, memory, job.checkpoint_domain)
+        shape = (needs, job.tenant if self._by_tenant else None, access, quota)
+        found = []
+        for gpu_type in self._types_for(job):
+            spread = low_sensitivity or job.min_gpus > self.classes.largest.get(gpu_type, 0)
+            key = (gpu_type, spread, *shape)
+            made = self._made.get(key)
+            if made is None:
+                made = self._made[key] = self._make(job, access, gpu_type, quota, spread=spread)
+            if len(made.table):
+                found.append(made)
+        return found
+
+    def pieces(self, job: Job, pool: Pool, size: int, most_cores: int | None) -> list[tuple[int, int, float]]:
+        """(row, cores, share of speed) of each piece of so many GPUs that the pool has for jobs that want so many cores."""
+        key = (id(pool), size, job.cores, job.least_cores, most_cores)
+        if key not in self._pieces:
+            unbound, most = pool.gpu_type in self.unbound, self.classes.pools[pool].cores[size]
+            self._pieces[key] = [
+                (
+                    self.row_of(PieceRow(pool, size, 0 if unbound else cores)),
+                    cores,
+                    share_of_speed(cores, job.cores, size),
+                )
+                for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job, most_cores)
+                if cores <= most
+            ]
+        return self._pieces[key]
+
+    def _types_for(self, job: Job) -> list[str]:
+        if job.gpu_types not in self._types:
+            self._types[job.gpu_types] = self.classes.types_for(job)
+        return self._types[job.gpu_types]
+
+    def _make(
+        self, job: Job, access: Access, gpu_type: str, quota: tuple[int | None, int | None], *, spread: bool
+    ) -> Skeleton:
+        pools = self.classes.pools_for(job, gpu_type)
+        maker = _Maker(self, job, access, quota[1])
+        for size in job.requirement:
+            if quota[0] is not None and size > quota[0]:
+                continue
+            for pool in pools:
+                maker.on_one_node(pool, size)
+            if spread and size > 1 and pools:
+                maker.over_nodes(pools, size)
+        table = np.array(maker.lines, dtype=float).reshape(-1, len(Line._fields))
+        made = Skeleton(tuple(maker.questions), table)
+        return self._alike.setdefault((*maker.known, table.tobytes()), made)
+
+
+@dataclass(slots=True)
+class _Maker:
+    """One skeleton in the making."""
+
+    skeletons: Skeletons
+    job: Job
+    access: Access
+    most_cores: int | None
+    questions: list[Question] = field(default_factory=list)
+    known: dict[tuple[str, int, int, int], int] = field(default_factory=dict)  # type, speed class, GPUs, nodes
+    lines: list[Line] = field(default_factory=list)
+
+    def _asked(self, pool: Pool, gpus: int, nodes: int) -> int:
+        key = (pool.gpu_type, pool.speed, gpus, nodes)
+        if key not in self.known:
+            self.known[key] = len(self.questions)
+            self.questions.append(Question(self.skeletons.classes.stand_in(pool), gpus, nodes))
+        return self.known[key]
+
+    def on_one_node(self, pool: Pool, size: int) -> None:
+        own = self.skeletons
+        room = own.classes.pools[pool]
+        if size >= len(room.cores) or room.memory_mib[size] < self.job.memory_mib:
+            return
+        factor, asked = self.access.factor((pool.zone.array,)), -1
+        for row, cores, share in own.pieces(self.job, pool, size, self.most_cores):
+            asked = self._asked(pool, size, 1) if asked < 0 else asked
+            self.lines.append(Line(row, 1, size, cores, False, factor, share, asked))
+
+    def over_nodes(self, pools: Sequence[Pool], size: int) -> None:
+        """An option per rate, lowest speed class and set of arrays, those with the fastest or own nodes alone included."""
+        for arrays in [self.access.arrays[: k + 1] for k in range(len(self.access.arrays))]:
+            own = [pool for pool in pools if pool.zone.array in arrays]
+            if len(arrays) > 1 and not any(pool.zone.array == arrays[-1] for pool in own):
+                continue
+            for slowest in sorted({pool.speed for pool in own}, reverse=True):
+                usable = tuple(pool for pool in own if pool.speed >= slowest)
+                self.lines += self._units(usable, slowest, size, self.access.factor(arrays))
+
+    def _units(self, usable: tuple[Pool, ...], slowest: int, size: int, factor: float) -> Iterator[Line]:
+        classes = self.skeletons.classes
+        host = next(pool for pool in usable if pool.speed == slowest)
+        nodes = max(2, -(-size // max(len(classes.pools[pool].cores) - 1 for pool in usable)))
+        rates = spread_rates(self.job)
+        for rate in rates:
+            fits = self.most_cores is None or rate * size <= self.most_cores
+            if fits and classes.unit_gpus(usable, rate) >= size:
+                share, asked = share_of_speed(rate, rates[0], 1), self._asked(host, size, nodes)
+                yield Line(self._unit_row(usable, rate), size, size, rate * size, True, factor, share, asked)
+
+    def _unit_row(self, pools: tuple[Pool, ...], rate: int) -> int:
+        own = self.skeletons
+        cores = 0 if pools[0].gpu_type in own.unbound else rate
+        pieces = [PieceRow(pool, 1, cores) for pool in pools]
+        numbers = [own.row_of(piece) for piece in pieces]
+        return numbers[0] if len(pieces) == 1 else own.row_of(UnitRow(pools, cores))

@@ -1,0 +1,159 @@
+"""Idle nodes as arrays, and the seating of options on them one after another: for greedy plans and for handing out.
+
+Among the nodes that hold a piece the one is taken where the fewest GPUs stay idle, then cores, then the lowest id; with
+an `outlook`, before all that, the one that loses least by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.model import Configuration, Share
+from scheduler.placement.aggregated.options import PieceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.model import Job
+    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.options import Option, Options
+    from scheduler.placement.aggregated.thrifty import Outlook
+    from scheduler.placement.ledger import Ledger
+
+NOBODY = -1
+MOST_CORES = 1 << 20
+"""No node has more."""
+
+
+class Stock:
+    """What each node of the classes still has. Nodes ascend by id; `owner` is the tenant of an exclusive node."""
+
+    def __init__(self, classes: Classes, ledger: Ledger, options: Options) -> None:
+        self._keys = list(options.rows)
+        ids = sorted(node for each in classes.all for node in each.nodes)
+        at = {node: k for k, node in enumerate(ids)}
+        rooms = [ledger.rooms[node] for node in ids]
+        self.nodes = np.array(ids, dtype=int)
+        self.gpus = np.array([len(room.gpus) for room in rooms], dtype=int)
+        self.cores = np.array([len(room.cores) for room in rooms], dtype=int)
+        self.memory_mib = np.array([room.memory_mib for room in rooms], dtype=int)
+        self._limited = ledger.limited
+        self._limit = np.array([ledger.cores_for(node, limited=True) for node in ids], dtype=int)
+        self.owner = np.array(
+            [next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms]
+        )
+        self._exclusive = np.array([room.node.exclusive_tenant for room in rooms], dtype=bool)
+        self._members = {
+            pool: np.array([at[node] for node in nodes], dtype=int) for pool, nodes in classes.nodes_of.items()
+        }
+        self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
+        self._failed: set[tuple[object, ...]] = set()
+        self._at: dict[tuple[Pool, ...], np.ndarray] = {}
+        self.outlook: Outlook | None = None
+
+    def pools_of(self, option: Option) -> tuple[Pool, ...]:
+        key = self._keys[option.row]
+        return (key.pool,) if isinstance(key, PieceRow) else key.pools
+
+    def is_pinned(self, option: Option) -> bool:
+        """Whether it is what a running job holds."""
+        return self.pools_of(option)[0].pin is not None
+
+    def seat(self, job: Job, option: Option) -> Configuration | None:
+        """Take the option's resources for the job; None, and nothing taken, when they are not there."""
+        failed = (option.row, option.gpus, option.cores, job.memory_mib, job.tenant)
+        if failed in self._failed or not self.quota_admits(job, option):
+            return None
+        at = self._nodes_of(self.pools_of(option), job)
+        parts = self._spread(at, job, option) if option.spread else self._single(at, job, option)
+        if not parts:
+            self._failed.add(failed)  # rooms only shrink
+            return None
+        return self.take(job, option, parts)
+
+    def quota_admits(self, job: Job, option: Option) -> bool:
+        left = self._quota.get(job.tenant, (None, None))
+        return all(most is None or need <= most for need, most in zip((option.gpus, option.cores), left, strict=True))
+
+    def take(self, job: Job, option: Option, parts: Sequence[tuple[int, int]]) -> Configuration:
+        """Take (position, GPUs) parts of the option, cores and memory in proportion."""
+        shares = []
+        for at, gpus in sorted(parts):
+            cores, memory = option.cores * gpus // option.gpus, -(-job.memory_mib * gpus // option.gpus)
+            self.gpus[at] -= gpus
+            self.cores[at] -= cores
+            if job.id in self._limited:
+                self._limit[at] -= cores
+            self.memory_mib[at] -= memory
+            if self._exclusive[at]:
+                self.owner[at] = job.tenant
+            shares.append(Share(int(self.nodes[at]), gpus, cores, memory))
+        if job.tenant in self._quota:
+            self._quota[job.tenant] = [
+                None if most is None else most - need
+                for need, most in zip((option.gpus, option.cores), self._quota[job.tenant], strict=True)
+            ]
+        return Configuration(job.id, tuple(shares), option.throughput, option.source)
+
+    def holds(self, at: int, job: Job, gpus: int, cores: int, memory_mib: int) -> bool:
+        enough = self.gpus[at] >= gpus and self.cores_for(at, job) >= cores and self.memory_mib[at] >= memory_mib
+        return bool(enough and (not self._exclusive[at] or self.owner[at] in {NOBODY, job.tenant}))
+
+    def cores_for(self, at: int | np.ndarray, job: Job) -> np.ndarray:
+        """Idle cores that the job may take there."""
+        cores = self.cores[at]
+        found: np.ndarray = np.minimum(cores, self._limit[at]) if job.id in self._limited else cores
+        return found
+
+    def offers(self, at: int, option: Option) -> bool:
+        """Whether the node belongs to the option's pools."""
+        return any(at in self._members[pool] for pool in self.pools_of(option))
+
+    def position(self, node: int) -> int:
+        return int(np.searchsorted(self.nodes, node))
+
+    def _nodes_of(self, pools: Iterable[Pool], job: Job) -> np.ndarray:
+        pools = tuple(pools)
+        if pools not in self._at:
+            self._at[pools] = np.unique(np.concatenate([self._members[pool] for pool in pools]))
+        at = self._at[pools]
+        if not self._exclusive.any():
+            return at
+        open_to = ~self._exclusive[at] | (self.owner[at] == NOBODY) | (self.owner[at] == job.tenant)
+        found: np.ndarray = at[open_to]
+        return found
+
+    def _single(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
+        fits = (self.gpus[at] >= option.gpus) & (self.cores_for(at, job) >= option.cores)
+        at = at[fits & (self.memory_mib[at] >= job.memory_mib)]
+        if not len(at):
+            return []
+        if self.outlook is not None:
+            loss = self.outlook.loss(at, self, option.gpus, option.cores)
+            at = at[loss == loss.min()]
+        best = (self.gpus[at] * MOST_CORES + self.cores[at]).argmin()  # of equals the first, for they ascend
+        return [(int(at[best]), option.gpus)]
+
+    def _spread(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
+        """Units from the nodes that have most; never all on one node, which would be another option."""
+        rate = option.cores // option.gpus
+        most = np.minimum(self.gpus[at], self.cores_for(at, job) // rate)
+        if job.memory_mib:
+            most = np.minimum(most, self.memory_mib[at] * option.gpus // job.memory_mib)
+        return self.spread_over([(int(k), int(n)) for k, n in zip(at, most, strict=True)], option.gpus)
+
+    @staticmethod
+    def spread_over(most: Iterable[tuple[int, int]], gpus: int) -> list[tuple[int, int]]:
+        """(position, GPUs) parts that make `gpus`, largest first; [] when they do not reach."""
+        parts: list[tuple[int, int]] = []
+        left = gpus
+        for at, room in sorted(most, key=lambda each: (-each[1], each[0])):
+            part = min(left if parts else min(left, gpus - 1), room)
+            if part > 0:
+                parts.append((at, part))
+                left -= part
+            if not left:
+                return parts
+        return []

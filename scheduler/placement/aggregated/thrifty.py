@@ -1,0 +1,137 @@
+"""A plan by prices, in one pass over the queue: each job takes what is worth most beyond its price (see `prices`).
+
+Jobs that gain most go first, each to its best option or one nearly as good, on the node whose worth it lowers least: the
+worth of a node is that of the best pieces that its idle GPUs and cores can be cut into, so cores are not taken from GPUs
+that others could use. Whom that leaves out takes whatever still fits, those worth most for their price first. A few
+numpy calls a job, none over nodes and jobs together; whenever time ends, what stands is a plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.aggregated.patterns import Menu, Room, best_values
+from scheduler.placement.aggregated.skeletons import PieceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from scheduler.model import Configuration, Ranked
+    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.options import Group, Options
+    from scheduler.placement.aggregated.pooled import Home
+    from scheduler.placement.aggregated.prices import Prices
+    from scheduler.placement.aggregated.pricing import Cap
+    from scheduler.placement.aggregated.stock import Stock
+
+    Taken = tuple[Ranked, Configuration, Group, int]
+
+NEARLY = 0.2
+"""Of an option's price: so much less than its best a job accepts before everybody has had a turn."""
+DIGITS = 9
+"""Worths are compared to so many digits of the largest, so that rounding decides nothing."""
+
+
+class Outlook:
+    """What nodes are worth at these prices, by what is idle on them: what taking a piece from one costs the others."""
+
+    def __init__(self, classes: Classes, options: Options, prices: Prices, stock: Stock) -> None:
+        members: dict[Home, set[Pool]] = {}
+        home_of: dict[int, Home] = {}
+        for each in classes.all:
+            home = (each.key.gpu_type, each.key.speed, each.key.zone)
+            members.setdefault(home, set()).update(pool for offer in each.offers for pool in offer)
+            home_of |= dict.fromkeys(each.nodes, home)
+        numbers = {home: k for k, home in enumerate(members)}
+        self._table = np.array([numbers[home_of[int(node)]] for node in stock.nodes], dtype=int)
+        self._unit = 10.0**DIGITS / max(float(prices.pieces.max(initial=0.0)), 1e-9)
+        self._tables = []
+        for home, pools in members.items():
+            own = self._table == numbers[home]
+            pieces = [(row, key.gpus, key.cores, 0) for key, row in options.rows.items()
+                      if isinstance(key, PieceRow) and key.pool in pools]  # fmt: skip
+            most = max((cores for _, _, cores, _ in pieces), default=0)
+            cores = min(int(stock.cores[own].max()), int(stock.gpus[own].max()) * most)
+            room = Room(int(stock.gpus[own].max()), cores, 0)
+            self._tables.append(best_values(Menu.of(pieces, room), prices.pieces)[:, :, 0])
+
+    def loss(self, at: np.ndarray, stock: Stock, gpus: int, cores: int) -> np.ndarray:
+        """What each of these nodes of one home loses by such a piece, in whole units of the last digit that counts."""
+        worth = self._tables[self._table[at[0]]]
+        most, idle, left = worth.shape[1] - 1, stock.gpus[at], stock.cores[at]
+        lost = worth[idle, np.minimum(left, most)] - worth[idle - gpus, np.minimum(left - cores, most)]
+        found: np.ndarray = np.rint(lost * self._unit).astype(np.int64)
+        return found
+
+
+def seat_by_prices(
+    options: Options,
+    prices: Prices,
+    caps: Sequence[Cap],
+    stock: Stock,
+    late: Callable[[], bool],
+) -> Iterator[Taken]:
+    """Seat the waiting jobs on the stock one after another."""
+    turn = _Turn(options, prices, caps, stock)
+    waiting = np.array([group.running is None for group in options.groups])
+    willing = np.flatnonzero(waiting & (turn.best > -1e-9))
+    dense = np.flatnonzero(waiting)
+    ways = (
+        (willing[np.lexsort((willing, -turn.best[willing]))], NEARLY),
+        (dense[np.lexsort((dense, -turn.density[dense]))], np.inf),
+    )
+    for groups, nearly in ways:
+        for position, g in enumerate(groups):
+            if position % 16 == 15 and late():
+                return
+            yield from turn.of(int(g), nearly)
+
+
+class _Turn:
+    def __init__(self, options: Options, prices: Prices, caps: Sequence[Cap], stock: Stock) -> None:
+        self._options, self._stock = options, stock
+        cost = options.need * prices.pieces[options.row]
+        for cap, price in zip(caps, prices.quotas, strict=True):
+            np.add.at(cost, cap.options, cap.weights * price)
+        self._cost, self._surplus = cost, options.value - cost
+        firsts = options.first[:-1]
+        self.best = np.maximum.reduceat(self._surplus, firsts)
+        self.density = np.maximum.reduceat(options.value / np.maximum(cost, 1e-12), firsts)
+        self._order = np.lexsort((-self._surplus, options.group))
+        self._seated = np.zeros(len(options.groups), dtype=int)
+        self._gone = np.full(len(options.rows), np.inf)  # memory from which on a row has no room
+        self._gone_units = np.full(len(options.rows), np.inf)  # GPUs from which on
+
+    def of(self, g: int, nearly: float) -> Iterator[Taken]:
+        """Seat what is left of the group, by options at most `nearly` worse than its best."""
+        group, options = self._options.groups[g], self._options
+        numbers = self._order[options.first[g] : options.first[g + 1]]
+        least = max(0.0, self.best[g]) - nearly * self._cost[numbers] if np.isfinite(nearly) else -np.inf
+        numbers = numbers[self._surplus[numbers] >= np.minimum(least, self.best[g]) - 1e-9]
+        memory, single = group.job.memory_mib, options.need[numbers] == 1
+        for ranked in group.members[self._seated[g] :]:
+            rows = options.row[numbers]
+            open_to = np.where(single, memory < self._gone[rows], options.need[numbers] < self._gone_units[rows])
+            for number in numbers[open_to]:
+                if (made := self._try(ranked, group, int(number))) is not None:
+                    self._seated[g] += 1
+                    yield ranked, made, group, int(number)
+                    break
+            else:
+                return
+
+    def _try(self, ranked: Ranked, group: Group, number: int) -> Configuration | None:
+        option = group.options[self._options.position[number]]
+        if not self._stock.quota_admits(ranked.job, option):
+            return None
+        made = self._stock.seat(ranked.job, option)
+        if made is None:
+            row = option.row
+            if option.spread:
+                if not ranked.job.memory_mib:
+                    self._gone_units[row] = min(self._gone_units[row], option.need)
+            else:
+                self._gone[row] = min(self._gone[row], ranked.job.memory_mib)
+        return made

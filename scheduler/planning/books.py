@@ -1,0 +1,191 @@
+"""What a planning is decided from: nodes, jobs, what runs and what is idle, all of it checked.
+
+The service reads them from a snapshot each time. Another driver may keep its own current between plannings, as long as
+it answers the same questions alike; `scheduler.planning.deciding` asks no others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.estimator.layers import estimator_for
+from scheduler.explaining.why import Foresight
+from scheduler.fairness.lrf import age_of
+from scheduler.fairness.priorities import order
+from scheduler.intake.take_in import check_speeds, take_in
+from scheduler.intake.validation import check_job, check_node, is_plainly_sound
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.memory import NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from scheduler.errors import SchedulerError
+    from scheduler.estimator.layers import Estimator
+    from scheduler.explaining.figures import Why
+    from scheduler.fairness.lrf import Age
+    from scheduler.fairness.priorities import Moment, Priority
+    from scheduler.model import ClusterState, Job, Node, Ranked, Running
+    from scheduler.placement.memory import Memory
+
+
+class Books(Protocol):
+    """What a planning asks. It takes from `ledger` whatever it hands out."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The snapshot with only what is sound, for what runs, tenants, weights and history."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What the last planning left to this one; what this one leaves is in its outcome."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def estimator(self) -> Estimator: ...
+
+    @property
+    def promised(self) -> Sequence[Job]:
+        """The waiting jobs with a promise, those set aside included."""
+        ...
+
+    @property
+    def stopping(self) -> Sequence[Running]:
+        """What runs and is stopping, or is promised something."""
+        ...
+
+    def foresight(self, ledger: Ledger) -> Foresight:
+        """Who cannot start whatever is idle, by this ledger's nodes and quotas."""
+        ...
+
+    def age(self, job: Job, tick_s: float) -> Age: ...
+
+    def line_up(
+        self,
+        foresight: Foresight,
+        priority: Priority,
+        moment: Callable[[int], Moment],
+        age: Callable[[Job], Age],
+    ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
+        """The queue in order, and by job why others take no part. `moment`: by the number of jobs that wait."""
+        ...
+
+    def check(self, job: Job) -> None:
+        """Raise InvalidJob unless a running job could be planned with as it is described."""
+        ...
+
+
+class ReadBooks:
+    """Books read from a snapshot. Bad nodes and jobs are set aside and named; never raises."""
+
+    def __init__(self, given: ClusterState, memory: Memory = NOTHING) -> None:
+        self.memory = memory
+        intake = take_in(given)
+        self.state, self._suspects = intake.state, intake.suspects
+        self.nodes, faulty_nodes = sound_nodes(self.state)
+        self.known_types = known_types(self.state, self.nodes)
+        self.jobs, self.faulty_jobs = self._sound_jobs()
+        self.faults: list[SchedulerError] = [*intake.faults, *faulty_nodes, *(error for _, error in self.faulty_jobs)]
+        self.ledger = Ledger(self.nodes, self.state.tenants, self.state.running)
+        self.estimator = estimator_for(self.state.knowledge, self.state.gpu_speeds, self.nodes)
+        self.gpus_by_type = gpus_by_type(self.nodes)
+
+    @cached_property
+    def promised(self) -> list[Job]:
+        return [job for job in self.jobs if job.promise is not None]
+
+    @cached_property
+    def stopping(self) -> list[Running]:
+        return [
+            live
+            for live in self.state.running
+            if live.stopping or (live.description is not None and live.description.promise is not None)
+        ]
+
+    def foresight(self, ledger: Ledger) -> Foresight:
+        return Foresight(ledger)
+
+    def age(self, job: Job, tick_s: float) -> Age:
+        return known_age(job, self.estimator, self.state, self.gpus_by_type, tick_s)
+
+    def line_up(
+        self,
+        foresight: Foresight,
+        priority: Priority,
+        moment: Callable[[int], Moment],
+        age: Callable[[Job], Age],
+    ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
+        return lined_up(self.jobs, foresight, priority, moment, age)
+
+    def check(self, job: Job) -> None:
+        check_job(job, self.known_types)
+        check_speeds(job, self._suspects)
+
+    def _sound_jobs(self) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
+        sound: dict[int, Job] = {}
+        faulty: list[tuple[Job, InvalidJob]] = []
+        shapes: set[tuple[object, object]] = set()
+        for job in self.state.jobs:
+            try:
+                if not is_plainly_sound(job, shapes) or job.id in sound:
+                    check_job(job, self.known_types, listed=sound)
+                    shapes.add((job.requirement, job.gpu_types))
+                if self._suspects:
+                    check_speeds(job, self._suspects)
+                sound[job.id] = job
+            except InvalidJob as error:
+                faulty.append((job, error))
+        return list(sound.values()), faulty
+
+
+def sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
+    """The nodes that can be planned with, and what is wrong with the others."""
+    sound: dict[int, Node] = {}
+    faulty: list[InvalidNode] = []
+    for node in state.nodes:
+        try:
+            check_node(node, state.gpu_speeds, listed=sound)
+            sound[node.id] = node
+        except InvalidNode as error:
+            faulty.append(error)
+    return list(sound.values()), faulty
+
+
+def known_types(state: ClusterState, nodes: Sequence[Node]) -> AbstractSet[str]:
+    """The GPU types that a job may name."""
+    return {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
+
+
+def gpus_by_type(nodes: Sequence[Node]) -> Mapping[str, int]:
+    """N_j of eq. 9."""
+    counts = Counter[str]()
+    for node in nodes:
+        counts[node.gpu_type or ""] += node.gpus_total
+    return counts
+
+
+def known_age(job: Job, estimator: Estimator, state: ClusterState, counts: Mapping[str, int], tick_s: float) -> Age:
+    """The job's age by what is known now."""
+    known = {} if job.total_samples is None else estimator.samples_per_s(job)
+    return age_of(job, state.history, tick_s=tick_s, samples_per_s=known, gpus_by_type=counts)
+
+
+def lined_up(
+    jobs: Sequence[Job],
+    foresight: Foresight,
+    priority: Priority,
+    moment: Callable[[int], Moment],
+    age: Callable[[Job], Age],
+) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
+    """Those of the waiting jobs that could start some day in the priority's order, and why the others are aside."""
+    aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
+    waiting = [job for job in jobs if job.id not in aside]
+    return order(waiting, priority, moment(len(waiting)), age), aside

@@ -1,0 +1,157 @@
+"""Invariant 11, looked at from outside: what a plan leaves idle beside a waiting job that fits it (algorithms.md section 4).
+
+A job *fits* when one of its sizes could start on what is idle: GPU type, `least_cores` a GPU, memory, its tenant's quota,
+storage domain, trust. Idle GPUs that a promise or a reservation keeps do not count, nor those whose only takers are
+being profiled. The check reads the ledger and the decisions that the plan ends with; it shares no code with the sweep, so
+that a fault there shows here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.model import Reason, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Decision, Job, Reservation
+    from scheduler.placement.ledger import Ledger
+
+    Shape = tuple[object, ...]
+
+APART = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.INVALID, Reason.PROFILING})
+"""Whoever waits for one of these would not start on any idle GPU now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Idle GPUs on nodes where a waiting job could have started, and one such job of each kind, the one that asks for least."""
+
+    gpus: int
+    jobs: tuple[int, ...]
+
+
+NOTHING = Beside(0, ())
+
+
+class _Nodes:
+    """Nodes with idle GPUs that no promise keeps, as arrays."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.rooms = [room for room in ledger.rooms.values() if room.gpus]
+        self.gpus = np.array([len(room.gpus) for room in self.rooms], dtype=np.int64)
+        self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
+        self.memory = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
+        self.types = [room.node.gpu_type or "" for room in self.rooms]
+        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+        self._open: dict[Shape, np.ndarray] = {}
+
+    def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
+        tenant = job.tenant if self._exclusive else None
+        kind = (job.gpu_types, job.checkpoint_domain, tenant, frozenset(barred))
+        if kind not in self._open:
+            self._open[kind] = self._open_to(job, barred)
+        return self._open[kind]
+
+    def _open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
+        return np.array(
+            [
+                (not job.gpu_types or name in job.gpu_types)
+                and room.node.id not in barred
+                and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
+                and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
+                for room, name in zip(self.rooms, self.types, strict=True)
+            ],
+            dtype=bool,
+        )
+
+    def holding(self, job: Job, barred: Collection[int], *, spread_over: Collection[str]) -> np.ndarray:
+        """The nodes on which the job's smallest size could start, alone or (on these types) together."""
+        size, least = job.min_gpus, job.least_cores
+        usable = self.open_to(job, barred)
+        alone = usable & (self.gpus >= size) & (self.cores >= size * least) & (self.memory >= job.memory_mib)
+        parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
+        if job.memory_mib:
+            parts = np.minimum(parts, self.memory * size // job.memory_mib)
+        for name in spread_over:
+            own = np.array([each == name for each in self.types], dtype=bool)
+            if int(parts[own].sum()) >= size:
+                alone = alone | (own & (parts > 0))
+        return alone
+
+
+def beside_fitting(
+    waiting: Iterable[tuple[Job, Decision]],
+    ledger: Ledger,
+    reservations: Sequence[Reservation],
+    estimator: Estimator,
+    *,
+    sigma: float,
+    now_s: float,
+) -> Beside:
+    """What the plan leaves idle beside these jobs of its queue. `ledger`: what it leaves, what is promised withheld."""
+    if not any(room.gpus and room.cores for room in ledger.rooms.values()):
+        return NOTHING
+    nodes = _Nodes(ledger)
+    idle = np.zeros(len(nodes.rooms), dtype=bool)
+    jobs: list[int] = []
+    for job, bars in _humblest(waiting, int(nodes.gpus.sum()), ledger, reservations, estimator, sigma, now_s):
+        barred = {node for kept, bar in zip(reservations, bars, strict=True) if bar for node in kept.nodes}
+        insensitive = estimator.sensitivity(job) <= sigma
+        types = {name for name in set(nodes.types) if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
+        held = nodes.holding(job, barred, spread_over=types)
+        if held.any():
+            idle |= held
+            jobs.append(job.id)
+    return Beside(int(nodes.gpus[idle].sum()), tuple(jobs)) if jobs else NOTHING
+
+
+def _humblest(
+    waiting: Iterable[tuple[Job, Decision]],
+    total: int,
+    ledger: Ledger,
+    reservations: Sequence[Reservation],
+    estimator: Estimator,
+    sigma: float,
+    now_s: float,
+) -> Iterable[tuple[Job, tuple[bool, ...]]]:
+    """Of each kind the job that asks for least memory, for it fits wherever another of its kind does, and whether each
+    reservation bars it. Jobs that differ in memory alone are one kind: a queue may have 100 000 amounts of memory.
+    """
+    keepers = {each.job for each in reservations}
+    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one kind apart
+    least: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
+    for job, decision in waiting:
+        bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
+        own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
+        kind = (
+            bars, job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant, job.model_label,
+            job.id if own else 0,
+        )  # fmt: skip
+        known = least.get(kind)
+        if known is not None and known[0].memory_mib <= job.memory_mib:  # looked at first: a long queue has few kinds
+            continue
+        if (
+            job.requirement[0] <= total
+            and not job.is_cpu
+            and decision.reason not in APART
+            and decision.result is Result.WAITING
+            and "promised" not in decision.figures  # it starts elsewhere
+        ):
+            least[kind] = job, bars
+    alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
+    for kind, (job, bars) in least.items():
+        if ledger.over_quota(job) is None:
+            same = (*kind[:6], estimator.sensitivity(job) <= sigma)
+            if same not in alike or job.memory_mib < alike[same][0].memory_mib:
+                alike[same] = job, bars
+    return alike.values()
+
+
+def _bars(job: Job, age_s: float, reservations: Sequence[Reservation], now_s: float) -> tuple[bool, ...]:
+    return tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations)

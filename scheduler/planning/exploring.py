@@ -1,0 +1,74 @@
+"""Which jobs may be spread to find out what that costs (algorithms.md section 2): *a job that could use several nodes is
+measured spread once when rho decides and is not known*.
+
+What nobody ever measured larger than a node stays so for good: its sensitivity is taken to be high. So of each signature that
+has run, but never where its sensitivity could be told, one job at a time is taken to be insensitive: it is offered the sizes
+over several nodes at the speed that is assumed of them, and takes one where that is worth it. Its first minutes there tell.
+
+The one with the most work left of the signature's, waiting or running, and only while the value of knowing is there: what all of
+them have left to run is worth `WORTH_RESTARTS` restarts. A job that may not be stopped is never taken: it would have to stay
+with what it found. While any job of the signature runs over several nodes, it is being found out.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from scheduler.estimator.tables import signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.fairness.lrf import Age
+    from scheduler.model import Job, Ranked, Running
+    from scheduler.parameters import Parameters
+
+LOOKED_AT = 1000
+"""Of the queue: who is further back does not start now."""
+
+WORTH_RESTARTS = 20
+
+
+def choose(
+    queue: Sequence[Ranked],
+    running: Iterable[Running],
+    estimator: Estimator,
+    age: Callable[[Job], Age],
+    parameters: Parameters,
+) -> set[int]:
+    """The jobs, one a signature, that may be spread in this planning to find out."""
+    if estimator.signatures is not None and not estimator.signatures:
+        return set()
+    finding: set[str] = set()
+    most: dict[str, tuple[float, int]] = {}
+    left: dict[str, float] = {}
+    for job, live in _candidates(queue, running):
+        name = signature(job)
+        if not estimator.is_known(job) or estimator.tells_spreading(job):
+            continue
+        if live is not None and len(live.pieces) > 1:
+            finding.add(name)
+        left_s = _left_s(job, live, estimator, age)
+        left[name] = left.get(name, 0.0) + left_s
+        if job.movable and len(job.requirement) > 1:
+            most[name] = max(most.get(name, (-1.0, 0)), (left_s, -job.id))
+    worth_s = WORTH_RESTARTS * parameters.restart_cost_s
+    return {-number for name, (_, number) in most.items() if name not in finding and left[name] >= worth_s}
+
+
+def _left_s(job: Job, live: Running | None, estimator: Estimator, age: Callable[[Job], Age]) -> float:
+    """What it has left to run, at what it runs on where its speed is known: an age may be a guess from its first start."""
+    if live is not None and job.total_samples is not None and (speeds := estimator.samples_per_s(job)):
+        return job.total_samples * (1.0 - job.done_fraction) / (max(speeds.values()) * live.gpus)
+    return age(job).age_s * (1.0 - job.done_fraction)
+
+
+def _candidates(queue: Sequence[Ranked], running: Iterable[Running]) -> Iterator[tuple[Job, Running | None]]:
+    for live in running:
+        if live.description is not None and live.gpus and live.profiled is None:
+            yield live.description, live
+    for ranked in islice(queue, LOOKED_AT):
+        if not ranked.job.is_cpu:
+            yield ranked.job, None

@@ -1,0 +1,63 @@
+"""A planning (algorithms.md section 7): from a snapshot to one decision, with its reason, for every job in it.
+
+Step 1, ends and time limits, is done when the snapshot is taken. A bad node or job is set aside and named in `faults`
+(`scheduler.planning.books`); steps 2 to 8 are `scheduler.planning.deciding`, step 9 is `scheduler.planning.recording`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.placement.memory import NOTHING, Memory
+from scheduler.planning.books import ReadBooks
+from scheduler.planning.deciding import decide
+from scheduler.planning.recording import record
+from scheduler.policies.registry import POLICIES
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from scheduler.model import Clock, ClusterState, Plan
+    from scheduler.parameters import Parameters
+    from scheduler.policies.policy import Policy
+
+
+def plan(
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    replan: bool = False,
+    policy: Policy | None = None,
+) -> Plan:
+    """One planning. `now_s`: the snapshot's time; `clock`: monotonic, for limit and timings; `rng`: seeds the solver.
+
+    `policy`: None = the one that the parameters name.
+    `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only what is idle is
+    handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
+    never raise.
+    """
+    return plan_on(NOTHING, state, now_s, parameters, rng, clock, replan=replan, policy=policy)[0]
+
+
+def plan_on(
+    memory: Memory,
+    state: ClusterState,
+    now_s: float,
+    parameters: Parameters,
+    rng: Generator,
+    clock: Clock,
+    *,
+    replan: bool = False,
+    policy: Policy | None = None,
+) -> tuple[Plan, Memory]:
+    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone."""
+    began_s = clock()
+    books = ReadBooks(state, memory)
+    start = books.ledger.copy()
+    policy = policy or POLICIES[parameters.policy]
+    decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
+    made = record(decided, books, start, now_s, parameters, clock, began_s=began_s)
+    return made, Memory(tuple(decided.outcome.left))

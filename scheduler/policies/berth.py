@@ -1,0 +1,46 @@
+"""Berth: CODA's arrays and shares joined with Hops' queue, window and solve (algorithms.md section 4).
+
+DRF decides whose turn it is, the priority (latency ratio) which job of theirs, the ILP where and how large. With one
+tenant and one array this is exactly Hops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.priorities import PRIORITIES
+from scheduler.parameters.choices import POLICIES
+from scheduler.policies import arrays_and_windows
+
+if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    name: str = "berth"
+    meaning: str = POLICIES["berth"]
+    replans: bool = True
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES[parameters.priority]
+
+    def place(self, work: Work) -> Outcome:
+        knobs = work.parameters
+        mode = arrays_and_windows.Mode(
+            arrays=knobs.arrays == "on",
+            fair=knobs.fair_shares == "on",
+            borrow=knobs.borrowing == "on",
+            joint=True,
+            rigid=False,
+            reserve_lr=knobs.reserve_lr,
+            efficient=knobs.gain == "efficient",
+            sweep=knobs.sweep == "on",
+        )
+        return arrays_and_windows.place(work, mode)
+
+
+POLICY = Berth()

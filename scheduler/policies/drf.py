@@ -1,0 +1,80 @@
+"""DRF (NSDI '11, Algorithm 1), the baseline of CODA's evaluation: one pool of GPUs and cores for all jobs.
+
+The tenant with the smallest weighted dominant share - the larger of its shares of all GPUs and of all cores, whoever
+uses them - starts its next job, its jobs being in order of submission. A tenant whose next job does not fit is passed over
+until the next planning. That cores of CPU jobs and GPUs count in one share is what CODA's arrays do away with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.drf import Shares
+from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import SolverFigures, by_tenant
+from scheduler.parameters.choices import POLICIES
+from scheduler.placement import turn
+from scheduler.placement.work import Outcome
+
+if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
+    from scheduler.model import Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Drf:
+    name: str = "drf"
+    meaning: str = POLICIES["drf"]
+    replans: bool = False
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES["fifo"]
+
+    def place(self, work: Work) -> Outcome:
+        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        gpus, cores = pool_shares(work)
+        lines = by_tenant(work.queue)
+        heads = {tenant: next(line) for tenant, line in lines.items()}
+        while heads:
+            if work.remaining_s <= 0:
+                outcome.out_of_time.update(late.job.id for late in heads.values())
+                outcome.out_of_time.update(late.job.id for tenant in heads for late in lines[tenant])
+                break
+            tenant = min(heads, key=lambda each: (max(gpus.of(each), cores.of(each)), heads[each].rank))
+            ranked = heads.pop(tenant)
+            if not _start(ranked, work, outcome):
+                outcome.blocked_tenants[tenant] = ranked
+                continue
+            if ranked.job.id in outcome.chosen:
+                placement = outcome.chosen[ranked.job.id].placement
+                gpus.add(tenant, placement.gpus)
+                cores.add(tenant, placement.cores)
+            if (following := next(lines[tenant], None)) is not None:
+                heads[tenant] = following
+        if outcome.chosen:
+            outcome.solver = SolverFigures(incumbent="greedy")
+        return outcome
+
+
+def pool_shares(work: Work) -> tuple[Shares, Shares]:
+    """What each tenant holds of all GPUs, and of all cores."""
+    ledger, weights = work.ledger, {tenant.id: tenant.weight for tenant in work.state.tenants}
+    held = ledger.held.items()
+    return (
+        Shares(ledger.gpus_up, weights, {tenant: gpus for tenant, (gpus, _) in held}),
+        Shares(ledger.cores_up, weights, {tenant: cores for tenant, (_, cores) in held}),
+    )
+
+
+def _start(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
+    """Whether the tenant goes on with its next job: this one started, or only its own faults keep it back."""
+    outcome.window.add(ranked.job.id)
+    if work.ledger.over_quota(ranked.job) is not None:
+        return True
+    return turn.take_turn(ranked, work, outcome)
+
+
+POLICY = Drf()

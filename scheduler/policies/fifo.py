@@ -1,0 +1,51 @@
+"""FIFO, the baseline of CODA's evaluation: one queue by submission, strictly in order.
+
+GPU and CPU jobs stand in one queue. Each job in turn takes its fastest configuration that fits (GPU) or the best fit
+(CPU); the first job that does not fit ends the planning: nobody passes it, there is no backfill. A job does not block
+while only its tenant's own quota keeps it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import SolverFigures
+from scheduler.parameters.choices import POLICIES
+from scheduler.placement import turn
+from scheduler.placement.work import Outcome
+
+if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    name: str = "fifo"
+    meaning: str = POLICIES["fifo"]
+    replans: bool = False
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES["fifo"]
+
+    def place(self, work: Work) -> Outcome:
+        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        for position, ranked in enumerate(work.queue):
+            if work.remaining_s <= 0:
+                outcome.out_of_time.update(late.job.id for late in work.queue[position:])
+                break
+            if work.ledger.over_quota(ranked.job) is not None:
+                continue
+            outcome.window.add(ranked.job.id)
+            if not turn.take_turn(ranked, work, outcome):
+                outcome.blocked_by = ranked
+                break
+        if outcome.chosen:
+            outcome.solver = SolverFigures(incumbent="greedy")
+        return outcome
+
+
+POLICY = Fifo()

@@ -1,0 +1,33 @@
+"""What a policy is: the order of a queue, and who of it is placed where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
+
+
+class Policy(Protocol):
+    """How a queue is ordered and who of it is placed where. The planning does everything else, alike for all."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def meaning(self) -> str: ...
+
+    @property
+    def replans(self) -> bool:
+        """Whether running elastic jobs take part in its re-plans."""
+        ...
+
+    def priority(self, parameters: Parameters) -> Priority:
+        """The queue's order; larger is sooner."""
+        ...
+
+    def place(self, work: Work) -> Outcome:
+        """Take what is placed from `work.ledger` and say what was in the window. Never raises for want of time."""
+        ...

@@ -1,0 +1,136 @@
+"""What rounds share that give all GPUs anew (Gavel's, Sia's): who competes, for what, and the difference to what runs.
+
+All jobs that may be moved and all that wait compete for what is idle and what the movable ones hold. Whoever gets the
+GPUs that it has runs on without a stop; the others are stopped, and what they free is promised to who comes. A running
+job that is unsound, or whose speed somewhere is, is left alone. Speeds are the common estimator's, by GPU type: what it
+knows of one node is not asked, for these policies tell no nodes of a type apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.estimator.layers import EntityLayer, Estimator
+from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
+from scheduler.placement.feasibility import Level, Offer, usable
+from scheduler.placement.running import Participant
+from scheduler.replan.participants import present_configuration, released
+from scheduler.replan.realise import realise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.model import Job, Node, Running
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.work import Outcome, Work
+
+
+def speeds_by_type(work: Work) -> Estimator:
+    """The planning's estimator without what it knows of one node."""
+    known = work.estimator
+    by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
+    return Estimator(by_type, known.nodes, known.signatures)
+
+
+@dataclass(slots=True)
+class Reallocation:
+    """`moving`: the factor on what a running job is worth elsewhere than where it is; None, or InvalidJob where its speed
+    is not to be told = it is left alone.
+    """
+
+    work: Work
+    outcome: Outcome
+    estimator: Estimator
+    moving: Callable[[Running, Job], float | None]
+    running: dict[int, Participant] = field(init=False)
+    idle: Ledger = field(init=False)
+    """What the round gives out: idle resources, and those of the jobs that take part."""
+    jobs: dict[int, Ranked] = field(init=False)
+    """Those that run first, then the queue in its order."""
+
+    def __post_init__(self) -> None:
+        self.running = {live.job: found for live in self.work.state.running if (found := self._taking_part(live))}
+        self.idle = released(self.work.ledger, (each.live for each in self.running.values()))
+        waiting = [ranked for ranked in self.work.queue if not ranked.job.is_cpu]
+        everybody = [*(each.ranked for each in self.running.values()), *waiting]
+        self.jobs = {ranked.job.id: ranked for ranked in everybody}
+        self.outcome.window |= {ranked.job.id for ranked in waiting}
+
+    def _taking_part(self, live: Running) -> Participant | None:
+        job, ledger = live.description, self.work.ledger
+        if job is None or not live.gpus or live.stopping or job.promise is not None:
+            return None
+        if not all(piece.node in ledger.rooms for piece in live.pieces):
+            return None
+        try:
+            self.work.check(job)
+            factor = self.moving(live, job)
+            present = present_configuration(live, job, ledger, self.estimator)
+        except InvalidJob:
+            return None
+        if factor is None or present.throughput <= 0:
+            return None
+        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
+
+    def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
+        """Where the job may go at all; None = to all of these nodes, the common case."""
+        rooms = [self.idle.rooms[node.id] for node in nodes]
+        found = {
+            room.node.id
+            for room in rooms
+            if usable(
+                job, Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants), Level.TRUST
+            )
+        }
+        return None if len(found) == len(nodes) else found
+
+    def stays(self, number: int, spots: Mapping[int, int]) -> bool:
+        """Whether these are the GPUs, by node, that the job has."""
+        running = self.running.get(number)
+        return running is not None and spots == {share.node: share.gpus for share in running.present.shares}
+
+    def take(self, number: int, spots: Mapping[int, int], least: float | None = None) -> None:
+        """Give the job these GPUs, by node. `least`: the throughput that its gain is over; None = what it gets.
+
+        Not if cores, memory or the tenant's quota forbid it, none of which the policies look at, nor where its speed over
+        so many nodes is unsound.
+        """
+        job = self.jobs[number].job
+        try:
+            stays = self.stays(number, spots)
+            configuration = self.running[number].present if stays else self._configuration(job, spots)
+        except InvalidJob as error:
+            if number not in self.running:
+                self.outcome.invalid[number] = error
+            return
+        if self.idle.shortfall(configuration, job.tenant) is not None:
+            return
+        self.idle.take(configuration, job.tenant)
+        gain = 1.0 if least is None else configuration.throughput / least
+        self.outcome.candidates[number] = (configuration,)
+        self.outcome.least[number] = configuration.throughput if least is None else least
+        self.outcome.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
+
+    def realise(self) -> None:
+        """Turn the difference to what runs into stops, promises and starts."""
+        realise(replace(self.work, participants=self.running), self.outcome)
+
+    def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
+        """Each part gets the cores that the job wants, at most its share of the node's."""
+        rooms = [self.idle.rooms[node] for node in spots]
+        total = sum(spots.values())
+        shares = tuple(
+            Share(
+                room.node.id,
+                gpus,
+                max(
+                    job.least_cores * gpus, min(job.cores * gpus, room.node.cores_total * gpus // room.node.gpus_total)
+                ),
+                -(-job.memory_mib * gpus // total),
+            )
+            for room, gpus in zip(rooms, spots.values(), strict=True)
+        )
+        estimate = self.estimator.per_gpu(job, rooms[0].node, total, len(spots))
+        return Configuration(job.id, shares, estimate.per_gpu * total, estimate.source)

@@ -1,0 +1,16 @@
+"""The policies that an operator can choose. (Rivals, for comparison alone, are the simulator's.)"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.policies import berth, coda, drf, fifo, hops
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.policies.policy import Policy
+
+POLICIES: Mapping[str, Policy] = {
+    policy.name: policy for policy in (fifo.POLICY, drf.POLICY, coda.POLICY, hops.POLICY, berth.POLICY)
+}

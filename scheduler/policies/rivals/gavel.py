@@ -1,0 +1,77 @@
+"""Gavel (OSDI '20): heterogeneity-aware max-min fairness, in rounds that come near to it.
+
+In every round the fractions X of time by job and GPU type are computed anew (4.1: `timeshare.allocation`), with the tenants'
+weights; priorities X over the time received say who runs in it (section 5: `timeshare.mechanism`); jobs keep their GPUs from
+round to round where they can. Its rounds are of 6 min: `replan_s` 360. Gavel knows no elastic jobs: one of several sizes is
+given the median. It packs no jobs together here (3.1 makes that an option), for GPUs are whole in these simulations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import SolverFigures
+from scheduler.policies.rivals.timeshare import allocation, mechanism
+from scheduler.policies.rivals.timeshare.play import play, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.fairness.priorities import Priority
+    from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
+    from scheduler.policies.rivals.timeshare.play import Round
+
+
+@dataclass(frozen=True, slots=True)
+class Gavel:
+    name: str = "gavel"
+    meaning: str = "max-min fairness of time on GPU types, by linear programs and rounds"
+    replans: bool = True
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES["fifo"]
+
+    def place(self, work: Work) -> Outcome:
+        return play(work, choose)
+
+
+def choose(begins: Round) -> Mapping[int, str]:
+    """Sections 4.1 and 5: the GPU type of each job that runs in the round."""
+    work, gpus = begins.work, begins.gpus
+    weights = {tenant.id: tenant.weight for tenant in work.state.tenants}
+    rows = [
+        allocation.Row(number, size_of(ranked.job), speeds, weights.get(ranked.job.tenant, 1.0))
+        for number, ranked in begins.jobs.items()
+        if (speeds := begins.throughput(ranked.job))
+    ]
+    seed = int(work.rng.integers(2**31))
+    found = allocation.allocate(rows, gpus, seed=seed, remaining_s=lambda: work.remaining_s)
+    if found is None:  # no time for an answer: who runs goes on
+        begins.outcome.out_of_time |= begins.jobs.keys() - begins.running.keys()
+        return {number: begins.now_on(number) or "" for number in begins.running}
+    begins.outcome.solver = SolverFigures(
+        formulation="max-min",
+        status="optimal",
+        incumbent="lp",
+        candidates=found.variables,
+        variables=found.variables,
+        constraints=found.constraints,
+        objective=found.level,
+        gap=0.0,
+    )
+    entrants = [_entrant(row, found.fractions.get(row.job, {}), begins) for row in rows]
+    return mechanism.choose(entrants, gpus)
+
+
+def _entrant(row: allocation.Row, fractions: Mapping[str, float], begins: Round) -> mechanism.Entrant:
+    work = begins.work
+    since_s = work.now_s - mechanism.WINDOW_ROUNDS * work.parameters.replan_s
+    there_s = work.now_s - max(since_s, begins.jobs[row.job].job.submitted_s)
+    had = {name: had_s / max(there_s, had_s) for name, had_s in begins.received_s(row.job, since_s).items() if had_s}
+    return mechanism.Entrant(row.job, row.scale, fractions, had, begins.now_on(row.job))
+
+
+POLICY = Gavel()

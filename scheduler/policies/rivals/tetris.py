@@ -1,0 +1,173 @@
+"""Tetris (Grandl et al., SIGCOMM '14): packing several resources, with a preference for little remaining work.
+
+3.2 *alignment*: a machine is filled by the task, among those whose whole demand fits it, with the largest dot product of
+its demand and what the machine has idle, each resource in parts of the machine's total. Resources: GPUs, cores, memory.
+3.3 *less remaining work first*: p = the sum of its demands times its expected remaining run time; the score is
+a - m * (mean a / mean p) * p over the candidates, with m = 1.
+3.4 *fairness knob* f: only tasks of the (1 - f) part of the tenants that are furthest below their fair share are looked
+at, f = 0.25; where none of theirs fits, the others' are, so that nothing idles.
+Machine after machine in id order, until nothing fits. Remote input (3.2's penalty) and barriers (3.5) do not exist here.
+
+Where the paper is silent: a job with several sizes may be packed at any of them; a job wants all the cores that it asks
+for, unless no node could ever give them; one that is larger than any node comes last, spread as section 5 has it.
+A simulation policy: see `scheduler.simulator.rivals`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduler.errors import InvalidJob
+from scheduler.fairness.priorities import PRIORITIES
+from scheduler.model import Chosen, Configuration, Share, SolverFigures
+from scheduler.placement import configurations, cpu, turn
+from scheduler.placement.feasibility import Offer
+from scheduler.placement.work import Outcome
+from scheduler.policies.drf import pool_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scheduler.fairness.drf import Shares
+    from scheduler.fairness.priorities import Priority
+    from scheduler.model import Job, Node, Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.ledger import Room
+    from scheduler.placement.work import Work
+
+FAIRNESS_KNOB = 0.25
+REMAINING_WEIGHT = 1.0
+
+
+class Task(NamedTuple):
+    """A waiting job as a candidate for one machine: the configuration, its alignment and its remaining work."""
+
+    ranked: Ranked
+    configuration: Configuration
+    alignment: float
+    work: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tetris:
+    name: str = "tetris"
+    meaning: str = "machine by machine the job whose demands align best with what is idle, little remaining work first"
+    replans: bool = False
+
+    def priority(self, parameters: Parameters) -> Priority:
+        return PRIORITIES["fifo"]
+
+    def place(self, work: Work) -> Outcome:
+        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
+        outcome.window.update(each.job.id for each in waiting)
+        packing = _Packing(work, outcome, pool_shares(work))
+        for room in list(work.ledger.rooms.values()):
+            while (taken := packing.fill(room, waiting)) is not None:
+                waiting.remove(taken)
+            if work.remaining_s <= 0:
+                outcome.out_of_time.update(late.job.id for late in waiting)
+                return outcome
+        _spread(waiting, work, outcome)
+        if outcome.chosen:
+            outcome.solver = SolverFigures(incumbent="greedy")
+        return outcome
+
+
+@dataclass(slots=True)
+class _Packing:
+    work: Work
+    outcome: Outcome
+    shares: tuple[Shares, Shares]
+
+    def fill(self, room: Room, waiting: Sequence[Ranked]) -> Ranked | None:
+        """Start the best job on this machine; None when none fits."""
+        poor = self._furthest_below({each.job.tenant for each in waiting})
+        for allowed in (poor, None):
+            tasks = self._tasks(room, (each for each in waiting if allowed is None or each.job.tenant in allowed))
+            if tasks:
+                return self._start(_best(tasks), len(tasks))
+        return None
+
+    def _furthest_below(self, tenants: set[int]) -> set[int]:
+        gpus, cores = self.shares
+        in_order = sorted(tenants, key=lambda each: (max(gpus.of(each), cores.of(each)), each))
+        return set(in_order[: max(1, math.ceil((1 - FAIRNESS_KNOB) * len(in_order)))])
+
+    def _tasks(self, room: Room, waiting: Iterable[Ranked]) -> list[Task]:
+        found: list[Task] = []
+        known: dict[tuple[object, ...], list[Configuration]] = {}
+        for ranked in waiting:
+            shape = turn.shape(ranked.job)
+            if shape not in known:
+                known[shape] = self._whole(ranked.job, room)
+            left_s = ranked.age_s * (1.0 - min(1.0, max(0.0, ranked.job.done_fraction)))
+            for each in known[shape]:
+                share = each.shares[0]
+                own = Configuration(ranked.job.id, each.shares, each.throughput, each.source)
+                found.append(Task(ranked, own, _alignment(share, room), sum(_parts(share, room.node)) * left_s))
+        return found
+
+    def _whole(self, job: Job, room: Room) -> list[Configuration]:
+        """What of the machine would serve all that the job demands, at each of its sizes."""
+        offer = Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
+        if job.is_cpu:
+            short = self.work.ledger.quota_shortfall(job.tenant, 0, job.cores) is not None
+            return [] if short or not cpu.fits(job, offer) else [cpu.on(job, offer)]
+        try:
+            made = configurations.generate_on(
+                job, [offer], self.work.ledger, self.work.estimator, sigma=self.work.parameters.sigma
+            )
+        except InvalidJob as error:
+            self.outcome.invalid[job.id] = error
+            return []
+        return [each for each in made if each.cores >= self._wanted(job, each.gpus)]
+
+    def _wanted(self, job: Job, gpus: int) -> int:
+        able = (node.cores_total for node in self.work.ledger.nodes if node.gpus_total >= gpus)
+        return min(job.cores * gpus, max(able, default=0))
+
+    def _start(self, task: Task, candidates: int) -> Ranked:
+        job = task.ranked.job
+        placement = self.work.ledger.take(task.configuration, job.tenant)
+        gain = self.outcome.gain_of(task.configuration)
+        self.outcome.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
+        self.outcome.candidates[job.id] = (task.configuration,)
+        for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):
+            shares.add(job.tenant, held)
+        return task.ranked
+
+
+def _best(tasks: Sequence[Task]) -> Task:
+    """The highest score; among equals the first in the queue."""
+    mean_alignment = sum(each.alignment for each in tasks) / len(tasks)
+    mean_work = sum(each.work for each in tasks) / len(tasks)
+    epsilon = REMAINING_WEIGHT * mean_alignment / mean_work if mean_work > 0 else 0.0
+    return max(tasks, key=lambda each: (each.alignment - epsilon * each.work, -each.ranked.rank))
+
+
+def _alignment(share: Share, room: Room) -> float:
+    idle = Share(share.node, len(room.gpus), len(room.cores), room.memory_mib)
+    return sum(a * b for a, b in zip(_parts(share, room.node), _parts(idle, room.node), strict=True))
+
+
+def _parts(share: Share, node: Node) -> tuple[float, float, float]:
+    """GPUs, cores and memory in parts of the machine's."""
+    return (
+        share.gpus / max(1, node.gpus_total),
+        share.cores / max(1, node.cores_total),
+        share.memory_mib / max(1, node.memory_total_mib),
+    )
+
+
+def _spread(waiting: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
+    """Jobs that are larger than any node."""
+    largest = max(work.ledger.largest.values(), default=0)
+    for ranked in waiting:
+        if ranked.job.min_gpus > largest and not outcome.has_answer(ranked.job.id):
+            turn.take_turn(ranked, work, outcome)
+
+
+POLICY = Tetris()

@@ -1,0 +1,140 @@
+"""One round of time-sharing: everybody who may be moved and everybody who waits compete for all GPUs anew, then nodes.
+
+A round begins with a re-plan; between rounds nothing is given out but to CPU jobs, which Gavel does not have and which are
+placed as under Hops. Whoever runs on goes on without a stop (the lease is renewed); the others are stopped, and what they
+free is promised to who comes. Speeds are the common estimator's, by GPU type, on as few nodes as can hold the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.placement import turn
+from scheduler.placement.work import Outcome
+from scheduler.policies.reallocation import Reallocation, speeds_by_type
+from scheduler.policies.rivals.timeshare.placing import Want, place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Job, Node, Ranked, Running
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Work
+
+    Chooser = Callable[["Round"], Mapping[int, str]]
+
+
+def play(work: Work, choose: Chooser) -> Outcome:
+    """The planning's outcome. `choose`: the GPU type of each job that shall run in the round that begins."""
+    outcome = Outcome(window_gpus=work.ledger.gpus_up)
+    if work.replan:
+        begins = Round(work, outcome)
+        began_s = work.clock()
+        chosen = choose(begins)
+        outcome.solver = replace(outcome.solver, solve_s=work.clock() - began_s, participants=len(begins.running))
+        begins.give(chosen)
+    turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
+    return outcome
+
+
+def size_of(job: Job) -> int:
+    """What a job of several sizes is given, always: the median, the smaller one of two."""
+    return median_low(job.requirement)
+
+
+@dataclass(slots=True)
+class Round:
+    """Who competes for what. `nodes` and `gpus`: by type."""
+
+    work: Work
+    outcome: Outcome
+    nodes: dict[str, list[Node]] = field(init=False)
+    estimator: Estimator = field(init=False)
+    all_gpus: Reallocation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes = {}
+        for room in self.work.ledger.rooms.values():
+            if room.node.gpus_total and room.node.gpu_type is not None:
+                self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
+        self.estimator = speeds_by_type(self.work)
+        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
+
+    def _moving(self, live: Running, job: Job) -> float | None:
+        """Every job takes part whose speeds are to be told, and is worth as much elsewhere: stops are not counted.
+
+        One on nodes of several types is left alone: Gavel has no such allocation.
+        """
+        self._throughput(job)
+        rooms = self.work.ledger.rooms
+        return 1.0 if len({rooms[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
+
+    @property
+    def running(self) -> Mapping[int, Participant]:
+        return self.all_gpus.running
+
+    @property
+    def jobs(self) -> Mapping[int, Ranked]:
+        """Those that run first, then the queue in its order."""
+        return self.all_gpus.jobs
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """What is handed out: idle GPUs and those of who competes."""
+        rooms = self.all_gpus.idle.rooms
+        return {name: sum(len(rooms[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
+
+    def now_on(self, number: int) -> str | None:
+        """The GPU type that the job runs on; None = it waits."""
+        running = self.running.get(number)
+        return None if running is None else self.all_gpus.idle.rooms[running.present.shares[0].node].node.gpu_type
+
+    def throughput(self, job: Job) -> dict[str, float]:
+        """By GPU type that the job may use, on its size. A job that nothing is known of is set aside as invalid."""
+        try:
+            return self._throughput(job)
+        except InvalidJob as error:
+            self.outcome.invalid[job.id] = error
+            return {}
+
+    def _throughput(self, job: Job) -> dict[str, float]:
+        size, found = size_of(job), dict[str, float]()
+        for name, nodes in self.nodes.items():
+            if not job.gpu_types or name in job.gpu_types:
+                parts = -(-size // max(node.gpus_total for node in nodes))
+                found[name] = self.estimator.per_gpu(job, nodes[0], size, parts).per_gpu * size
+        return found
+
+    def received_s(self, number: int, since_s: float) -> dict[str, float]:
+        """Seconds that the job has run on each GPU type since then."""
+        job, found = self.jobs[number].job, dict[str, float]()
+        for span in reversed(job.spans):
+            if span.ended_s <= since_s:
+                break
+            name = span.gpu_type or ""
+            found[name] = found.get(name, 0.0) + span.ended_s - max(span.began_s, since_s)
+        if (running := self.running.get(number)) is not None and (name := self.now_on(number) or ""):
+            found[name] = found.get(name, 0.0) + self.work.now_s - max(running.live.started_s, since_s)
+        return found
+
+    def give(self, chosen: Mapping[int, str]) -> None:
+        """Find nodes, and turn the difference to what runs into stops, promises and starts."""
+        for name, nodes in self.nodes.items():
+            wants = [self._want(number, name) for number in self.jobs if chosen.get(number) == name]
+            free = {node.id: len(self.all_gpus.idle.rooms[node.id].gpus) for node in nodes}
+            # Who stays takes its own first: no core or memory of it can then be another's.
+            spots_of = sorted(place(wants, free).items(), key=lambda each: not self.all_gpus.stays(*each))
+            for number, spots in spots_of:
+                self.all_gpus.take(number, spots)
+        self.all_gpus.realise()
+
+    def _want(self, number: int, gpu_type: str) -> Want:
+        ranked, running = self.jobs[number], self.running.get(number)
+        held = None
+        if running is not None and running.present.gpus == size_of(ranked.job) and self.now_on(number) == gpu_type:
+            held = {share.node: share.gpus for share in running.present.shares}
+        return Want(number, size_of(ranked.job), held, self.all_gpus.usable(ranked.job, self.nodes[gpu_type]))

@@ -1,0 +1,159 @@
+"""One round of Sia (SOSP '23, 3): all jobs that may be moved and all that wait are given configurations anew, then nodes.
+
+A round begins with a re-plan; between rounds nothing is given out (3.1), but that CPU jobs, which Sia does not have, are
+placed as under Hops. A job that still saves and resumes is left alone, as in the public simulator. Speeds are the common
+estimator's, by GPU type: what it knows of one node is not asked, for Sia does not tell nodes of a type apart.
+
+When the program is not solved in time the round changes nothing: everybody keeps what it has, and who waits waits on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.estimator.tables import signature
+from scheduler.model import SolverFigures
+from scheduler.placement import turn
+from scheduler.placement.work import Outcome
+from scheduler.policies.reallocation import Reallocation, speeds_by_type
+from scheduler.policies.rivals.typelevel import placer, program
+from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.estimator.layers import Estimator
+    from scheduler.model import Configuration, Job, Node, Running
+    from scheduler.placement.work import Work
+
+
+def play(work: Work, *, every_size: bool) -> Outcome:
+    """The round's outcome. `every_size`: configurations for each requirement, as Hops ran Sia, not Sia's own sizes."""
+    outcome = Outcome(window_gpus=work.ledger.gpus_up)
+    if work.replan:
+        began_s = work.clock()
+        round_ = _Round(work, outcome, every_size=every_size)
+        built_s = work.clock()
+        round_.give()
+        outcome.solver = replace(outcome.solver, build_s=built_s - began_s, solve_s=work.clock() - built_s)
+    turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
+    return outcome
+
+
+@dataclass(slots=True)
+class _Round:
+    work: Work
+    outcome: Outcome
+    every_size: bool
+    all_gpus: Reallocation = field(init=False)
+    estimator: Estimator = field(init=False)
+    buckets: dict[Bucket, list[Node]] = field(init=False)
+    rows: list[program.Row] = field(init=False)
+    _speeds: dict[tuple[str, tuple[int, ...], frozenset[str]], dict[Kind, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
+        self.estimator = speeds_by_type(self.work)
+        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
+        self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
+
+    def _moving(self, live: Running, job: Job) -> float | None:
+        """A job that still saves and resumes is left alone, and one on nodes of several buckets: Sia has no such kind."""
+        rooms = self.work.ledger.rooms
+        if len({_bucket(rooms[piece.node].node) for piece in live.pieces}) > 1:
+            return None
+        self._goodput(job)
+        if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
+            return None
+        return self._restart_factor(job)
+
+    def _restart_s(self, job: Job) -> float:
+        return self.work.parameters.restart_cost_s if job.restart_s is None else job.restart_s
+
+    def _restart_factor(self, job: Job) -> float:
+        """Of a job that has run: the first start costs nothing."""
+        if not job.most_gpus:
+            return 1.0
+        return program.restart_factor(self.work.now_s - job.submitted_s, job.restarts, self._restart_s(job))
+
+    def _row(self, job: Job) -> program.Row | None:
+        try:
+            speeds = self._goodput(job)
+        except InvalidJob as error:
+            self.outcome.invalid[job.id] = error
+            return None
+        running = self.all_gpus.running.get(job.id)
+        present = None if running is None else self._kind(running.present)
+        allowed = set(within_growth(list(speeds), job.most_gpus))
+        goodput = {kind: speed for kind, speed in speeds.items() if kind in allowed}
+        if running is not None and present is not None:
+            goodput.setdefault(present, running.present.throughput)
+        if not goodput:
+            return None
+        return program.Row(job.id, job.min_gpus, goodput, present, self._restart_factor(job))
+
+    def _goodput(self, job: Job) -> dict[Kind, float]:
+        """By configuration; worked out once for all jobs of a signature with the same requirement set and GPU types."""
+        key = (signature(job), job.requirement, job.gpu_types)
+        if key not in self._speeds:
+            self._speeds[key] = {
+                kind: self.estimator.per_gpu(job, self.buckets[kind.bucket][0], kind.gpus, kind.nodes).per_gpu
+                * kind.gpus
+                for kind in kinds_of(job, self.buckets, every_size=self.every_size)
+            }
+        return self._speeds[key]
+
+    def _kind(self, present: Configuration) -> Kind:
+        return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
+
+    def give(self) -> None:
+        """Solve, place, and turn the difference to what runs into stops, promises and starts."""
+        rooms = self.all_gpus.idle.rooms
+        free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
+        seed = int(self.work.rng.integers(2**31))
+        taken = program.solve(
+            self.rows,
+            {each: sum(gpus.values()) for each, gpus in free.items()},
+            time_limit_s=max(0.0, self.work.remaining_s),
+            seed=seed,
+        )
+        self._report(taken)
+        if taken is None:
+            self.outcome.out_of_time |= self.all_gpus.jobs.keys() - self.all_gpus.running.keys()
+            return
+        for bucket, gpus in free.items():
+            chosen = {job: kind for job, kind in taken.kinds.items() if kind.bucket == bucket}
+            for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
+                least = min(self._goodput(self.all_gpus.jobs[job].job).values(), default=None)
+                self.all_gpus.take(job, spots, least)
+        self.all_gpus.realise()
+
+    def _report(self, taken: program.Chosen | None) -> None:
+        self.outcome.solver = SolverFigures(
+            formulation="type-level",
+            status="time-limit" if taken is None else "gap" if taken.gap else "optimal",
+            incumbent="none" if taken is None else "ilp",
+            candidates=0 if taken is None else taken.columns,
+            variables=0 if taken is None else taken.columns,
+            constraints=0 if taken is None else taken.rows,
+            objective=None if taken is None else taken.objective,
+            gap=None if taken is None else taken.gap,
+            gap_allowed=program.GAP if taken is None else taken.gap_allowed,
+            participants=len(self.all_gpus.running),
+        )
+
+    def _wants(self, kinds: Mapping[int, Kind]) -> list[placer.Want]:
+        """In the queue's order, those who run first."""
+        return [self._want(number, kinds[number]) for number in self.all_gpus.jobs if number in kinds]
+
+    def _want(self, number: int, kind: Kind) -> placer.Want:
+        running, job = self.all_gpus.running.get(number), self.all_gpus.jobs[number].job
+        keeps = running is not None and self._kind(running.present) == kind
+        held = {share.node: share.gpus for share in running.present.shares} if running and keeps else None
+        return placer.Want(number, kind.gpus, held, self.all_gpus.usable(job, self.buckets[kind.bucket]))
+
+
+def _bucket(node: Node) -> Bucket:
+    return Bucket(node.gpu_type or "", node.gpus_total)

@@ -1,0 +1,49 @@
+"""What forecasts know beside the queue: re-plans, and who will come."""
+
+import numpy as np
+
+from scheduler.asking.forecast import NOTHING, Reach, forecast
+from scheduler.asking.starts.scene import Experience
+from scheduler.model import ClusterState, Running
+from scheduler.parameters import Parameters
+from tests.scheduler.builders import NOW_S, job, node, running, ticking
+
+KNOBS = Parameters(policy="berth", tick_s=5.0, replan_s=60.0, restart_cost_s=5.0)
+
+
+def drawn(nodes, jobs, *, live=(), knobs=KNOBS, experience=NOTHING, **state):
+    found = forecast(
+        ClusterState(nodes, jobs, live, **state), NOW_S, knobs, np.random.default_rng(1), ticking(),
+        reach=Reach(draws=3), experience=experience,
+    )  # fmt: skip
+    return {number: each.drawn for number, each in found.items()}
+
+
+def elastic(number, where, gpus):
+    shown = job(number, 1, 2, 4, movable=True, age_s=36_000.0)
+    return Running(
+        number, shown.tenant, running(0, 1, where, gpus, gpus).pieces, NOW_S - 900, (1, 2, 4), elastic=True,
+        movable=True, expected_end_s=NOW_S + 30_000, description=shown, first_started_s=NOW_S - 900,
+    )  # fmt: skip
+
+
+def test_a_running_elastic_job_shrinks_at_the_next_replan():
+    """The node is full for hours, but for the re-plan that is due in 30 s: it takes what an elastic job can do without."""
+    given = {"live": [elastic(90, 1, 4)], "replanned_s": NOW_S - 30}
+    full = [node(1, 4, idle=0, idle_cores=28)]
+    waiting = [job(1, 1, wait_s=50.0, age_s=40.0)]
+    soon = drawn(full, waiting, **given)[1]
+    assert 30 <= soon.low_s <= soon.high_s < 120
+    never = drawn(full, waiting, knobs=Parameters(policy="coda", tick_s=5.0), **given)[1]
+    assert never.low_s > 3_600
+
+
+def test_who_comes_may_go_first():
+    """On one GPU a long job waits behind one that runs. Short ones keep coming, and their latency ratio grows faster."""
+    live = [Running(90, 9, running(0, 9, 1, 1, 1).pieces, NOW_S - 1, (1,), expected_end_s=NOW_S + 600)]
+    nodes, waiting = [node(1, 1, idle=0, idle_cores=7)], [job(1, 1, age_s=50_000.0)]
+    came = [job(100 + k, 1, age_s=300.0, submitted_s=NOW_S - 3_600 + 450 * k) for k in range(8)]
+    alone = drawn(nodes, waiting, live=live)[1]
+    beside = drawn(nodes, waiting, live=live, experience=Experience(arrived=came, since_s=NOW_S - 3_600))[1]
+    assert beside.middle_s > 2 * alone.middle_s
+    assert drawn(nodes, waiting, live=live, experience=Experience(arrived=came))[1] == alone  # since when is not known

@@ -1,0 +1,66 @@
+"""The one documented list of knobs, and the registry of policies."""
+
+from dataclasses import fields
+
+import pytest
+
+from scheduler.errors import InvalidParameter
+from scheduler.parameters import PARAMETERS, Parameters
+from scheduler.policies.registry import POLICIES
+
+
+def test_list_and_values_are_the_same_knobs_with_the_same_defaults():
+    listed = {parameter.name: parameter.default for parameter in PARAMETERS}
+    read = {field.name.rstrip("_"): field.default for field in fields(Parameters) if field.name != "off"}
+    assert listed == read
+
+
+def test_every_knob_says_what_it_means_and_its_default_is_valid():
+    for parameter in PARAMETERS:
+        assert parameter.meaning.endswith(".")
+        assert parameter.check(parameter.default) == parameter.default
+
+
+def test_the_registry_holds_what_exists():
+    assert set(POLICIES) == {"fifo", "drf", "coda", "hops", "berth"}
+    assert all(name == policy.name and policy.meaning for name, policy in POLICIES.items())
+
+
+def test_values_are_taken_as_their_type():
+    knobs = Parameters.from_mapping({"lambda": 2, "gap": None, "time_limit_s": 0, "policy": "fifo", "tick_s": 5})
+    assert knobs == Parameters(policy="fifo", lambda_=2.0, tick_s=5.0)
+    assert knobs.limit_s == 2.5
+    assert Parameters.from_mapping({"time_limit_s": 4}).limit_s == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("policy", "lottery", "parameter policy: 'lottery' is not one of fifo, drf, coda, hops, berth"),
+        ("lambda", 4.1, "parameter lambda: 4.1 is outside 0 to 4"),
+        ("lambda", float("nan"), "nan is not a finite number"),
+        ("lambda", True, "True is not a finite number"),
+        ("lambda", "1", "'1' is not a finite number"),
+        ("tick_s", 0, "0 is outside 1 to 3600 s"),
+        ("tick_s", None, "None is not a finite number"),
+        ("large_model_parameters", 1.5, "1.5 is not a whole number"),
+        ("epsilon", 1.4, "parameter epsilon: no such parameter; there are policy, priority, placement, lambda"),
+    ],
+)
+def test_bad_values_name_the_parameter(name, value, words):
+    with pytest.raises(InvalidParameter) as caught:
+        Parameters.from_mapping({name: value})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("gpus", "gap"), [(99, 0.0), (100, 0.0005), (1000, 0.0005), (1001, 0.01)])
+def test_the_gap_follows_the_clusters_size(gpus, gap):
+    assert Parameters().gap_for(gpus) == gap
+    assert Parameters(gap=0.2).gap_for(gpus) == 0.2
+
+
+def test_a_time_limit_is_half_a_tick_or_long_enough_to_read_the_queue():
+    assert Parameters.from_mapping({"time_limit_s": 0, "tick_s": 8}).limit_s == 4
+    assert Parameters.from_mapping({"time_limit_s": 0.5}).limit_s == 0.5
+    with pytest.raises(InvalidParameter, match=r"neither 0 nor at least 0\.5 s"):
+        Parameters.from_mapping({"time_limit_s": 0.25})

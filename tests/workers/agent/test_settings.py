@@ -1,0 +1,99 @@
+"""Settings: where each comes from, and what is said when one is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from workers.agent.inventory import VirtualNode, virtual_parse
+from workers.agent.settings import SETTINGS, AgentSettings, SettingError, settings_from
+from workers.agent.trust import trust_for
+
+NEEDED = ["--url", "http://127.0.0.1:8000/", "--dir", "somewhere"]
+
+
+def test_every_setting_is_a_field_is_documented_and_read():
+    assert [s.name for s in SETTINGS] == [f.name for f in dataclasses.fields(AgentSettings)]
+    assert all(s.meaning for s in SETTINGS)
+    assert all(s.unit for s in SETTINGS if s.name.endswith("_s"))
+
+
+def test_command_line_goes_before_environment_before_default():
+    environment = {"BERTH_AGENT_NAME": "from-environment", "BERTH_AGENT_LOG_PERIOD_S": "3", "BERTH_TRUST_TENANTS": "1"}
+    read = settings_from([*NEEDED, "--name", "from-flag"], environment)
+    assert (read.name, read.log_period_s, read.trust_tenants, read.sync_wait_s) == ("from-flag", 3.0, True, 25.0)
+    assert read.url == "http://127.0.0.1:8000"
+    assert read.storage_dir == read.dir / "storage"
+    assert settings_from(NEEDED, {"BERTH_TRUST_TENANTS": "0"}).trust_tenants is False
+
+
+def test_jobs_of_a_virtual_node_are_nice():
+    assert settings_from(NEEDED, {}).nice == 0
+    assert settings_from([*NEEDED, "--virtual", "cores=1,memory-mib=1"], {}).nice == 19
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--dir", "x"], "--url is needed"),
+        (["--url", "http://127.0.0.1"], "--dir is needed"),
+        ([*NEEDED, "--sync-wait-s", "26"], "--sync-wait-s: 26.0 is not within 0 to 25 s"),
+        ([*NEEDED, "--nice", "much"], "--nice: 'much' is not a int"),
+        ([*NEEDED, "--nice", "-1"], "--nice: -1 is not within 0 to 19"),
+        ([*NEEDED, "--retry-max-s", "nan"], "--retry-max-s: nan is not within"),
+    ],
+)
+def test_a_wrong_setting_is_named(flags, said):
+    with pytest.raises(SettingError) as raised:
+        settings_from(flags, {})
+    assert said in str(raised.value)
+
+
+def test_virtual_node_is_read_with_quotes():
+    text = "gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288"
+    assert virtual_parse(text) == VirtualNode(8, "A100 80 GB", 81920, 64, 524288)
+    assert virtual_parse("cores=4,memory-mib=100") == VirtualNode(0, None, 0, 4, 100)
+    assert virtual_parse("cores=4,memory-mib=100,core-percent=4").core_percent == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpus=8,cores=4,memory-mib=1", "type must name the GPUs"),
+        ("gpus=-1,type=T,cores=4,memory-mib=1", "gpus must be a whole number"),
+        ("gpus=1,type=T,cores=4,memory-mib=1", "gpu-memory-mib must be"),
+        ("cores=0,memory-mib=1", "cores must be a whole number of at least 1"),
+        ("cores=1", "memory-mib must be"),
+        ("cores=1,memory-mib=1,core-percent=0", "core-percent must be a whole number of at least 1"),
+        ("cores=1,memory-mib=1,core-percent=101", "core-percent must be at most 100"),
+        ("cores=1,memory-mib=1,colour=red", "unknown 'colour'"),
+        ("type='A", "--virtual: "),
+    ],
+)
+def test_a_wrong_virtual_node_is_named(text, said):
+    with pytest.raises(SettingError) as raised:
+        virtual_parse(text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1", "http://[::1]:8000"])
+def test_plain_http_is_for_loopback(url, tmp_path):
+    assert trust_for(url, ca_sha256=None, insecure=False, directory=tmp_path) is True
+
+
+def test_plain_http_elsewhere_needs_a_word(tmp_path):
+    with pytest.raises(SettingError, match="--insecure"):
+        trust_for("http://portal.example:8000", ca_sha256=None, insecure=False, directory=tmp_path)
+    assert trust_for("http://portal.example:8000", ca_sha256=None, insecure=True, directory=tmp_path) is True
+
+
+def test_a_pin_that_is_none_is_refused(tmp_path):
+    with pytest.raises(SettingError, match="64 hexadecimal digits"):
+        trust_for("https://portal.example", ca_sha256="abc", insecure=False, directory=tmp_path)
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "portal:8000", "http://", "https:///x"])
+def test_an_address_that_is_none_is_refused(url, tmp_path):
+    with pytest.raises(SettingError, match="--url"):
+        trust_for(url, ca_sha256=None, insecure=True, directory=tmp_path)

@@ -1,0 +1,313 @@
+"""One shim at a time, without an agent: what a job is given, and which limits end it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.workers.conftest import ROOT, processes_of, wait_until
+from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
+from workers.controls.spawn import AUTOGROUP, cores_map
+from workers.engines.process import ProcessEngine
+from workers.parts.workspace import Rooms, SpecError, Workplace, part_prepare
+from workers.system.landlock import landlock_version
+from workers.system.procs import boot_id, boottime
+
+SPEC = {
+    "attempt": 5, "job": 9, "epoch": 2, "rank": 0, "name": "train", "tenant": "acme", "tenant_id": 7, "user": "ada", "command": "true",
+    "files": {}, "working_directory": None, "environment": {}, "gpus": [], "gpu_uuids": [], "gpu_type": None, "cores": [0],
+    "memory_mib": None, "time_limit_s": None, "profile": False, "epochs_before": 1, "log_limit_bytes": 1 << 20,
+    "world": {"nodes": [{"name": "n1", "address": "10.0.0.1"}], "port": 29400, "gpus_total": 0},
+}  # fmt: skip
+
+
+class ShimRun:
+    """A prepared part in its own directory."""
+
+    def __init__(self, root) -> None:
+        self.root, self.directory, self.job = root, root / "parts/5-2-0", root / "jobs/5-2-0"
+        self.directory.mkdir(parents=True)
+        self.engine = ProcessEngine()
+
+    def prepare(self, *, walls=None, version=None, virtual=True, grace_s=1.0, lease_s=None, nice=0, **spec) -> ShimRun:
+        kept = {
+            "walls": walls,
+            "landlock": version or landlock_version(),
+            "virtual": virtual,
+            "virtual_pace": None,
+            "nice": nice,
+            "boot_id": boot_id(),
+            "node_grace_s": grace_s,
+            "lease_grace_s": 3.0,
+        }
+        place = Workplace(self.root / "storage", **kept)
+        rooms = Rooms(self.directory, self.job, mark="a1b2c3")
+        part_prepare(rooms, {**SPEC, **spec}, {"lease_s": lease_s}, place)
+        return self
+
+    def start(self) -> ShimRun:
+        self.engine.start(self.directory)
+        return self
+
+    def result(self, *, within_s: float = 10.0) -> dict:
+        wait_until(lambda: self.engine.life(self.directory) in {"ended", "lost"}, within_s=within_s)
+        return self.engine.result(self.directory)
+
+    def stdout(self) -> str:
+        return (self.directory / "stdout").read_text()
+
+
+@pytest.fixture
+def shim(tmp_path):
+    run = ShimRun(tmp_path)
+    yield run
+    for pid, _ in processes_of(run.directory):
+        os.kill(pid, signal.SIGKILL)
+    run.engine.reap()
+
+
+def environment_of(shim: ShimRun) -> dict[str, str]:
+    assert shim.start().result()["exit_code"] == 0
+    return dict(line.split("=", 1) for line in shim.stdout().split("\0") if line)
+
+
+COMMAND = "exec /usr/bin/env -0"
+
+
+def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_AGENT", "x")
+    world = {
+        "nodes": [{"name": "n1", "address": "10.0.0.1"}, {"name": "n2", "address": "10.0.0.2"}],
+        "port": 29400,
+        "gpus_total": 4,
+    }
+    shim.prepare(
+        command=COMMAND, gpus=[3, 5], gpu_type="A100", cores=[0, 1, 2], memory_mib=512, world=world,
+        environment={"MINE": "a=b c", "LANG": "de_DE.UTF-8", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "MASTER_PORT": "1"},
+    )  # fmt: skip
+    work = str(shim.job / "work")
+    assert environment_of(shim) == {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": work,
+        "USER": pwd.getpwuid(os.getuid()).pw_name,
+        "LANG": "de_DE.UTF-8",
+        "TMPDIR": str(shim.job / "tmp"),
+        "PWD": work,  # the shell's own
+        "MINE": "a=b c",
+        "CUDA_VISIBLE_DEVICES": "3,5",
+        "BERTH_ATTEMPT": "5",
+        "BERTH_CHECKPOINT_DIR": str(shim.root / "storage/checkpoints/9"),
+        "BERTH_CORES": "3",
+        "BERTH_EPOCH": "2",
+        "BERTH_EPOCHS_BEFORE": "1",
+        "BERTH_GPUS": "2",
+        "BERTH_GPUS_TOTAL": "4",
+        "BERTH_GPU_TYPE": "A100",
+        "BERTH_INSTRUMENT_PATH": str(ROOT / "workers/instrument"),
+        "BERTH_RECORDS_DIR": str(shim.job / "records"),
+        "BERTH_JOB_DIR": work,
+        "BERTH_JOB_ID": "9",
+        "BERTH_JOB_NAME": "train",
+        "BERTH_MEMORY_MIB": "512",
+        "BERTH_NODES": "2",
+        "BERTH_MARK": "a1b2c3",
+        "BERTH_PYTHON": sys.executable,
+        "BERTH_RANK": "0",
+        "BERTH_TENANT": "acme",
+        "BERTH_USER": "ada",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29400",
+        "NNODES": "2",
+        "NODE_RANK": "0",
+        "NPROC_PER_NODE": "2",
+        "WORLD_SIZE": "4",
+        "PET_MASTER_ADDR": "10.0.0.1",
+        "PET_MASTER_PORT": "29400",
+        "PET_NNODES": "2",
+        "PET_NODE_RANK": "0",
+        "PET_NPROC_PER_NODE": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("virtual", "gpus", "uuids", "visible"),
+    [
+        pytest.param(False, [0, 1], ["GPU-a", "GPU-b"], "GPU-a,GPU-b", id="real GPUs by uuid"),
+        pytest.param(True, [6, 7], ["VIRTUAL-6", "VIRTUAL-7"], "6,7", id="virtual GPUs by index"),
+        pytest.param(False, [], [], "", id="a CPU job sees none"),
+    ],
+)
+def test_visible_devices(shim, virtual, gpus, uuids, visible):
+    shim.prepare(command=COMMAND, virtual=virtual, gpus=gpus, gpu_uuids=uuids)
+    assert environment_of(shim)["CUDA_VISIBLE_DEVICES"] == visible
+
+
+def test_files_lie_in_the_working_directory_and_checkpoints_stay(shim):
+    text = base64.b64encode(b"print(open('data/in.txt').read())").decode()
+    data = base64.b64encode("\u00e4\n".encode()).decode()
+    command = '"$BERTH_PYTHON" ../main.py >"$BERTH_CHECKPOINT_DIR/out" && pwd'
+    shim.prepare(command=command, files={"main.py": text, "sub/data/in.txt": data}, working_directory="sub")
+    assert shim.start().result()["exit_code"] == 0
+    assert shim.stdout() == f"{shim.job}/work/sub\n"
+    assert (shim.root / "storage/checkpoints/9/out").read_text() == "\u00e4\n\n"
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "."])
+def test_file_names_that_lead_out_are_refused(shim, name):
+    with pytest.raises(SpecError, match="file"):
+        shim.prepare(files={name: ""})
+
+
+def test_affinity_and_niceness(shim):
+    real = sorted(os.sched_getaffinity(0))
+    command = "exec \"$BERTH_PYTHON\" -c 'import os; print(sorted(os.sched_getaffinity(0)), os.nice(0))'"
+    shim.prepare(command=command, cores=[len(real) * 3], nice=5).start().result()
+    assert shim.stdout() == f"[{real[0]}] 5\n"
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="a kernel without autogroups")
+def test_its_session_is_as_nice_as_it_is(shim):
+    """Where cores are shared by session first, the niceness of the processes alone would be worth nothing."""
+    shim.prepare(command="cat /proc/self/autogroup", nice=5).start().result()
+    assert shim.stdout().endswith(" nice 5\n")
+
+
+def test_declared_cores_map_onto_real_ones():
+    assert cores_map([0, 1, 2, 3], [4, 5]) == {4, 5}
+    assert cores_map([6], [4, 5]) == {4}
+    assert cores_map([], [4, 5]) == {4, 5}
+
+
+def test_no_signal_is_ignored_and_no_descriptor_is_inherited(shim):
+    command = "grep SigIgn /proc/self/status; ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$"
+    shim.prepare(command=command).start().result()
+    ignored, descriptors, session, pid = shim.stdout().split("\n")[:4]
+    assert int(ignored.split()[1], 16) == 0
+    assert int(descriptors) == 4  # 0, 1, 2 and the one that ls itself reads with
+    assert session == pid
+
+
+def test_time_limit_asks_then_kills(shim):
+    shim.prepare(command="trap 'echo asked' TERM; sleep 20 & wait; wait; sleep 20", time_limit_s=0.5, grace_s=0.5)
+    result = shim.start().result(within_s=5)
+    assert (result["reason"], result["signal"]) == ("time_limit", signal.SIGKILL)
+    assert shim.stdout() == "asked\n"
+    assert 0.9 < result["ran_s"] < 3
+
+
+def test_a_job_that_saves_when_asked_keeps_its_exit_code(shim):
+    shim.prepare(command="trap 'echo saved; exit 7' TERM; sleep 20 & wait", time_limit_s=0.3, grace_s=5)
+    result = shim.start().result(within_s=5)
+    assert (result["reason"], result["exit_code"], shim.stdout()) == ("time_limit", 7, "saved\n")
+
+
+def test_children_get_the_grace_that_their_shell_does_not_wait_for(shim):
+    """SIGTERM ends the shell at once; the program it ran still has its time to write a checkpoint."""
+    script = "import signal,time,sys\ndef end(*_):\n time.sleep(0.7); print('saved', flush=True); sys.exit(0)\nsignal.signal(15, end)\nprint('up', flush=True)\ntime.sleep(30)"
+    shim.prepare(
+        command='"$BERTH_PYTHON" main.py; true', files={"main.py": base64.b64encode(script.encode()).decode()}
+    ).start()
+    wait_until(lambda: (shim.directory / "stdout").exists() and shim.stdout() == "up\n")
+    shim.engine.stop(shim.directory, grace_s=5, detail="cancel")
+    assert shim.result()["reason"] == "stopped"
+    assert shim.stdout() == "up\nsaved\n"
+
+
+def test_memory_of_all_processes_counts(shim):
+    """Three processes of some 60 MiB each stay under 100 MiB one by one, not together."""
+    hold = "b=bytearray(60<<20); import time; time.sleep(20)"
+    command = f'for i in 1 2 3; do "$BERTH_PYTHON" -S -c "{hold}" & done; wait'
+    result = shim.prepare(command=command, memory_mib=100).start().result(within_s=8)
+    assert (result["reason"], result["signal"]) == ("out_of_memory", signal.SIGKILL)
+    used = int(result["detail"].split()[2])
+    assert result["detail"] == f"it used {used} MiB of 100 MiB"
+    assert 100 < used < 260
+    assert processes_of(shim.directory) == []
+
+
+def test_shared_memory_counts_once(shim):
+    """Four forks share 60 MiB: their resident sizes add up to 240, their proportional sizes to 60."""
+    hold = "b=bytearray(60<<20); import os,time; os.fork(); os.fork(); time.sleep(2.5)"
+    result = shim.prepare(command=f'exec "$BERTH_PYTHON" -S -c "{hold}"', memory_mib=120).start().result()
+    assert (result["reason"], result["exit_code"]) == ("exit", 0)
+    assert 55 < result["peak_memory_mib"] < 110
+
+
+def test_lease_of_another_boot_or_none_does_not_start(shim):
+    shim.prepare(command="touch started", lease_s=10)
+    assert shim.start().result()["reason"] == "lease"
+    assert not (shim.job / "work/started").exists()
+
+
+def test_lease_ends_the_job(shim):
+    shim.prepare(command="sleep 20", lease_s=10)
+    shim.engine.lease(shim.directory, until=boottime() + 0.7)
+    assert shim.start().result(within_s=5)["reason"] == "lease"
+
+
+def test_background_processes_end_with_the_command(shim):
+    shim.prepare(command="(setsid sh -c \"trap '' TERM; while :; do sleep 341; done\" &) ; sleep 0.2; exit 5")
+    result = shim.start().result()
+    assert (result["reason"], result["exit_code"]) == ("exit", 5)
+    assert processes_of(shim.directory) == []
+
+
+def test_a_directory_starts_once(shim):
+    shim.prepare(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 0.7').start()
+    wait_until(lambda: shim.engine.pid(shim.directory))
+    again = [sys.executable, "-I", "-S", "workers/shim.py", str(shim.directory)]
+    assert subprocess.run(again, check=False).returncode == EXIT_LOCKED
+    shim.result()
+    assert subprocess.run(again, check=False).returncode == EXIT_USED
+    assert (shim.root / "storage/checkpoints/9/starts").read_text() == "once\n"
+
+
+def test_a_void_directory_never_starts(shim):
+    shim.prepare(command="touch started")
+    assert shim.engine.void(shim.directory)
+    shim.start()
+    wait_until(lambda: shim.engine.reap() or not shim.engine._children)
+    assert shim.engine.life(shim.directory) == "void"
+    assert not (shim.job / "work/started").exists()
+
+
+def test_what_cannot_start_names_the_step(shim):
+    shim.prepare(command="true")
+    launch = json.loads((shim.directory / "launch.json").read_text())
+    (shim.directory / "launch.json").write_text(json.dumps({**launch, "cwd": "/nowhere"}))
+    result = shim.start().result()
+    assert result["reason"] == "start_failed"
+    assert "working directory /nowhere" in result["detail"]
+
+
+def test_shim_is_told_by_signal_too(shim):
+    shim.prepare(command="sleep 20").start()
+    wait_until(lambda: shim.engine.pid(shim.directory))
+    shim.engine.shim(shim.directory).signal(signal.SIGTERM)
+    assert shim.result()["reason"] == "stopped"
+
+
+def test_usage_counts_processor_time(shim):
+    shim.prepare(command="timeout 2 sh -c 'while :; do :; done'").start().result()
+    usage = shim.engine.usage(shim.directory)
+    assert 0.5 < usage.cpu_s + usage.wait_s < 3
+
+
+def test_a_removed_directory_is_made_again_for_the_result(shim):
+    """The job takes its control files away; its shim still says how it ended, and ends."""
+    shim.prepare(command=f"rm -rf {shim.directory}; exit 3").start()
+    path = shim.directory / "result.json"
+    wait_until(lambda: path.exists() and json.loads(path.read_text())["exit_code"] == 3)
+    wait_until(lambda: shim.engine.reap() or not shim.engine._children)
+
+
+def test_what_is_closed_is_opened_again_by_the_shim(shim):
+    shim.prepare(command=f"chmod 000 {shim.directory}; exit 3").start()
+    assert shim.result(within_s=40)["exit_code"] == 3

@@ -1,0 +1,62 @@
+"""One agent a directory: its lock, and who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from workers.system.files import BrokenFileError, read_record, write_json
+from workers.system.procs import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class HeldError(Exception):
+    """Another agent serves this directory."""
+
+
+@contextlib.contextmanager
+def hold_agent(directory: Path) -> Iterator[None]:
+    """Be the only agent of this directory. Raises HeldError."""
+    descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        holder = _holder(directory) or {}
+        raise HeldError(f"an agent (pid {holder.get('pid')}) already serves {directory}") from None
+    try:
+        me = Identity.of(os.getpid())
+        if me is not None:
+            with contextlib.suppress(OSError):  # a full disk: the lock is what holds, this only names who
+                write_json(directory / "agent.json", me.to_json())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(directory: Path) -> dict[str, Any] | None:
+    """Who noted itself last; None when nobody did, or it cannot be read any more."""
+    try:
+        return read_record(directory / "agent.json", pid=int, start_ticks=int, boot_id=str)
+    except BrokenFileError:
+        return None
+
+
+def agent_end(directory: Path, *, patience_s: float = 10.0) -> None:
+    """End the directory's agent, if one runs; its jobs stay."""
+    value = _holder(directory)
+    agent = Identity.from_json(value) if value else None
+    if agent is None or not agent.signal(signal.SIGTERM):
+        return
+    end = time.monotonic() + patience_s
+    while agent.is_alive():
+        if time.monotonic() > end:
+            agent.signal(signal.SIGKILL)
+        time.sleep(0.02)

@@ -1,0 +1,136 @@
+"""What this node has: the machine's own cores, memory and GPUs, or what a virtual node declares."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from workers import VERSION
+from workers.agent.network import network_mbps
+from workers.agent.settings import AgentSettings, SettingError
+from workers.system.procs import boot_id
+from workers.telemetry.sampler import GpuFailedError, GpuSampler
+
+if TYPE_CHECKING:
+    from workers.protocol.wire import Gpu, Inventory, Links
+
+_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualNode:
+    """What `--virtual` declares; `core_percent` of a real core is what the work of one virtual GPU takes."""
+
+    gpus: int
+    gpu_type: str | None
+    gpu_memory_mib: int
+    cores: int
+    memory_mib: int
+    core_percent: int = 100
+
+
+def virtual_parse(text: str) -> VirtualNode:
+    """Read `gpus=8,type='A100 80 GB',...`. Raises SettingError."""
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = ",", True, ""
+    try:
+        pairs = dict(item.partition("=")[::2] for item in lexer)
+    except ValueError as error:
+        raise SettingError(f"--virtual: {error}") from error
+    if unknown := sorted(set(pairs) - set(_KEYS)):
+        raise SettingError(f"--virtual: unknown {unknown[0]!r}; known are {', '.join(_KEYS)}")
+
+    def number(key: str, *, least: int, default: int | None = None) -> int:
+        raw = pairs.get(key, default if default is None else str(default))
+        if raw is None or not raw.isdecimal() or int(raw) < least:
+            raise SettingError(f"--virtual: {key} must be a whole number of at least {least}, not {raw!r}")
+        return int(raw)
+
+    gpus = number("gpus", least=0, default=0)
+    if gpus and not pairs.get("type"):
+        raise SettingError("--virtual: type must name the GPUs, as in type='A100 80 GB'")
+    memory = number("gpu-memory-mib", least=1) if gpus else 0
+    cores, memory_mib = number("cores", least=1), number("memory-mib", least=1)
+    percent = number("core-percent", least=1, default=100)
+    if percent > 100:
+        raise SettingError(f"--virtual: core-percent must be at most 100, not {percent}")
+    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent)
+
+
+def virtual_pace(settings: AgentSettings) -> float | None:
+    """Return the share of a real core that the work of one virtual GPU takes; None on a real node. Raises SettingError."""
+    return virtual_parse(settings.virtual).core_percent / 100 if settings.virtual else None
+
+
+def machine_memory_mib() -> int:
+    """The machine's memory, or less where a control group allows less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = (Path("/sys/fs/cgroup") / name).read_text().strip()
+        except OSError:  # that version of control groups is not mounted
+            continue
+        if text.isdecimal():
+            total = min(total, int(text))
+    return total // 2**20
+
+
+def own_address(url: str) -> str:
+    """The address from which this machine reaches the portal; nothing is sent."""
+    parts = urlsplit(url)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((parts.hostname or "127.0.0.1", parts.port or 443))
+        except OSError:  # unknown name or an IPv6-only portal: the host's own name serves
+            return socket.gethostname()
+        return str(probe.getsockname()[0])
+
+
+def _base(settings: AgentSettings) -> Inventory:
+    address = settings.address or own_address(settings.url)
+    return {
+        "name": settings.name,
+        "address": address,
+        "boot_id": boot_id(),
+        "agent_version": VERSION,
+        "virtual": settings.virtual is not None,
+        "single_account": True,  # jobs run under the agent's own account; tenants' accounts come later
+        "trusts_tenants": settings.trust_tenants,
+        "gpu_type": None,
+        "gpus": [],
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_mib": machine_memory_mib(),
+        "storage_domain": settings.storage_domain,
+        "links": {
+            "nvlink_gbps": None,
+            "pcie_generation": None,
+            "pcie_lanes": None,
+            "network_mbps": network_mbps(address),
+        },
+    }
+
+
+def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
+    gpus: list[Gpu] = [
+        {"index": i, "uuid": f"VIRTUAL-{settings.name}-{i}", "memory_mib": node.gpu_memory_mib}
+        for i in range(node.gpus)
+    ]
+    own: Inventory = {**_base(settings), "gpu_type": node.gpu_type, "gpus": gpus}
+    return {**own, "cores": node.cores, "memory_mib": node.memory_mib}
+
+
+def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
+    """Raises GpuFailedError when the machine's GPUs are of different types, which one node cannot declare."""
+    found = sampler.gpus()
+    types = sorted({gpu.type for gpu in found})
+    if len(types) > 1:
+        raise GpuFailedError(f"this machine mixes GPU types ({', '.join(types)}); a node has one")
+    gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found]
+    base = _base(settings)
+    links: Links = {**sampler.links(), "network_mbps": base["links"]["network_mbps"]}
+    return {**base, "gpu_type": types[0] if types else None, "gpus": gpus, "links": links}

@@ -1,0 +1,65 @@
+"""What is done to a node's jobs without an agent: let them run on for a while, or end them all."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from workers.agent.hold import agent_end, hold_agent
+from workers.engines.process import ProcessEngine
+from workers.parts.journal import Journal, Part
+from workers.system.files import write_json
+from workers.system.procs import boot_id, boottime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Beyond the grace, a shim needs this long to notice that all are dead and to write its result.
+_PATIENCE_S = 15.0
+
+
+def _answer(**values: float) -> int:
+    sys.stdout.write(json.dumps(values) + "\n")
+    return 0
+
+
+def keep_jobs(directory: Path, hours: float) -> int:
+    """End the agent; every running job may run this long without hearing from the portal."""
+    agent_end(directory)
+    with hold_agent(directory):
+        journal, engine = Journal(directory), ProcessEngine()
+        alive = [p for p in journal.parts.values() if p.live and engine.life(journal.directory(p)) == "alive"]
+        for part in alive:
+            path = journal.directory(part) / "maintenance.json"
+            write_json(path, {"until": boottime() + hours * 3600, "boot_id": boot_id()})
+    return _answer(kept=len(alive), hours=hours)
+
+
+def stop_all(directory: Path, grace_s: float) -> int:
+    """End the agent and all its jobs; come back when nothing of them lives. The next agent reports it."""
+    agent_end(directory)
+    with hold_agent(directory):
+        journal, engine = Journal(directory), ProcessEngine()
+        live = [p for p in journal.parts.values() if p.live]
+        stopped = sum(_stop(journal, engine, part, grace_s) for part in live)
+        end = time.monotonic() + grace_s + _PATIENCE_S
+        while any(engine.life(journal.directory(p)) == "alive" for p in live):
+            if time.monotonic() > end:
+                sys.stderr.write("workers.agent: some jobs do not die\n")
+                return 1
+            time.sleep(0.05)
+        for part in live:
+            if engine.life(journal.directory(part)) == "lost":
+                engine.purge(journal.directory(part), mark=part.mark)
+    return _answer(stopped=stopped)
+
+
+def _stop(journal: Journal, engine: ProcessEngine, part: Part, grace_s: float) -> bool:
+    """True when there was something to stop. What has not started cannot any more."""
+    path = journal.directory(part)
+    if engine.life(path) == "absent" and engine.void(path):
+        return False
+    engine.stop(path, grace_s=grace_s, detail="the node was shut down")
+    return engine.life(path) == "alive"

@@ -1,0 +1,92 @@
+"""The environment of a job: exactly what is promised, and nothing of the agent's."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+from workers import instrument
+from workers.controls.leftovers import MARKER
+
+# What the shim decides; a tenant's variable of the same name gives way.
+_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
+
+
+def _account() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        return str(os.getuid())
+
+
+def _base(launch: dict[str, Any]) -> dict[str, str]:
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": launch["job_dir"],
+        "USER": _account(),
+        "LANG": "C.UTF-8",
+        "TMPDIR": launch["tmp_dir"],
+    }
+
+
+def _visible_devices(launch: dict[str, Any]) -> str:
+    """UUIDs of real GPUs, indices of virtual ones, nothing for a CPU job (so that it sees no GPU at all)."""
+    chosen = launch["gpus"] if launch["virtual"] else launch["gpu_uuids"] or launch["gpus"]
+    return ",".join(str(gpu) for gpu in chosen)
+
+
+def _berth(launch: dict[str, Any]) -> dict[str, str]:
+    values = {
+        "BERTH_JOB_ID": launch["job"],
+        "BERTH_JOB_NAME": launch["name"],
+        "BERTH_ATTEMPT": launch["attempt"],
+        "BERTH_EPOCH": launch["epoch"],
+        "BERTH_EPOCHS_BEFORE": launch["epochs_before"],
+        "BERTH_RANK": launch["rank"],
+        "BERTH_NODES": len(launch["world"]["nodes"]),
+        "BERTH_GPUS": len(launch["gpus"]),
+        "BERTH_GPUS_TOTAL": launch["world"]["gpus_total"],
+        "BERTH_GPU_TYPE": launch["gpu_type"],
+        "BERTH_CORES": len(launch["cores"]),
+        "BERTH_MEMORY_MIB": launch["memory_mib"],
+        "BERTH_TENANT": launch["tenant"],
+        "BERTH_USER": launch["user"],
+        "BERTH_PYTHON": launch["python"],
+        "BERTH_JOB_DIR": launch["job_dir"],
+        "BERTH_CHECKPOINT_DIR": launch["checkpoint_dir"],
+        "BERTH_INSTRUMENT_PATH": Path(instrument.__file__).parent,
+        "BERTH_RECORDS_DIR": launch["records_dir"],
+        "BERTH_PROFILE": 1 if launch["profile"] else None,
+        "BERTH_VIRTUAL_PACE": launch.get("virtual_pace"),
+        MARKER: launch["mark"],
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
+    """What torchrun reads, under its own names and as PET_*; a CPU job counts one process a node."""
+    world = launch["world"]
+    nodes = len(world["nodes"])
+    values = (
+        world["nodes"][0]["address"] if nodes else "127.0.0.1",
+        world["port"],
+        max(nodes, 1),
+        launch["rank"],
+        len(launch["gpus"]) or 1,
+        world["gpus_total"] or max(nodes, 1),
+    )
+    plain = {name: str(value) for name, value in zip(_RENDEZVOUS, values, strict=True)}
+    return plain | {f"PET_{name}": value for name, value in plain.items() if name != "WORLD_SIZE"}
+
+
+def job_environment(launch: dict[str, Any]) -> dict[str, str]:
+    """From the base, over the tenant's own, to what must be true whatever the tenant set."""
+    return {
+        **_base(launch),
+        **launch["environment"],
+        **_berth(launch),
+        **_rendezvous(launch),
+        "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
+    }

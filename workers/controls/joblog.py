@@ -1,0 +1,143 @@
+"""A job's standard output and error: pipes that its shim empties into files, and reading those files.
+
+The job holds no descriptor of the files and need not know where they lie. What is past the limit is read and thrown away,
+slowly, so a job that writes without end costs neither disk nor cores.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workers.system.files import BrokenFileError, open_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STREAMS = ("stdout", "stderr")
+CHUNK_BYTES = 256 * 1024
+"""What is read of a file, and sent to the portal, at once."""
+_PIPE_BYTES = 64 * 1024
+DISCARD_PAUSE_S = 0.002
+"""After each pipe full that is thrown away: 32 MB/s, a few hundredths of a core."""
+WRITE_AGAIN_S = 1.0
+"""A file that could not be written (a full disk) is tried again; the job waits meanwhile, as for a full pipe."""
+
+
+@dataclass(slots=True)
+class LogPipe:
+    """One stream: `reader` is the pipe's end, `file` where its bytes are kept, up to `limit_bytes`."""
+
+    path: Path
+    limit_bytes: int
+    reader: int = -1
+    kept: int = 0
+    _file: int = -1
+    _waiting: bytes = b""
+    _write_at: float = 0.0
+
+    def open(self) -> int:
+        """Make the pipe and the file, which must not exist yet; return the job's end of the pipe. Raises OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self.path, flags, 0o600)
+        self.reader, writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        return writer
+
+    @property
+    def identity(self) -> list[int]:
+        """Device and inode of the file: whoever reads it later sees whether it is still the same."""
+        about = os.fstat(self._file)
+        return [about.st_dev, about.st_ino]
+
+    @property
+    def mark(self) -> str:
+        """How the pipe shows in /proc/PID/fd of whoever holds its other end."""
+        return f"pipe:[{os.fstat(self.reader).st_ino}]"
+
+    def is_blocked(self) -> bool:
+        """Nothing is read while bytes wait for room on the disk."""
+        return bool(self._waiting) and time.monotonic() < self._write_at
+
+    def pump(self) -> bool:
+        """Move what fits into one pipe. False when there was nothing, or no room for it; never waits."""
+        if self._waiting:
+            return self._write(self._waiting)
+        try:
+            data = os.read(self.reader, _PIPE_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        kept = data[: max(0, self.limit_bytes - self.kept)]
+        if not kept:
+            time.sleep(DISCARD_PAUSE_S)
+            return True
+        return self._write(kept)
+
+    def _write(self, data: bytes) -> bool:
+        try:
+            done = os.write(self._file, data)
+        except OSError:
+            self._waiting, self._write_at = data, time.monotonic() + WRITE_AGAIN_S
+            return False
+        self.kept += done
+        self._waiting = data[done:]
+        return True
+
+    def close(self) -> None:
+        """No more is read."""
+        if self.reader >= 0:
+            os.close(self.reader)
+            self.reader = -1
+
+
+@dataclass(slots=True)
+class JobLog:
+    """Both streams of a job."""
+
+    streams: list[LogPipe] = field(default_factory=list)
+
+    @classmethod
+    def under(cls, directory: Path, limit_bytes: int) -> JobLog:
+        return cls([LogPipe(directory / name, limit_bytes) for name in STREAMS])
+
+    def readers(self) -> list[int]:
+        """Descriptors to wait for."""
+        return [s.reader for s in self.streams if s.reader >= 0 and not s.is_blocked()]
+
+    def pump(self) -> bool:
+        """One piece of each stream; True when there may be more."""
+        moved = [s.pump() for s in self.streams if s.reader >= 0]  # each has its turn
+        return any(moved)
+
+    def finish(self) -> None:
+        """All who wrote are dead: take what the pipes still hold. An end that someone else was given is not waited for."""
+        rest = _PIPE_BYTES * 32  # a pipe holds a mebibyte at most, unless root made it larger
+        while rest > 0 and self.pump():
+            rest -= _PIPE_BYTES
+        for stream in self.streams:
+            stream.close()
+
+
+def log_read(path: Path, offset: int, identity: list[int] | None) -> tuple[bytes, bool]:
+    """Up to CHUNK_BYTES from `offset` on, and whether there is more; nothing when the file is gone or was exchanged.
+
+    `identity`: device and inode that its shim noted (`LogPipe.identity`). Raises BrokenFileError when another file or
+    something else is there.
+    """
+    try:
+        descriptor = open_regular(path)
+    except FileNotFoundError:
+        return b"", False
+    try:
+        about = os.fstat(descriptor)
+        if identity is not None and [about.st_dev, about.st_ino] != identity:
+            raise BrokenFileError(path, "is not the file that was written")
+        data = os.pread(descriptor, CHUNK_BYTES, offset)
+        return data, about.st_size > offset + len(data)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,99 @@
+"""Finding what a part left behind when its shim was killed: by mark, number, session, open pipe and descent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
+
+MARKER = "BERTH_MARK"
+"""In the environment of each process of a job: a random word, which tells nothing of where files lie."""
+_OLD_MARKER = "BERTH_PART"
+"""Of parts begun by an agent of version 0.1: it held the part's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """All by which a part's processes may be known.
+
+    `pipes`: names under /proc/PID/fd of the log's pipes, or its files' paths; `family`: the (pid, start) that its shim
+    noted last; `leader`: the job's first process.
+    """
+
+    directory: Path
+    mark: str = ""
+    leader: Identity | None = None
+    pipes: frozenset[str] = frozenset()
+    family: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+
+    def environment(self) -> set[bytes]:
+        wanted = {f"{_OLD_MARKER}={self.directory}"} | ({f"{MARKER}={self.mark}"} if self.mark else set())
+        return {text.encode() for text in wanted}
+
+
+def _has_marker(pid: int, wanted: set[bytes]) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # gone, hidden, a kernel thread's or another user's
+        return False
+    return not wanted.isdisjoint(environment.split(b"\0"))
+
+
+def _writes_log(pid: int, pipes: frozenset[str]) -> bool:
+    """A process that emptied its environment still holds the log's pipe, unless it closed that too."""
+    for descriptor in (1, 2):
+        try:
+            target = str(Path(f"/proc/{pid}/fd/{descriptor}").readlink())
+        except OSError:
+            continue
+        if target in pipes:
+            return True
+    return False
+
+
+def _session_of(leader: Identity | None, seen: dict[int, Stat]) -> int | None:
+    """The part's session, unless its number belongs to somebody else by now."""
+    if leader is None or leader.boot_id != boot_id():
+        return None
+    holder = seen.get(leader.pid)
+    return leader.pid if holder is None or holder.start_ticks == leader.start_ticks else None
+
+
+def leftovers_find(traces: Traces) -> list[Stat]:
+    """Living processes of the part that left these traces."""
+    seen = {p: s for p in all_pids() if p != os.getpid() and (s := stat(p)) and s.state not in "ZXx"}
+    session, wanted = _session_of(traces.leader, seen), traces.environment()
+    found = {
+        s.pid
+        for s in seen.values()
+        if s.session == session
+        or (s.pid, s.start_ticks) in traces.family
+        or _has_marker(s.pid, wanted)
+        or _writes_log(s.pid, traces.pipes)
+    }
+    while grown := {s.pid for s in seen.values() if s.ppid in found} - found:
+        found |= grown
+    return [seen[p] for p in found]
+
+
+def leftovers_kill(traces: Traces, *, timeout_s: float = 10.0) -> int:
+    """Kill until nothing of the part lives; return how many were killed.
+
+    Raises TimeoutError when something still lives after `timeout_s` (a process in an uninterruptible call).
+    """
+    killed: set[tuple[int, int]] = set()
+    boot = boot_id()
+    end = time.monotonic() + timeout_s
+    while found := leftovers_find(traces):
+        for process in found:
+            if Identity(process.pid, process.start_ticks, boot).signal(signal.SIGKILL):
+                killed.add((process.pid, process.start_ticks))
+        if time.monotonic() > end:
+            pids = sorted(p.pid for p in found)
+            raise TimeoutError(f"processes {pids} of {traces.directory.name} do not die")
+        time.sleep(0.02)
+    return len(killed)

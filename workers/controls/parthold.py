@@ -1,0 +1,50 @@
+"""Who may start a part's command: the one who holds its lock, if no one did before."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from workers.system.files import write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXIT_LOCKED = 75  # another shim holds this part
+EXIT_USED = 76  # a shim ran here before, or the part was closed before one could
+
+_held: list[int] = []  # kept open for the life of the process; closing would give the lock back
+
+
+def _lock(directory: Path) -> int | None:
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def hold_part(directory: Path) -> bool:
+    """Take the part for the life of this process; False when another process has it."""
+    descriptor = _lock(directory)
+    if descriptor is None:
+        return False
+    _held.append(descriptor)
+    return True
+
+
+def void_part(directory: Path) -> bool:
+    """See to it that no shim ever starts here, not even one that is on its way; False when one already did."""
+    descriptor = _lock(directory)
+    if descriptor is None:
+        return False
+    try:
+        if (directory / "shim.json").exists():
+            return False
+        write_json(directory / "shim.json", {"pid": 0, "start_ticks": 0, "boot_id": ""})
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,312 @@
+"""One process per job part: it starts the command, watches its limits and its lease, ends it and says how it ended.
+
+    python -I -S shim.py PART_DIR
+
+It outlives the agent; they speak through files in PART_DIR (docs/node-files.md). Standard library only. Whatever
+happens, a directory starts its command at most once (`lock` and `shim.json`), and the shim ends only when no
+descendant of the command lives: as a subreaper it inherits every orphan, so waitpid() knows.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workers.controls.diskuse import disk_meter
+from workers.controls.joblog import JobLog
+from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
+from workers.controls.spawn import StartFailedError, command_spawn
+from workers.controls.usage import UsageMeter
+from workers.system.files import BrokenFileError, read_record, write_json
+from workers.system.modes import put_right
+from workers.system.procs import Family, Identity, Stat, Tree, become_subreaper, boottime, hide
+from workers.system.room import write_until_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# How often files (stop, lease) and use are looked at when no signal calls.
+TICK_S = 1.0
+# What is left in the background when the command ended by itself gets this long between SIGTERM and SIGKILL.
+LEFTOVER_GRACE_S = 2.0
+# Silence may free a job elsewhere at lease + grace; so ours must be dead well before the grace is over.
+LEASE_GRACE_SHARE = 1 / 3
+# So many running processes are stopped before they are killed, and so often at most: some may not be stopped.
+FREEZE_FROM = 50
+FREEZE_ROUNDS = 20
+# So long the shim goes by the lease that it read last.
+BLIND_S = 10.0
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why the shim is ending the job, and from when on (seconds since boot) it kills."""
+
+    reason: str
+    detail: str
+    kill_at: float
+
+
+class Shim:
+    """The life of one part. Times are seconds since boot unless they say unix."""
+
+    def __init__(self, directory: Path, launch: dict[str, Any], wake: int) -> None:
+        self.directory = directory
+        self.launch = launch
+        self.wake = wake
+        self.ending: Ending | None = None
+        self.told: list[bool] = []
+        self.status: int | None = None
+        self.pid = 0
+        self.begun = boottime()
+        self.begun_unix = time.time()
+        limit = launch["memory_mib"]
+        self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
+        self.log = JobLog.under(directory, launch["log_limit_bytes"])
+        self.family = Family(directory / "processes")
+        self.disk = disk_meter(launch, directory)
+        self.job_record: dict[str, Any] | None = None
+        self.blind_since: float | None = None
+        self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
+
+    def run(self) -> None:
+        """Start, watch, end, and leave `result.json`."""
+        if self._lease_ended():
+            self._write_result("lease", "its lease ended before it started")
+            return
+        try:
+            self.pid = command_spawn(self.launch, self.log)
+        except StartFailedError as failure:
+            self._write_result("start_failed", str(failure))
+            return
+        leader = Identity.of(self.pid)
+        identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
+        # Until it is written the agent waits to tell that it runs; limits and lease are looked at meanwhile.
+        self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
+        self._note_job()
+        if self.disk is not None:
+            self.disk.start()
+        while self._reap() or self._sweep():
+            self._look()
+            self._sleep()
+        self.log.finish()
+        self.meter.measure()
+        reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
+        self._write_result(reason, detail)
+
+    def _note_job(self) -> None:
+        """Write `job.json`; on a disk without room at one of the next looks."""
+        if self.job_record is None:
+            return
+        try:
+            write_json(self.directory / "job.json", self.job_record)
+        except OSError:  # without room, or closed by somebody
+            put_right((self.directory.parent, self.directory))
+        else:
+            self.job_record = None
+
+    def _log_facts(self) -> dict[str, Any]:
+        """What tells the log's files and pipes from any others."""
+        streams = self.log.streams
+        return {"logs": {s.path.name: s.identity for s in streams}, "pipes": [s.mark for s in streams]}
+
+    def _reap(self) -> bool:
+        """Collect what ended; True while the command itself still runs."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return self.status is None
+            if pid == self.pid:
+                self.status = status
+
+    def _sweep(self) -> bool:
+        """The command has ended: end what it left behind; True while something lives."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if self.ending is None:
+            self.ending = Ending("exit", "", boottime() + LEFTOVER_GRACE_S)
+            self._signal_all(signal.SIGTERM)
+        return True
+
+    def _look(self) -> None:
+        now = boottime()
+        self._look_for_orders(now)
+        if now >= self.next_tick:
+            self.next_tick = now + TICK_S
+            self._note_job()
+            usage = self.meter.measure()
+            self._look_at_memory(usage.memory_mib)
+            self.family.note(self.meter.seen)
+            self._look_at_disk()
+        if self.ending is not None and now >= self.ending.kill_at:
+            self._signal_all(signal.SIGKILL)
+
+    def _look_for_orders(self, now: float) -> None:
+        try:
+            self._follow_orders(now)
+        except BrokenFileError as error:
+            # Nobody but a job could have put that there, and without its control files it is not under control.
+            self._end("stopped", f"its control files were tampered with: {error}", 0.0)
+        except OSError as error:
+            self._blind(now, error)
+        else:
+            self.blind_since = None
+
+    def _blind(self, now: float, error: OSError) -> None:
+        """Somebody closed our directories (chmod): open them. A lease that cannot be read for long counts as ended."""
+        put_right((*reversed(self.directory.parents[:2]), self.directory, *self.directory.glob("*.json")))
+        self.blind_since = self.blind_since or now
+        if self.launch["leased"] and now - self.blind_since > BLIND_S:
+            self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
+
+    def _follow_orders(self, now: float) -> None:
+        stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
+        limit_s = self.launch["time_limit_s"]
+        if stop is not None:
+            self._end("stopped", stop["detail"], float(stop["grace_s"]))
+        elif self.told:
+            self._end("stopped", "the shim was told to end", self.launch["grace_s"])
+        elif self._lease_ended():
+            grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
+            self._end("lease", "no word from the portal until the lease ended", grace_s)
+        elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
+            self._end("time_limit", f"it ran for its limit of {limit_s:g} s", self.launch["grace_s"])
+
+    def _end(self, reason: str, detail: str, grace_s: float) -> None:
+        """Ask once, kill after the grace. The first reason stands; a later one can only hasten the end."""
+        kill_at = boottime() + grace_s
+        if self.ending is not None:
+            self.ending.kill_at = min(self.ending.kill_at, kill_at)
+            return
+        self.ending = Ending(reason, detail, kill_at)
+        if grace_s > 0:
+            self._signal_all(signal.SIGTERM)
+
+    def _look_at_memory(self, memory_mib: float) -> None:
+        limit_mib = self.launch["memory_mib"]
+        if limit_mib is not None and memory_mib > limit_mib:
+            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of {limit_mib} MiB", 0.0)
+
+    def _look_at_disk(self) -> None:
+        """No grace: what it would write now is what there is no room for."""
+        if self.disk is None:
+            return
+        self.disk.pids = [p.pid for p in self.meter.seen]
+        if (why := self.disk.over()) is not None:
+            self._end("disk_limit", why, 0.0)
+
+    def _lease_ended(self) -> bool:
+        """A lease is due when the launch says so; the maintenance lease of `--keep-jobs` holds beside it."""
+        if not self.launch["leased"]:
+            return False
+        now = boottime()
+        for name in ("lease.json", "maintenance.json"):
+            lease = read_record(self.directory / name, boot_id=str, until=(int, float))
+            if lease is not None and lease["boot_id"] == self.launch["boot_id"] and now < lease["until"]:
+                return False
+        return True
+
+    def _signal_all(self, sig: int) -> None:
+        if sig == signal.SIGKILL:
+            self._freeze()
+        self._send(sig, self.meter.tree.scan(full=True))
+
+    def _freeze(self) -> None:
+        """Stop all before any is killed: what forks faster than we kill would never end."""
+        for _ in range(FREEZE_ROUNDS):
+            moving = [p for p in self.meter.tree.scan(full=True) if p.state not in "tT"]
+            if len(moving) < FREEZE_FROM:
+                return
+            self._send(signal.SIGSTOP, moving)
+
+    def _send(self, sig: int, processes: list[Stat]) -> None:
+        for process in processes:
+            try:
+                os.kill(process.pid, sig)  # ours to reap, so the pid cannot be another's before we did
+            except ProcessLookupError:
+                continue
+
+    def _sleep(self) -> None:
+        """Until the next look is due or a signal comes; the job's output is moved meanwhile."""
+        until = self.next_tick
+        if self.ending is not None:
+            # Once killing has begun, look often until all are gone.
+            until = min(until, max(self.ending.kill_at, boottime() + 0.02))
+        limit_s = self.launch["time_limit_s"]
+        if self.ending is None and limit_s is not None:
+            until = min(until, self.begun + limit_s)
+        while True:
+            ready, _, _ = select.select([self.wake, *self.log.readers()], [], [], max(0.0, until - boottime()))
+            if self.wake in ready:
+                os.read(self.wake, 4096)
+                return
+            if not ready:
+                return
+            self.log.pump()
+            if boottime() >= until:
+                return
+
+    def _write_result(self, reason: str, detail: str) -> None:
+        """The last deed: without it a job that ended well would count as lost, so it waits for room."""
+        code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
+        if self.job_record is not None:
+            write_until_room(self.directory / "job.json", self.job_record)
+        write_until_room(
+            self.directory / "result.json",
+            {
+                "reason": reason,
+                "detail": detail,
+                "exit_code": code if code is not None and code >= 0 else None,
+                "signal": -code if code is not None and code < 0 else None,
+                "pid": self.pid or None,
+                "started_at": self.begun_unix,
+                "ended_at": time.time(),
+                "ran_s": round(boottime() - self.begun, 3),
+                "peak_memory_mib": round(self.meter.peak_mib, 1),
+            },
+        )
+
+
+def _wake_on_signals(shim_terminated: Any) -> int:
+    """A pipe that becomes readable with each signal that means something here."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for sig in (signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(sig, lambda *_: None)
+    signal.signal(signal.SIGTERM, shim_terminated)
+    for sig in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sig, signal.SIG_IGN)
+    return reader
+
+
+def main(directory: Path) -> int:
+    hide()
+    if not hold_part(directory):
+        return EXIT_LOCKED
+    if (directory / "shim.json").exists():
+        return EXIT_USED
+    me = Identity.of(os.getpid())
+    if me is None:  # /proc is not mounted; nothing here could work
+        return EXIT_USED
+    write_until_room(directory / "shim.json", me.to_json())
+    become_subreaper()
+    terminated: list[bool] = []
+    wake = _wake_on_signals(lambda *_: terminated.append(True))
+    launch = read_record(directory / "launch.json")
+    if launch is None:
+        raise BrokenFileError(directory / "launch.json", "is missing")
+    shim = Shim(directory, launch, wake)
+    shim.told = terminated
+    shim.run()
+    return 0

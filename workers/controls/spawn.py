@@ -1,0 +1,122 @@
+"""Starting a job's command: its session, cores, descriptors, directory and environment; errors come back as words."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from workers.controls.jobenv import job_environment
+from workers.system.landlock import Walls
+from workers.system.procs import die_with_parent, show
+from workers.system.seclude import seclude
+
+if TYPE_CHECKING:
+    from workers.controls.joblog import JobLog
+
+AUTOGROUP, AUTOGROUP_TRIES = Path("/proc/self/autogroup"), 10
+PROCESSES_SHARE = 0.75
+"""Of the account's processes: a job that forks without end leaves the rest to agent, shims and portal."""
+
+
+class StartFailedError(Exception):
+    """The command could not be started; the text says which step failed and why."""
+
+
+def cores_map(cores: list[int], real: list[int]) -> set[int]:
+    """Real cores for the declared ones: modulo, so that a virtual node's 64 land on what there is."""
+    return {real[core % len(real)] for core in cores} or set(real)
+
+
+def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
+    """Start `/bin/sh -c COMMAND` as its own session, writing into `log`; return its pid. Raises StartFailedError."""
+    environment = job_environment(launch)
+    try:
+        outputs = [stream.open() for stream in log.streams]
+    except OSError as error:
+        raise StartFailedError(f"log files: {error}") from error
+    reader, writer = os.pipe()  # both close on exec: an empty read means that exec worked
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _child(launch, outputs, environment, writer, parent)
+    for descriptor in (writer, *outputs):
+        os.close(descriptor)
+    with os.fdopen(reader, "rb") as file:
+        failure = file.read().decode(errors="replace")
+    if failure:
+        os.waitpid(pid, 0)
+        raise StartFailedError(failure)
+    return pid
+
+
+def _child(
+    launch: dict[str, Any], outputs: list[int], environment: dict[str, str], writer: int, parent: int
+) -> NoReturn:
+    """Between fork and exec; never returns."""
+    step = "its processes' death signal"
+    try:
+        die_with_parent()  # should the shim be killed, the command does not run on unwatched
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for sig in range(1, signal.NSIG):
+            if sig not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(sig) is not None:
+                signal.signal(sig, signal.SIG_DFL)
+        step = "session"
+        os.setsid()
+        step = "cores"
+        os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
+        show()  # /proc/self belongs to root while the shim's memory, which this still is, is hidden
+        step = "niceness"
+        _give_way(launch["nice"])
+        step = "number of processes"
+        _limit_processes()
+        step = "log"
+        _redirect(outputs)
+        step = f"working directory {launch['cwd']}"
+        os.chdir(launch["cwd"])
+        step = "isolation"
+        if launch.get("walls"):
+            seclude(Walls.from_json(launch["walls"]), launch["landlock"])
+        step = "/bin/sh"
+        os.umask(0o022)
+        os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
+        os.write(writer, f"{step}: {error}".encode())
+    os._exit(127)
+
+
+def _give_way(nice: int) -> None:
+    """Be so nice within the session, and as a session: with autogroups Linux shares cores between sessions first.
+
+    Their niceness may be set ten times a second on the whole machine; whoever comes too often tries again.
+    """
+    os.nice(nice)
+    if not nice or not AUTOGROUP.exists():
+        return
+    for _ in range(AUTOGROUP_TRIES):
+        try:
+            AUTOGROUP.write_text(str(nice))
+        except BlockingIOError:
+            time.sleep(0.11)
+        else:
+            return
+
+
+def _limit_processes() -> None:
+    """The kernel counts all processes of the account against each one's own limit, so a lower one keeps room for us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if hard != resource.RLIM_INFINITY:
+        most = int(hard * PROCESSES_SHARE)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
+
+
+def _redirect(outputs: list[int]) -> None:
+    source = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(source, 0)
+    for descriptor, output in zip((1, 2), outputs, strict=True):
+        os.dup2(output, descriptor)

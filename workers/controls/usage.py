@@ -1,0 +1,109 @@
+"""What a part uses, measured by its shim each second and read by the agent: one line, written in place."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workers.system.files import BrokenFileError, read_bytes
+from workers.system.procs import Stat, Tree, boottime, pss_mib, runqueue_wait_s
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LINE_BYTES = 128
+_MOST = 1e12
+"""No machine has used so many seconds or MiB; what is said to be more was not measured."""
+# PSS walks the page tables; it may cost at most this share of a core, so a huge job is measured more rarely.
+_PSS_SHARE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Totals since the start, but `memory_mib` which is now's. `at` is seconds since boot."""
+
+    at: float
+    cpu_s: float
+    wait_s: float
+    memory_mib: float
+
+
+def usage_read(path: Path) -> Usage | None:
+    """The last measure; None when there is none yet or it is being written this very moment. Raises BrokenFileError."""
+    try:
+        parts = read_bytes(path, limit=_LINE_BYTES).split()
+    except FileNotFoundError:
+        return None
+    if len(parts) != 6 or parts[0] != parts[5]:  # the line's number stands at both ends
+        return None
+    try:
+        values = [float(p) for p in parts[1:5]]
+    except ValueError as error:
+        raise BrokenFileError(path, "holds no figures") from error
+    if not all(math.isfinite(v) and 0 <= v <= _MOST for v in values):
+        raise BrokenFileError(path, "holds no figures")
+    return Usage(*values)
+
+
+def _fair_mib(process: Stat) -> float:
+    """Its share of the memory; all that is resident, when it does not let itself be looked at."""
+    try:
+        return pss_mib(process.pid) or 0.0
+    except PermissionError:
+        return process.rss_mib
+
+
+@dataclass(slots=True)
+class UsageMeter:
+    """Sums over the shim's descendants. Memory is PSS, exact whenever it could exceed the limit."""
+
+    tree: Tree
+    path: Path
+    limit_mib: int | None
+    count_wait: bool
+    peak_mib: float = 0.0
+    seen: list[Stat] = field(default_factory=list)
+    _wait_s: float = 0.0
+    _waits: dict[int, float] = field(default_factory=dict)
+    _pss_mib: float = 0.0
+    _pss_again_at: float = 0.0
+    _number: int = 0
+    _file: int | None = None
+
+    def measure(self) -> Usage:
+        self.seen = processes = self.tree.scan()
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = sum(p.cpu_s + p.reaped_cpu_s for p in processes) + children.ru_utime + children.ru_stime
+        usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes))
+        self.peak_mib = max(self.peak_mib, usage.memory_mib)
+        self._write(usage)
+        return usage
+
+    def _waited(self, processes: list[Stat]) -> float:
+        if self.count_wait:
+            now = {p.pid: runqueue_wait_s(p.pid) for p in processes}
+            self._wait_s += sum(max(0.0, wait - self._waits.get(pid, 0.0)) for pid, wait in now.items())
+            self._waits = now
+        return self._wait_s
+
+    def _memory(self, processes: list[Stat]) -> float:
+        """RSS is never below PSS, so as long as it is within the limit the dear measure may be an older one."""
+        rss_mib = sum(p.rss_mib for p in processes)
+        begun = boottime()
+        if begun >= self._pss_again_at or (self.limit_mib is not None and rss_mib > self.limit_mib):
+            self._pss_mib = sum(_fair_mib(p) for p in processes)
+            self._pss_again_at = begun + (boottime() - begun) / _PSS_SHARE
+        return self._pss_mib
+
+    def _write(self, usage: Usage) -> None:
+        self._number += 1
+        figures = f"{usage.at:.3f} {usage.cpu_s:.3f} {usage.wait_s:.3f} {usage.memory_mib:.3f}"
+        line = f"{self._number} {figures} {self._number}".ljust(_LINE_BYTES - 1) + "\n"
+        with contextlib.suppress(OSError):  # a full disk costs a figure on a page, never the job
+            if self._file is None:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            os.pwrite(self._file, line.encode(), 0)

@@ -1,0 +1,165 @@
+"""How parts begin: claimed in the journal, made ready, leased, started; each step may be refused and says why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from workers.parts.journal import Part
+from workers.parts.workspace import SpecError, Workplace, part_prepare
+from workers.protocol.wire import Spec, Wanted, job_key, part_key
+from workers.system import log
+from workers.system.files import BrokenFileError, read_record, set_aside, write_json
+from workers.system.procs import boottime
+from workers.system.room import is_no_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workers.parts.ending import Ending
+    from workers.parts.tools import Tools
+
+# Before a part that the portal did not let start is tried again.
+REFUSED_PAUSE_S = 1.0
+_LOOK_S = 0.05
+
+
+class Beginning:
+    """Steps from a wanted part to a started shim. `wanted` is the newest list, shared with `Parts`."""
+
+    def __init__(self, tools: Tools, ending: Ending, *, tenant_file: Path, trust_tenants: bool) -> None:
+        self._tools = tools
+        self._ending = ending
+        self._tenant_file = tenant_file
+        self._trust_tenants = trust_tenants
+        self.wanted: dict[str, Wanted] = {}
+
+    def _still_wanted(self, key: str) -> bool:
+        wanted = self.wanted.get(key)
+        return wanted is not None and wanted["action"] == "run"
+
+    def claim(self, wanted: Wanted, place: Workplace) -> Part:
+        """Write it into the journal, before anything else is done about it."""
+        part = Part(
+            attempt=wanted["attempt"],
+            epoch=wanted["epoch"],
+            rank=wanted["rank"],
+            job=wanted["job"],
+            job_key=job_key(wanted),
+            boot_id=place.boot_id,
+            lease_s=wanted["lease_s"],
+        )
+        self._tools.journal.create(part)
+        return part
+
+    async def prepare(self, wanted: Wanted, place: Workplace) -> bool:
+        """True when it is ready to start. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
+        key = part_key(wanted)
+        part = self._tools.journal.parts.get(key)
+        if part is not None and part.phase != "claimed":
+            return part.live
+        await self._end_older(wanted)
+        spec = await self._tools.portal.spec(wanted["attempt"])
+        if spec is None or (spec["epoch"], spec["rank"]) != (wanted["epoch"], wanted["rank"]):
+            log.info("part no longer wanted", part=key)
+            return False
+        await self._await_gpus(key, spec)
+        if not self._still_wanted(key):  # the portal thought otherwise while we asked
+            return False
+        part = part or self.claim(wanted, place)
+        return await self._make_ready(part, spec, wanted, place)
+
+    async def _make_ready(self, part: Part, spec: Spec, wanted: Wanted, place: Workplace) -> bool:
+        refusal = await self._tools.files.run("tenant", self._tenant_refusal, spec)
+        if refusal:
+            await self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
+            return False
+        try:
+            rooms = self._tools.journal.rooms(part)
+            await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
+        except (SpecError, OSError) as error:
+            if is_no_room(error) or self._is_closed(error):
+                raise
+            await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
+            return False
+        if not part.live:  # stopped while it was made ready
+            return False
+        part.gpus = spec["gpus"]
+        if wanted["go"]:
+            self._tools.journal.enter(part, "prepared")
+        else:
+            self._tools.journal.report(part, {"state": "prepared"}, phase="prepared")
+            self._tools.reporter.wake()
+        log.info("part prepared", **part.name, job=part.job)
+        return True
+
+    def _is_closed(self, error: Exception) -> bool:
+        """Somebody closed the agent's own directories (chmod); they are opened again, and the part is begun then."""
+        ours = str(self._tools.journal.root.parent)
+        return isinstance(error, PermissionError) and str(error.filename).startswith(ours)
+
+    async def _end_older(self, wanted: Wanted) -> None:
+        """No attempt begins while an older one of the same job still lives here."""
+        for part in list(self._tools.journal.parts.values()):
+            same_attempt = (part.attempt, part.epoch) == (wanted["attempt"], wanted["epoch"])
+            if part.job_name != job_key(wanted) or same_attempt:
+                continue
+            if part.live:
+                log.warning("older attempt killed", **part.name, job=part.job, newer=wanted["attempt"])
+                self._ending.drop(part, grace_s=0.0)
+            while part.live:  # noqa: ASYNC110 - rare, and over in milliseconds
+                await asyncio.sleep(_LOOK_S)
+
+    async def _await_gpus(self, key: str, spec: Spec) -> None:
+        """What the portal does not know of (it was restored from a backup) has its grace on the GPUs that it holds."""
+        wanted, parts = set(spec["gpus"]), self._tools.journal.parts
+        while self._still_wanted(key) and any(  # noqa: ASYNC110 - rare, and over with the grace
+            part.live and part.dropped and wanted & set(part.gpus) for part in parts.values()
+        ):
+            await asyncio.sleep(_LOOK_S)
+
+    def _tenant_refusal(self, spec: Spec) -> str | None:
+        """All jobs share one account, so the first tenant has the node to itself unless tenants trust each other."""
+        if self._trust_tenants:
+            return None
+        try:
+            owner = read_record(self._tenant_file, tenant_id=(int, str), tenant=str)
+        except BrokenFileError as error:
+            kept = set_aside(self._tenant_file)
+            self._tools.problems.note("tenant", f"Whose node this is cannot be read ({error}); kept as {kept.name}.")
+            owner = None
+        if owner is None:
+            write_json(self._tenant_file, {"tenant_id": spec["tenant_id"], "tenant": spec["tenant"]})
+            return None
+        if owner["tenant_id"] == spec["tenant_id"]:
+            return None
+        return (
+            f"this node runs all jobs under one account, which serves tenant {owner['tenant']}; "
+            "it runs another tenant's only when started with --trust-tenants"
+        )
+
+    async def start(self, part: Part) -> bool:
+        """True when its shim was started. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
+        if part.lease_s is not None and not self._leased(part):
+            # A lease is had from the portal now, for the list that named this part may be old.
+            await self._tools.reporter.exchange()
+            if not self._leased(part):
+                log.warning("part not started", **part.name, reason="the portal gave no lease")
+                await asyncio.sleep(REFUSED_PAUSE_S)
+                return False
+        if part.phase != "prepared" or not self._still_wanted(part.key):
+            return False
+        self._tools.journal.enter(part, "starting")
+        directory = self._tools.journal.directory(part)
+        try:
+            await self._tools.files.run(part.key, self._tools.engine.start, directory, limit_s=None)
+        except OSError as error:
+            if is_no_room(error):
+                self._tools.journal.enter(part, "prepared")
+                raise
+            await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
+            return False
+        return True
+
+    def _leased(self, part: Part) -> bool:
+        return self._tools.reporter.leased_until.get(part.key, 0.0) > boottime()

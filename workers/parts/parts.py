@@ -1,0 +1,229 @@
+"""The parts on this node, brought to what the portal wants. One asyncio loop, so no locks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from workers.parts.beginning import Beginning
+from workers.parts.ending import Ending
+from workers.parts.reconcile import Action, decide, forgotten
+from workers.protocol.client import Backoff, PortalAwayError, PortalRefusedError
+from workers.protocol.wire import Wanted, job_key, part_key
+from workers.system import log
+from workers.system.procs import boot_id, boottime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from workers.parts.journal import Part
+    from workers.parts.tools import Tools
+    from workers.parts.workspace import Workplace
+
+_Value = TypeVar("_Value")
+# A shim that has not come up by then never will (its interpreter is broken, or the disk is full).
+SHIM_UP_S = 15.0
+VOID_PAUSE_S = 1.0
+_LOOK_S = 0.01
+
+
+class Parts:
+    """Acts on the portal's lists and follows what was started."""
+
+    def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
+        self._tools = tools
+        self._ending = Ending(tools, self._spawn)
+        self._beginning = Beginning(tools, self._ending, tenant_file=tenant_file, trust_tenants=trust_tenants)
+        self._begins: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watched: dict[str, int] = {}
+        self.place: Workplace | None = None  # known once the portal has said hello
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def adopt(self) -> None:
+        """Take up every part that an earlier agent left, by what its directory says."""
+        for part in [p for p in self._tools.journal.parts.values() if p.live]:
+            await self._adopt(part)
+
+    async def _adopt(self, part: Part) -> None:
+        engine, directory = self._tools.engine, self._tools.journal.directory(part)
+        life = await self._files(part, engine.life, directory)
+        log.info("part adopted", **part.name, phase=part.phase, life=life)
+        if life == "absent" and part.boot_id != boot_id():
+            detail = "the machine was restarted before it began"
+            await self._ending.end_unstarted(part, reason="lost", detail=detail)
+        elif life != "absent":
+            self._spawn(self._follow(part))
+        elif part.phase == "prepared" and not part.mark:
+            self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
+        elif part.phase == "starting":
+            # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
+            await self._files(part, engine.start, directory)
+            self._spawn(self._follow(part))
+
+    async def set_aside_broken(self) -> None:
+        """Deal with the parts whose records cannot be read, or are gone while they run."""
+        journal = self._tools.journal
+        broken = journal.broken | await self._tools.files.run("parts", self._unrecorded, limit_s=None)
+        for name, why in broken.items():
+            await self._set_aside(name, why)
+
+    def _unrecorded(self) -> dict[str, str]:
+        journal, life = self._tools.journal, self._tools.engine.life
+        known = journal.parts.keys() | journal.broken.keys()
+        return {d.name: "it is gone" for d in journal.root.iterdir() if d.name not in known and life(d) == "alive"}
+
+    async def _set_aside(self, name: str, why: str) -> None:
+        """A part whose record is broken cannot be answered for: end what runs of it and keep what is there."""
+        journal, engine = self._tools.journal, self._tools.engine
+        killed = await self._tools.files.run(name, engine.abandon, journal.root / name, limit_s=None)
+        kept = await self._tools.files.run(name, journal.set_aside, name)
+        said = f"The record of part {name} cannot be read, so the part is lost ({why}). It is kept in {kept}."
+        self._tools.problems.note(f"record {name}", said)
+        log.warning("part set aside", part=name, killed=killed)
+
+    async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
+        return await self._tools.patiently(part.key, work, *args)
+
+    def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
+        """Act on a whole new list, asked for at `asked_at` (seconds since boot); True when it is wanted again at once.
+
+        What was told after it had been asked for may be missing in it; only a list asked for later proves it forgotten.
+        """
+        self._beginning.wanted = {part_key(w): w for w in wanted}
+        for item in wanted:
+            part = self._tools.journal.parts.get(part_key(item))
+            if part is not None and part.dropped and part.job_name == job_key(item):
+                part.dropped = False  # for a list from before the portal was restored; its end is wanted again
+                self._tools.journal.save(part)
+        parts = self._tools.journal.parts
+        behind = forgotten(wanted, parts)
+        sure = behind & self._tools.reporter.told_before(asked_at)
+        for action in decide(wanted, parts, retell=sure):
+            self._act(action)
+        return behind != sure
+
+    async def tidy(self, *, keep_ended_s: float) -> None:
+        await self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
+
+    def _act(self, action: Action) -> None:
+        part = self._tools.journal.parts.get(action.key)
+        if action.kind in {"prepare", "start"}:
+            if action.key not in self._begins:
+                self._begins.add(action.key)
+                self._spawn(self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
+        elif action.kind == "answer" and action.wanted:
+            self._answer_unknown(action.wanted)
+        elif action.kind == "stop" and part and action.wanted:
+            self._ending.stop(part, grace_s=action.wanted["grace_s"], detail=action.wanted["stop_reason"] or "")
+        elif action.kind == "retell" and part:
+            self._ending.retell(part)
+        elif action.kind == "disown" and action.wanted:
+            self._tools.reporter.disown(action.wanted)
+        elif action.kind == "drop" and part:
+            self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
+
+    def _answer_unknown(self, wanted: Wanted) -> None:
+        """A stop for a part that never came here: it can be told ended at once, and must never start."""
+        if self.place and part_key(wanted) not in self._begins:
+            part = self._beginning.claim(wanted, self.place)
+            self._spawn(self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
+
+    def _begun(self, key: str) -> None:
+        """What was wanted of this part meanwhile is done now, but for preparing, which waits for the next list."""
+        self._begins.discard(key)
+        for action in decide(list(self._beginning.wanted.values()), self._tools.journal.parts):
+            if action.key == key and action.kind != "prepare":
+                self._act(action)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run beside the rest; an unexpected error ends the agent, which comes back and re-adopts."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    async def _begin(self, key: str) -> None:
+        """Prepare and, when told to go, start; again and again while it is wanted and the portal away or unwilling."""
+        backoff, refused = Backoff(0.2, 5.0), Backoff(1.0, 30.0)
+        while (wanted := self._beginning.wanted.get(key)) and wanted["action"] == "run" and self.place:
+            try:
+                await self._begin_once(wanted, self.place)
+            except PortalAwayError:
+                await asyncio.sleep(backoff.next_s())
+                continue
+            except PortalRefusedError as refusal:
+                log.warning("part not begun", part=key, reason=str(refusal))
+                await asyncio.sleep(refused.next_s())
+                continue
+            except OSError as error:  # the disk has no room; what was begun is begun afresh
+                log.warning("part not begun", part=key, reason=str(error))
+                await asyncio.sleep(refused.next_s())
+                continue
+            return
+
+    async def _begin_once(self, wanted: Wanted, place: Workplace) -> None:
+        if not await self._beginning.prepare(wanted, place):
+            return
+        newest = self._beginning.wanted.get(part_key(wanted), wanted)  # `go` may have come meanwhile
+        part = self._tools.journal.parts[part_key(wanted)]
+        if newest["go"] and await self._beginning.start(part):
+            await self._follow(part)
+
+    async def _follow(self, part: Part) -> None:
+        """From a started shim to a watched job, or to its end when that was quicker."""
+        engine, directory = self._tools.engine, self._tools.journal.directory(part)
+        give_up_at = boottime() + SHIM_UP_S
+        while part.live:
+            life = await self._files(part, engine.life, directory)
+            if life in {"ended", "lost"}:
+                await self._ending.end_started(part)
+            elif life == "void":
+                await self._ending.end_unstarted(part, reason="stopped", detail="it never started")
+            elif life == "alive" and await self._files(part, engine.job, directory) is not None:
+                await self._ending.report_running(part)
+                await self._watch(part)
+                return
+            elif life == "absent" and boottime() > give_up_at and await self._void(part):
+                text = await self._files(part, engine.last_words, directory)
+                detail = f"the shim did not come up: {text}"
+                await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
+            else:
+                await asyncio.sleep(_LOOK_S)
+
+    async def _void(self, part: Part) -> bool:
+        """Close a part whose shim did not come up; not yet, while the disk has no room for that."""
+        try:
+            return await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
+        except OSError as error:
+            log.warning("part not closed", **part.name, reason=str(error))
+            await asyncio.sleep(VOID_PAUSE_S)
+            return False
+
+    async def make_room(self) -> None:
+        """Remove what closed parts left in their own directories, as their time is over sooner on a full disk."""
+        await self._ending.make_room(wanted=set(self._beginning.wanted))
+
+    async def _watch(self, part: Part) -> None:
+        """Hear of the shim's end at once, whoever's child it is."""
+        shim = await self._files(part, self._tools.engine.shim, self._tools.journal.directory(part))
+        descriptor = shim.open_pidfd() if shim else None
+        if descriptor is None:
+            self._spawn(self._ending.end_started(part))
+            return
+        self._watched[part.key] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._shim_ended, part)
+
+    def _shim_ended(self, part: Part) -> None:
+        descriptor = self._watched.pop(part.key)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        self._spawn(self._ending.end_started(part))

@@ -1,0 +1,44 @@
+"""What the operator should know of this node, told with each report: a few sentences, the newest first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from workers.protocol.wire import clean
+from workers.system import log
+
+if TYPE_CHECKING:
+    from workers.protocol.wire import Problem
+
+MOST, SUBJECT_CHARACTERS, DETAIL_CHARACTERS = 20, 200, 300
+KEEP_S = 86400.0
+
+
+class Problems:
+    """One sentence a subject; a day after it was last seen it is forgotten."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[float, str]] = {}
+
+    def note(self, subject: str, detail: str) -> None:
+        """Say it in the log and tell the portal."""
+        subject = clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS)
+        if subject not in self._found:
+            log.error("problem", subject=subject, detail=detail)
+        self._found.pop(subject, None)
+        self._found[subject] = (time.time(), clean(detail, DETAIL_CHARACTERS))
+
+    def clear(self, subject: str) -> None:
+        """It is over."""
+        self._found.pop(clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS), None)
+
+    def current(self) -> list[Problem]:
+        """The newest MOST of them."""
+        oldest = time.time() - KEEP_S
+        self._found = {name: found for name, found in self._found.items() if found[0] > oldest}
+        newest = reversed(self._found.items())
+        return [
+            {"at": at, "subject": name, "detail": text}
+            for (name, (at, text)), _ in zip(newest, range(MOST), strict=False)
+        ]

@@ -1,0 +1,93 @@
+"""What to do, from what the portal wants and what is here. Pure: the same two give the same actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from workers.protocol.wire import Wanted, job_key, part_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from workers.parts.journal import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do with one part.
+
+    `prepare` and `start` a wanted part, `stop` one that is wanted stopped, `answer` a stop of a part that never came
+    here, `drop` one that is in no list, `retell` what the portal was told and no longer knows, `disown` a wanted part
+    whose name is that of another job's here.
+    """
+
+    kind: Literal["prepare", "start", "stop", "answer", "drop", "retell", "disown"]
+    key: str
+    wanted: Wanted | None = None
+
+
+def _newest_epochs(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for attempt, epoch in [(w["attempt"], w["epoch"]) for w in wanted] + [(p.attempt, p.epoch) for p in parts.values()]:
+        newest[attempt] = max(epoch, newest.get(attempt, epoch))
+    return newest
+
+
+def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
+    key = part_key(wanted)
+    if part is None and wanted["started"]:
+        return None  # it began here under a journal that is gone, and may still run: never begin it twice
+    if wanted["action"] == "stop":
+        if part is None:
+            return Action("answer", key, wanted)
+        return Action("stop", key, wanted) if part.live else None
+    if part is None or part.phase == "claimed":
+        return Action("prepare", key, wanted)
+    return Action("start", key, wanted) if wanted["go"] and part.phase == "prepared" else None
+
+
+def forgotten(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> set[str]:
+    """Name the parts that are listed in a state from before what the portal was told of them.
+
+    Either the list is older than the report, or the portal was restored from a backup since.
+    """
+    return {key for w in wanted if (part := parts.get(key := part_key(w))) is not None and _behind(w, part)}
+
+
+def _behind(wanted: Wanted, part: Part) -> bool:
+    if part.reports or part.job_name != job_key(wanted):
+        return False
+    state = wanted.get("state")
+    if part.phase in {"ended", "closed"}:
+        return True
+    if part.phase == "running":
+        return state in {"wanted", "prepared"}
+    return part.phase == "prepared" and state == "wanted" and not wanted["go"]
+
+
+def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part], retell: Collection[str] = frozenset()) -> list[Action]:
+    """Ends first, so that what they free is free; a stale epoch is never begun.
+
+    `retell`: the parts that the portal has forgotten.
+    """
+    newest = _newest_epochs(wanted, parts)
+    mine = {key: w for w in wanted if (part := parts.get(key := part_key(w))) is None or part.job_name == job_key(w)}
+    actions = [Action("drop", p.key) for p in parts.values() if p.live and p.key not in mine]
+    begun: list[Action] = []
+    for item in wanted:
+        key = part_key(item)
+        if key not in mine:
+            actions.append(Action("disown", key, item))
+            continue
+        part = parts.get(key)
+        if key in retell:
+            actions.append(Action("retell", key, item))
+        action = _for_wanted(item, part)
+        if action is None:
+            continue
+        if action.kind in {"stop", "answer"}:
+            actions.append(action)
+        elif item["epoch"] == newest[item["attempt"]]:
+            begun.append(action)
+    return actions + begun

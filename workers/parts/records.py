@@ -1,0 +1,104 @@
+"""What instrumented jobs record, to the portal: in order and once each, since the portal's offset says where to go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workers.parts.recordlines import Found, records_read
+from workers.protocol.client import PortalRefusedError
+from workers.protocol.wire import PartRecords, RecordsTaken, part_key, part_name
+from workers.system import log
+from workers.system.filework import SlowFilesError
+
+if TYPE_CHECKING:
+    from workers.parts.journal import Journal, Part
+    from workers.protocol.client import Portal
+    from workers.system.filework import FileWork
+
+PARTS_AT_ONCE = 8
+"""In one message, so that it stays below half a megabyte."""
+
+
+class Records:
+    """Keeps where each part's records stand; after a restart the first answer puts it right."""
+
+    def __init__(self, *, portal: Portal, journal: Journal, files: FileWork, boot_id: str) -> None:
+        self._portal = portal
+        self._journal = journal
+        self._files = files
+        self._boot_id = boot_id
+        self._offsets: dict[str, int] = {}
+        self._done: set[str] = set()
+
+    def again(self, part: Part) -> None:
+        """The portal has lost what it had of this part's records: it says from where."""
+        self._offsets.pop(part.key, None)
+        self._done.discard(part.key)
+
+    async def send_all(self) -> bool:
+        """What each part has for one message; True when there may be more. Raises PortalAwayError."""
+        self._done &= set(self._journal.parts)
+        parts = [part for part in self._journal.parts.values() if self._may_have_some(part)]
+        more = False
+        for first in range(0, len(parts), PARTS_AT_ONCE):
+            more |= await self._send(parts[first : first + PARTS_AT_ONCE])
+        return more
+
+    async def send_rest(self, part: Part) -> None:
+        """What a part that has ended still has. Raises PortalAwayError or PortalRefusedError."""
+        while await self._send([part]):
+            pass
+
+    def is_done(self, part: Part) -> bool:
+        """All records of the part are told: nothing is read from its directory any more."""
+        return part.key in self._done
+
+    def _may_have_some(self, part: Part) -> bool:
+        return part.phase in {"running", "ended", "closed"} and part.key not in self._done
+
+    async def _send(self, parts: list[Part]) -> bool:
+        over = {part.key for part in parts if not part.live}  # asked before reading: they write no more
+        found = {part.key: await self._read(part) for part in parts}
+        news: list[PartRecords] = [
+            {
+                **part_name(part.name),
+                "offset": self._offsets.get(part.key, 0),
+                "next_offset": found[part.key].next_offset,
+                "dropped": found[part.key].dropped,
+                "records": found[part.key].records,
+            }
+            for part in parts
+            if found[part.key].next_offset > self._offsets.get(part.key, 0)
+        ]
+        self._done |= over - {part_key(item) for item in news}
+        if news:
+            await self._exchange(news)
+        return any(each.more for each in found.values())
+
+    async def _read(self, part: Part) -> Found:
+        directory, offset = self._journal.job_directory(part) / "records", self._offsets.get(part.key, 0)
+        try:
+            return await self._files.run(f"records {part.key}", records_read, directory, offset)
+        except SlowFilesError:
+            return Found(offset)
+
+    async def _exchange(self, news: list[PartRecords]) -> None:
+        try:
+            answer = await self._portal.records({"boot_id": self._boot_id, "parts": news})
+        except PortalRefusedError as refusal:
+            if refusal.status in {401, 404} or refusal.code == "boot_changed":
+                raise
+            # It would refuse the same again: these records are given up.
+            log.warning("records refused", reason=str(refusal), parts=[part_key(item) for item in news])
+            self._offsets |= {part_key(item): item["next_offset"] for item in news}
+            return
+        for taken in answer["parts"]:
+            self._settle(taken)
+
+    def _settle(self, taken: RecordsTaken) -> None:
+        key = part_key(taken)
+        self._offsets[key] = taken["next_offset"]
+        if taken["code"] == "unknown_part":
+            self._done.add(key)
+        elif taken["code"] is not None:
+            log.info("records go on elsewhere", **part_name(taken), offset=taken["next_offset"])

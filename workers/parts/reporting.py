@@ -1,0 +1,142 @@
+"""Reports out, leases in: one exchange with the portal, at once when something changed, else each period."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from workers.protocol.wire import PartName, Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
+from workers.system import log
+from workers.system.procs import boottime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workers.engines import Engine
+    from workers.parts.journal import Journal, Part
+    from workers.parts.problems import Problems
+    from workers.protocol.client import Portal
+    from workers.protocol.wire import DiskRoom
+
+
+MOST_ENTRIES = 500
+"""In each list of one message, docs/agent-protocol.md."""
+
+
+class Reporter:
+    """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
+
+    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+        self._problems = problems
+        self._portal = portal
+        self._journal = journal
+        self._engine = engine
+        self._boot_id = boot_id
+        self._one_at_a_time = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self.leased_until: dict[str, float] = {}
+        # When the portal's last answer to a report of a part came (seconds since boot).
+        self.told_at: dict[str, float] = {}
+        # Ends of wanted parts that are not this node's, by key: its journal has another job's under that name.
+        self.disowned: dict[str, Report] = {}
+        self.disk: DiskRoom | None = None
+        self.on_stop: Callable[[Part], None] = lambda _: None
+        self.on_settled: Callable[[Part], None] = lambda _: None
+
+    def wake(self) -> None:
+        """Something changed: exchange now."""
+        self._changed.set()
+
+    async def wait(self, period_s: float) -> None:
+        """Until something changed or the period is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
+                await self._changed.wait()
+
+    async def exchange(self) -> None:
+        """POST report, in slices where there is much to tell.
+
+        A lease counts from the moment its message began, so it never outlives the portal's own.
+        """
+        async with self._one_at_a_time:
+            self._changed.clear()
+            parts = list(self._journal.parts.values())
+            # A dropped part is named until it is dead: what runs here is never kept from the portal.
+            holding = [p for p in parts if p.live and p.phase != "claimed"]
+            reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
+            try:
+                for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
+                    piece = slice(first, first + MOST_ENTRIES)
+                    await self._exchange(reports[piece], [p.name for p in holding[piece]])
+            except BaseException:
+                self._changed.set()  # what was to be sent still is
+                raise
+
+    async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
+        begun = boottime()
+        body: ReportBody = {
+            "boot_id": self._boot_id,
+            "reports": reports,
+            "holding": holding,
+            "problems": self._problems.current(),
+        }
+        if self.disk is not None:
+            body["disk"] = self.disk
+        self._take(await self._portal.report(body), begun)
+
+    def _reports(self, part: Part) -> list[Report]:
+        """What is on disk: told before, it could be told otherwise, under the same number, by an agent that was killed."""
+        return [] if part.key in self._journal.unsaved else part.reports
+
+    def _take(self, answer: ReportAnswer, begun: float) -> None:
+        for item in answer["refused"]:
+            log.warning("report refused", **part_name(item), sequence=item["sequence"], code=item["code"])
+        for item in [*answer["accepted"], *answer["refused"]]:
+            if self.disowned.pop(part_key(item), None) is not None:
+                continue
+            self.told_at[part_key(item)] = boottime()
+            part = self._journal.parts.get(part_key(item))
+            if part is not None:
+                self._journal.settle(part, item["sequence"])
+                self.on_settled(part)
+        for lease in answer["leases"]:
+            part = self._journal.parts.get(part_key(lease))
+            if part is not None and part.live:
+                self._renew(part, begun + lease["lease_s"])
+        for item in answer["stop"]:
+            part = self._journal.parts.get(part_key(item))
+            if part is not None and part.live:
+                self.on_stop(part)
+
+    def told_before(self, moment: float) -> set[str]:
+        """Name the parts of which the portal had taken the last report by `moment` (seconds since boot)."""
+        self.told_at = {key: at for key, at in self.told_at.items() if key in self._journal.parts}
+        return {key for key in self._journal.parts if self.told_at.get(key, 0.0) < moment}
+
+    def disown(self, wanted: Wanted) -> None:
+        """Tell that a wanted part is lost: the name it has is that of another job's here."""
+        self.disowned[part_key(wanted)] = {
+            **part_name(wanted),
+            # A fence that the portal, which knows little of this part, lets pass.
+            "sequence": int(time.time() * 1000),
+            "state": "ended",
+            "pid": None,
+            "at": time.time(),
+            "exit_code": None,
+            "signal": None,
+            "reason": "lost",
+            "detail": "this node knows the attempt as another job's, from a time that the portal's database has lost",
+        }
+        self.wake()
+
+    def _renew(self, part: Part, until: float) -> None:
+        directory = self._journal.directory(part)
+        try:
+            self._engine.lease(directory, until=until)
+            (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back; the ordinary lease rules
+        except OSError as error:  # this one part's; the others' leases are renewed all the same
+            self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
+            return
+        self.leased_until[part.key] = until

@@ -1,0 +1,116 @@
+"""Log bytes to the portal, in order and never twice: the portal's own length says where to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from workers.controls.joblog import STREAMS, log_read
+from workers.protocol.client import PortalAwayError, PortalRefusedError
+from workers.system import log
+from workers.system.files import BrokenFileError
+from workers.system.filework import SlowFilesError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workers.engines import Engine
+    from workers.parts.journal import Journal, Part
+    from workers.parts.problems import Problems
+    from workers.protocol.client import Portal
+    from workers.system.filework import FileWork
+
+AGAIN_S = 0.5
+
+
+class Shipper:
+    """Keeps where each log stands; after a restart the first chunk's answer puts it right."""
+
+    def __init__(
+        self, *, portal: Portal, journal: Journal, engine: Engine, files: FileWork, problems: Problems
+    ) -> None:
+        self._portal = portal
+        self._journal = journal
+        self._engine = engine
+        self._files = files
+        self._problems = problems
+        self._known: dict[str, dict[str, list[int]]] = {}
+        self._full: set[tuple[str, str]] = set()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self.on_done: Callable[[Part], None] = lambda _: None
+
+    def again(self, part: Part) -> None:
+        """The portal has lost what it had of this part's log: it says from where."""
+        self._full -= {(part.key, stream) for stream in STREAMS}
+
+    async def ship_all(self) -> bool:
+        """One chunk of each stream that has one; True when there may be more. Raises PortalAwayError."""
+        more = False
+        for part in list(self._journal.parts.values()):
+            if part.phase in {"running", "ended"} and not part.logs_done:
+                more |= await self.ship(part)
+        return more
+
+    async def ship(self, part: Part) -> bool:
+        """One chunk of each stream of this part; True when there may be more. One caller at a time."""
+        async with self._turns.setdefault(part.key, asyncio.Lock()):
+            return await self._ship(part)
+
+    async def _ship(self, part: Part) -> bool:
+        # Asked before reading: what was ended then has written all it ever will.
+        ended = part.phase == "ended"
+        more = False
+        for stream in STREAMS:
+            more |= await self._ship_stream(part, stream)
+        if ended and not more and not part.logs_done:
+            part.logs_done = True
+            self._known.pop(part.key, None)
+            self._journal.save(part)
+            self._turns.pop(part.key, None)
+            self.on_done(part)
+        return more
+
+    async def _ship_stream(self, part: Part, stream: str) -> bool:
+        offset = part.offsets[stream]
+        if (part.key, stream) in self._full:
+            return False
+        data, more = await self._read(part, stream, offset)
+        if not data:
+            return more
+        try:
+            answer, taken = await self._portal.logs(part.name, stream=stream, offset=offset, data=data)
+        except PortalRefusedError as refusal:
+            if refusal.status == 401:
+                raise
+            log.warning("log refused", **part.name, stream=stream, reason=str(refusal))
+            self._full.add((part.key, stream))
+            return False
+        if answer["next_offset"] == offset:
+            raise PortalAwayError(f"the log of {part.key} does not grow on the portal")
+        part.offsets[stream] = answer["next_offset"]
+        if not taken:
+            log.info("log goes on elsewhere", **part.name, stream=stream, offset=answer["next_offset"])
+        if answer.get("full"):
+            self._full.add((part.key, stream))
+            return False
+        return more or part.offsets[stream] < offset + len(data)
+
+    async def _read(self, part: Part, stream: str, offset: int) -> tuple[bytes, bool]:
+        """A chunk, and whether there is more; nothing of a log that another file stands in for."""
+        try:
+            return await self._files.run(part.key, self._read_file, part, stream, offset)
+        except (PermissionError, SlowFilesError):  # closed by somebody, or a disk that hangs: it is read when it can be
+            await asyncio.sleep(AGAIN_S)
+            return b"", True
+        except (BrokenFileError, OSError) as error:
+            self._problems.note(f"log {part.key} {stream}", f"Its {stream} is sent no further: {error}")
+            self._full.add((part.key, stream))
+            return b"", False
+
+    def _read_file(self, part: Part, stream: str, offset: int) -> tuple[bytes, bool]:
+        directory = self._journal.directory(part)
+        known = self._known.get(part.key)
+        if known is None:
+            job = self._engine.job(directory)
+            known = self._known[part.key] = (job or {}).get("logs") or {}
+        return log_read(directory / stream, offset, known.get(stream))

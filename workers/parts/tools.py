@@ -1,0 +1,43 @@
+"""What every module that handles parts works with; made once by the agent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workers.engines import Engine
+    from workers.parts.journal import Journal
+    from workers.parts.problems import Problems
+    from workers.parts.records import Records
+    from workers.parts.reporting import Reporter
+    from workers.parts.shipping import Shipper
+    from workers.protocol.client import Portal
+    from workers.system.filework import FileWork
+
+_Value = TypeVar("_Value")
+CLOSED_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    portal: Portal
+    journal: Journal
+    engine: Engine
+    reporter: Reporter
+    shipper: Shipper
+    records: Records
+    files: FileWork
+    problems: Problems
+
+    async def patiently(self, about: str, work: Callable[..., _Value], *args: Any) -> _Value:
+        """Done beside the loop, however long it takes; what is closed to us is waited for, as it is opened again."""
+        while True:
+            try:
+                return await self.files.run(about, work, *args, limit_s=None)
+            except PermissionError as error:
+                self.problems.note(f"closed {about}", f"Closed to the agent itself: {error}.")
+            await asyncio.sleep(CLOSED_PAUSE_S)

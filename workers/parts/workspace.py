@@ -1,0 +1,153 @@
+"""Making a part ready: its directories, its files and `launch.json`, from which the shim starts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from workers.protocol.wire import Spec, Wanted, job_key, part_name
+from workers.system.files import write_json
+from workers.system.room import is_no_room
+from workers.system.trees import tree_remove
+
+if TYPE_CHECKING:
+    from workers.system.landlock import Walls
+
+SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
+"""The most that is copied of a working directory for a profile: its GPU idles meanwhile."""
+PROFILE_GRACE_S = 2.0
+"""A profile has nothing to save."""
+
+
+class SpecError(Exception):
+    """The part cannot be made ready; the text names the field and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """A part's two directories: `control` is the agent's and its shim's, `job` the job's own; `mark` its secret name."""
+
+    control: Path
+    job: Path
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What this node adds to every launch."""
+
+    storage: Path
+    walls: Walls | None
+    landlock: int
+    virtual: bool
+    virtual_pace: float | None
+    nice: int
+    boot_id: str
+    node_grace_s: float
+    lease_grace_s: float
+
+
+def inside(root: Path, relative: str, *, what: str) -> Path:
+    """`root/relative`, which lies in `root` whatever the name holds. Raises SpecError."""
+    pure = PurePosixPath(relative)
+    if pure.is_absolute() or ".." in pure.parts or "\0" in relative:
+        raise SpecError(f"{what} {relative!r} leads out of the job's directory")
+    path = root / pure
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise SpecError(f"{what} {relative!r} leads out of the job's directory through a link")
+    return path
+
+
+def working_directory(job_dir: Path, wanted: str | None) -> Path:
+    """Relative ones lie in the job's directory and are made; an absolute one is the tenant's own and must exist."""
+    if wanted is None or not wanted.startswith("/"):
+        path = inside(job_dir, wanted or ".", what="working_directory")
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    if not Path(wanted).is_dir():
+        raise SpecError(f"working_directory {wanted} is no directory on this node")
+    return Path(wanted)
+
+
+def _write_files(job_dir: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = inside(job_dir, name, what="file")
+        if path == job_dir:
+            raise SpecError(f"file {name!r} has no name")
+        try:
+            data = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise SpecError(f"file {name!r} is not base64: {error}") from error
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            if is_no_room(error):  # the node's fault, and over when there is room
+                raise
+            raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
+
+
+def scratch_copy(source: Path, copy: Path) -> Path:
+    """Copy a tenant's own directory, for a profile to work in. Raises SpecError when that is too much."""
+    left_bytes, left_entries = SCRATCH_BYTES, SCRATCH_ENTRIES
+    for folder, _, names in os.walk(source):
+        left_entries -= len(names) + 1
+        left_bytes -= sum((Path(folder) / name).lstat().st_size for name in names)
+        if min(left_bytes, left_entries) < 0:
+            raise SpecError(
+                f"working_directory {source} holds more than {SCRATCH_BYTES >> 20} MiB or {SCRATCH_ENTRIES} entries: it is "
+                "not copied for a profile; give the job's program as files, or keep its data elsewhere"
+            )
+    shutil.copytree(source, copy, symlinks=True)
+    return copy
+
+
+def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> dict[str, list[str]] | None:
+    return place.walls.with_own(rooms.job.resolve(), checkpoint_dir.resolve()).to_json() if place.walls else None
+
+
+def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
+    """Make everything that the command needs; doing it again begins afresh. Raises SpecError.
+
+    A profile works in its part's directory alone: neither the job's checkpoints nor the tenant's own directory are its.
+    """
+    job_dir, tmp_dir, records_dir = rooms.job / "work", rooms.job / "tmp", rooms.job / "records"
+    scratch = spec["profile"]
+    checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
+    rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in (job_dir, tmp_dir, records_dir, *([checkpoint_dir] if scratch else ())):
+        tree_remove(path)
+        path.mkdir(mode=0o700)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write_files(job_dir, spec["files"])
+    cwd = working_directory(job_dir, spec["working_directory"])
+    if scratch and not cwd.is_relative_to(job_dir):
+        tree_remove(rooms.job / "copy")
+        cwd = scratch_copy(cwd, rooms.job / "copy")
+    launch: dict[str, Any] = {
+        **{key: value for key, value in spec.items() if key != "files"},
+        **part_name(spec),
+        "mark": rooms.mark,
+        "job_dir": str(job_dir),
+        "tmp_dir": str(tmp_dir),
+        "checkpoint_dir": str(checkpoint_dir),
+        "records_dir": str(records_dir),
+        "cwd": str(cwd),
+        "walls": _walls(place, rooms, checkpoint_dir),
+        "landlock": place.landlock,
+        "python": sys.executable,
+        "virtual": place.virtual,
+        "virtual_pace": place.virtual_pace,
+        "nice": place.nice,
+        "boot_id": place.boot_id,
+        "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
+        "lease_grace_s": place.lease_grace_s,
+        "leased": wanted["lease_s"] is not None,
+    }
+    write_json(rooms.control / "launch.json", launch)

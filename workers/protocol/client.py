@@ -1,0 +1,151 @@
+"""The calls of docs/agent-protocol.md, and the two ways they fail: the portal is away, or it refuses."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from workers.protocol.wire import (
+        Hello,
+        Inventory,
+        LogAnswer,
+        PartName,
+        RecordsAnswer,
+        RecordsBody,
+        Registered,
+        ReportAnswer,
+        ReportBody,
+        Spec,
+        Sync,
+        Telemetry,
+    )
+
+_PREFIX = "/api/agent/v1/"
+_TIMEOUT_S = 15.0
+
+
+class PortalAwayError(Exception):
+    """No answer, or one that says "later": try again."""
+
+
+class PortalFullError(PortalAwayError):
+    """The portal answers, and has no room on its disk for this: send it again later."""
+
+
+class PortalRefusedError(Exception):
+    """The portal understood and said no."""
+
+    def __init__(self, status: int, code: str, detail: str, body: Any) -> None:
+        super().__init__(f"{status} {code}: {detail}")
+        self.status = status
+        self.code = code
+        self.body = body
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Exponential pauses with jitter, so that a thousand agents do not come back in one instant."""
+
+    first_s: float
+    max_s: float
+    _tries: int = 0
+
+    def next_s(self) -> float:
+        ceiling = min(self.max_s, self.first_s * 2 ** min(self._tries, 30))
+        self._tries += 1
+        return random.uniform(ceiling / 2, ceiling)  # noqa: S311 - spread, not secrecy
+
+    def reset(self) -> None:
+        self._tries = 0
+
+
+def _raise_for(response: httpx.Response) -> None:
+    if response.status_code < 400:
+        return
+    if response.status_code == 507:
+        raise PortalFullError("the portal's disk is full")
+    if response.status_code >= 500 or response.status_code in {408, 425, 429}:
+        raise PortalAwayError(f"the portal answers {response.status_code}")
+    try:
+        body = response.json()
+        error = body["error"]
+        code, detail = str(error["code"]), str(error.get("detail", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        body, code, detail = None, "unknown", response.text[:200]
+    raise PortalRefusedError(response.status_code, code, detail, body)
+
+
+class Portal:
+    """One node's view of the portal. Every call raises PortalAwayError or PortalRefusedError."""
+
+    def __init__(self, url: str, *, token: str, verify: ssl.SSLContext | bool) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=url + _PREFIX,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=_TIMEOUT_S,
+            verify=verify,
+            trust_env=False,  # a proxy from the environment would see the token
+        )
+        self.on_success: Callable[[], None] = lambda: None
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _call(self, method: str, path: str, **arguments: Any) -> Any:
+        try:
+            response = await self._http.request(method, path, **arguments)
+            _raise_for(response)
+            self.on_success()
+            return response.json() if response.content else None
+        except httpx.TransportError as error:
+            raise PortalAwayError(f"{type(error).__name__}: {error}") from error
+        except ValueError as error:
+            raise PortalAwayError(f"the portal's answer is no JSON: {error}") from error
+
+    async def register(self, inventory: Inventory) -> Registered:
+        return await self._call("POST", "register", json=inventory)
+
+    async def hello(self, inventory: Inventory) -> Hello:
+        return await self._call("POST", "hello", json=inventory)
+
+    async def sync(self, *, revision: int, wait_s: float) -> Sync:
+        query = {"revision": revision, "wait": wait_s}
+        return await self._call("GET", "sync", params=query, timeout=wait_s + _TIMEOUT_S)
+
+    async def spec(self, attempt: str) -> Spec | None:
+        """None when the attempt is not, or no longer, wanted here."""
+        try:
+            return await self._call("GET", f"attempts/{attempt}/spec")
+        except PortalRefusedError as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+
+    async def report(self, body: ReportBody) -> ReportAnswer:
+        return await self._call("POST", "report", json=body)
+
+    async def telemetry(self, body: Telemetry) -> None:
+        await self._call("POST", "telemetry", json=body)
+
+    async def records(self, body: RecordsBody) -> RecordsAnswer:
+        return await self._call("POST", "records", json=body)
+
+    async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
+        """Send a chunk; (the answer, whether the chunk was taken). Not taken: go on from its `next_offset`."""
+        query = {**part, "stream": stream, "offset": offset}
+        headers = {"Content-Type": "application/octet-stream"}
+        try:
+            return await self._call("POST", "logs", params=query, content=data, headers=headers), True
+        except PortalRefusedError as refusal:
+            if refusal.status != 409 or not isinstance(refusal.body, dict):
+                raise
+            # The portal's envelope may carry it beside `error` or inside.
+            where = refusal.body if "next_offset" in refusal.body else refusal.body["error"]
+            return {"next_offset": int(where["next_offset"]), "full": bool(where.get("full"))}, False

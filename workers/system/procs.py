@@ -1,0 +1,235 @@
+"""Processes as /proc shows them: who they are for certain, whose descendants they are, what they use.
+
+A bare pid may be someone else's by now; an `Identity` (pid, start time, boot id) may not. Signals go through a
+pidfd that was checked against the start time. Standard library only: the shim runs without site packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workers.system.files import write_json
+
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_DEAD = frozenset("ZXx")
+# A scan reads only processes it has not seen; every so many scans it reads all, in case a pid was used again.
+_FULL_SCAN_EVERY = 10
+FAMILY_MOST = 4096
+"""Processes of one job that are noted."""
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def boottime() -> float:
+    """Seconds since boot, suspended time included: the same clock for every process until the next boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+
+
+def become_subreaper() -> None:
+    """From now on every orphaned descendant becomes this process's child, so none can slip away."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(sig: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send `sig` to this process when its parent dies."""
+    _prctl(_PR_SET_PDEATHSIG, sig)
+
+
+def hide() -> None:
+    """Let no other process of the account look into this one: no ptrace, no /proc/PID/environ or mem, no core file.
+
+    Its files under /proc then belong to root. exec undoes it, so each program of ours does it for itself.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def show() -> None:
+    """Undo `hide`."""
+    _prctl(_PR_SET_DUMPABLE, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One process, from /proc/PID/stat."""
+
+    pid: int
+    ppid: int
+    session: int
+    state: str
+    start_ticks: int
+    cpu_s: float
+    reaped_cpu_s: float
+    rss_mib: float
+
+
+def stat(pid: int) -> Stat | None:
+    """None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read thousands of times, Path is slow
+            text = file.read().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command's name stands in brackets and may hold anything, so fields count from the last bracket.
+    parts = text[text.rindex(")") + 2 :].split()
+    return Stat(
+        pid=pid,
+        ppid=int(parts[1]),
+        session=int(parts[3]),
+        state=parts[0],
+        start_ticks=int(parts[19]),
+        cpu_s=(int(parts[11]) + int(parts[12])) * TICK_S,
+        reaped_cpu_s=(int(parts[13]) + int(parts[14])) * TICK_S,
+        rss_mib=int(parts[21]) * PAGE_MIB,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process that cannot be mistaken for another."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> Identity | None:
+        seen = stat(pid)
+        return cls(pid, seen.start_ticks, boot_id()) if seen else None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Identity:
+        return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot_id"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"pid": self.pid, "start_ticks": self.start_ticks, "boot_id": self.boot_id}
+
+    def is_alive(self) -> bool:
+        """A zombie counts as dead: it runs nothing and holds nothing."""
+        if self.boot_id != boot_id():
+            return False
+        seen = stat(self.pid)
+        return seen is not None and seen.start_ticks == self.start_ticks and seen.state not in _DEAD
+
+    def open_pidfd(self) -> int | None:
+        """A descriptor that becomes readable when the process ends; None when it has."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        if self.is_alive():
+            return descriptor
+        os.close(descriptor)
+        return None
+
+    def signal(self, sig: int) -> bool:
+        """Send `sig` to exactly this process; False when it is gone."""
+        descriptor = self.open_pidfd()
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, sig)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only, and often
+
+
+@dataclass(slots=True)
+class Tree:
+    """The living descendants of a subreaper.
+
+    A stranger can never become a descendant, so strangers seen once are not read again until the next full scan.
+    """
+
+    root: int
+    _strangers: set[int] = field(default_factory=set)
+    _scans: int = 0
+
+    def scan(self, *, full: bool = False) -> list[Stat]:
+        self._scans += 1
+        pids = all_pids()
+        if full or self._scans % _FULL_SCAN_EVERY == 1:
+            self._strangers.clear()
+        self._strangers.intersection_update(pids)
+        seen = {s.pid: s for p in pids if p not in self._strangers and p != self.root and (s := stat(p))}
+        mine = [s for s in seen.values() if self._descends(s, seen)]
+        self._strangers.update(seen.keys() - {s.pid for s in mine})
+        return [s for s in mine if s.state not in _DEAD]
+
+    def _descends(self, process: Stat, seen: dict[int, Stat]) -> bool:
+        parent = process.ppid
+        for _ in range(len(seen) + 1):  # a chain read while processes move may close on itself
+            if parent == self.root:
+                return True
+            above = seen.get(parent)
+            if above is None:
+                return False
+            parent = above.ppid
+        return False
+
+
+@dataclass(slots=True)
+class Family:
+    """A job's processes, noted in a file, so that they are found again when their shim was killed.
+
+    A process may clear its environment, leave its session, close its descriptors and hide; its number stays.
+    """
+
+    path: Path
+    _noted: frozenset[tuple[int, int]] = frozenset()
+
+    def note(self, processes: list[Stat]) -> None:
+        """Write the file anew when other processes live than last time."""
+        now = frozenset((p.pid, p.start_ticks) for p in processes[:FAMILY_MOST])
+        if now != self._noted:
+            with contextlib.suppress(OSError):  # a full disk costs a trace, never the job
+                write_json(self.path, sorted(now), durable=False)
+                self._noted = now
+
+
+def pss_mib(pid: int) -> float | None:
+    """Proportional set size: shared pages are divided among those who share them. None when it is gone.
+
+    Raises PermissionError when the process hides (it is not dumpable).
+    """
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123 - as above
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) / 1024
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None
+
+
+def runqueue_wait_s(pid: int) -> float:
+    """How long the main thread stood ready without a core; 0 where the kernel does not count it."""
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:  # noqa: PTH123 - as above
+            return int(file.read().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0.0

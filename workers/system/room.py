@@ -1,0 +1,60 @@
+"""Writing on a disk that may have no room: over what is there already, or again and again until there is some.
+
+Standard library only: the shim uses it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from workers.system.files import write_atomic, write_json
+from workers.system.modes import put_right
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRY_AGAIN_S = 0.5
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_no_room(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def write_until_room(path: Path, value: Any) -> None:
+    """Write it however long that takes: what waits here has nothing better to do, and may not be lost.
+
+    A directory that somebody removed is made again, one that was closed is opened. Raises OSError when those above it are gone.
+    """
+    while True:
+        try:
+            write_json(path, value)
+        except (FileNotFoundError, NotADirectoryError):
+            path.parent.mkdir(mode=0o700)
+        except OSError:
+            put_right((path.parent.parent, path.parent))
+            time.sleep(TRY_AGAIN_S)
+        else:
+            return
+
+
+def write_over(path: Path, data: bytes) -> None:
+    """Replace a small file; on a full disk write over the old content, which takes no room. Raises OSError.
+
+    Then a reader may see some of the old bytes beside the new: both must be of one length and layout.
+    """
+    try:
+        write_atomic(path, data, durable=False)
+    except OSError as error:
+        if not is_no_room(error):
+            raise
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size != len(data):
+                raise
+            os.pwrite(descriptor, data, 0)
+        finally:
+            os.close(descriptor)
