@@ -145,9 +145,9 @@ def _humblest(
         ):
             least[kind] = job, bars
     alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
-    for kind, (job, bars) in least.items():
+    for parts, (job, bars) in least.items():
         if ledger.over_quota(job) is None:
-            same = (*kind[:6], estimator.sensitivity(job) <= sigma)
+            same = (*parts[:6], estimator.sensitivity(job) <= sigma)
             if same not in alike or job.memory_mib < alike[same][0].memory_mib:
                 alike[same] = job, bars
     return alike.values()
