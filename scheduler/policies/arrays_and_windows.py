@@ -21,9 +21,9 @@ from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
-from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
+from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
 from scheduler.model import Chosen, SolverFigures
-from scheduler.placement import configurations, turn
+from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
@@ -79,7 +79,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue, cpu_queue = _apart(work.queue, mode)
     homes = Homes(division, work.ledger)
     at_home = homes.of_all(each.job for each in gpu_queue)
-    whole, work = work, before_sweep(work) if mode.sweep else work
+    whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, at_home)
