@@ -1,7 +1,7 @@
 """Every setting in one place: policy knobs, environment variables, the agent's settings. docs/settings.md is made here.
 
-Each group keeps its own definition (`portal.rounds.knobs`, `portal.environment`, `workers.agent.settings`); this module only
-brings them into one shape. The agent's are handed in: the portal imports nothing of `workers`.
+Each group keeps its own definition (`portal.rounds.settings.knobs`, `portal.environment`, `workers.agent.settings`); this module
+only brings them into one shape. The agent's are handed in: the portal imports nothing of `workers`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.environment import VARIABLES
-from portal.rounds.knobs import KNOBS
+from portal.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ import dj_database_url
 
 from portal.admin_site import CONFIGURATION
 from portal.environment import env
-from portal.launch.broker import channels_host, kombu_url
+from portal.redis_urls import channels_host, kombu_url
 from portal.secret_key import key_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -85,7 +85,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "portal.dashboard.context_processors.page",
+                "portal.dashboard.shell.context_processors.page",
             ],
         },
     },
@@ -139,8 +139,8 @@ BERTH_SIGN_IN_NAME_FAILURES = env("BERTH_SIGN_IN_NAME_FAILURES")
 AXES_COOLOFF_TIME = env("BERTH_SIGN_IN_LOCK_MINUTES") / 60
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "portal.dashboard.account.sign_in_locked"
-CSRF_FAILURE_VIEW = "portal.dashboard.error_views.csrf_failed"
+AXES_LOCKOUT_CALLABLE = "portal.dashboard.shell.account.sign_in_locked"
+CSRF_FAILURE_VIEW = "portal.dashboard.shell.error_views.csrf_failed"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True

@@ -3,21 +3,21 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from portal.api.health import healthz, livez
-from portal.api.prometheus import metrics
+from portal.health.health import healthz, livez
+from portal.health.prometheus import metrics
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
     path("livez", livez, name="livez"),
     path("metrics", metrics, name="metrics"),
-    path("api/v1/", include("portal.api.urls")),
-    path("api/agent/v1/", include("portal.cluster.agent_urls")),
+    path("api/v1/", include("portal.api_urls")),
+    path("api/agent/v1/", include("portal.agents.urls")),
     path("", include("portal.simulations.urls")),
     path("", include("portal.dashboard.urls")),
 ]
 
-handler400 = "portal.dashboard.error_views.bad_request"
-handler403 = "portal.dashboard.error_views.permission_denied"
-handler404 = "portal.dashboard.error_views.not_found"
-handler500 = "portal.dashboard.error_views.server_error"
+handler400 = "portal.dashboard.shell.error_views.bad_request"
+handler403 = "portal.dashboard.shell.error_views.permission_denied"
+handler404 = "portal.dashboard.shell.error_views.not_found"
+handler500 = "portal.dashboard.shell.error_views.server_error"

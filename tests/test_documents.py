@@ -7,20 +7,20 @@ import pytest
 from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
-from portal.api.health import health
+from portal.health.health import health
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [path for path in DOCUMENTS if path.name not in {"agent-protocol.md", "settings.md"}]
 OWN_PATHS = ("/admin/", "/api/", "/jobs", "/cluster", "/rounds", "/account", "/healthz", "/metrics", "/login")
 SERVICES = {"BERTH_URL", "BERTH_TOKEN"}
 
 
-def by_document(pattern):
-    """(document, what the pattern finds in it), as parameters."""
-    found = {(path, hit) for path in DOCUMENTS for hit in re.findall(pattern, path.read_text())}
+def by_document(pattern, but=()):
+    """(document, what the pattern finds in it), as parameters; `but`: paths of documents that are left out."""
+    found = {(path, hit) for path in DOCUMENTS if path not in but for hit in re.findall(pattern, path.read_text())}
     return [pytest.param(path, hit, id=f"{path.name}:{hit}") for path, hit in sorted(found)]
 
 
@@ -33,6 +33,10 @@ def code():
 
 
 CODE = code()
+PATH = r"`((?:portal|scheduler|workers|tests|templates|static|docs|examples)/(?![\w/.-]*(?:NAME|ROOM))[\w./-]*)`"
+"""NAME and ROOM stand for the reader's own."""
+ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
+"""They tell of what was."""
 OF_TESTS = "BERTH_TRACE_DATA"
 """Read by tests alone: where public traces lie."""
 
@@ -43,6 +47,11 @@ def test_command_exists(document, verb):
     assert f'"{verb}"' in own or verb == "help"
     if verb in {"join-token", "bench"}:
         assert verb.replace("-", "_") in get_commands()
+
+
+@pytest.mark.parametrize(("document", "path"), by_document(PATH, ENDED))
+def test_path_exists(document, path):
+    assert (ROOT / path).exists(), "a map that leads nowhere is worse than none"
 
 
 @pytest.mark.parametrize(("document", "name"), by_document(r"\./berth manage ([a-z_]+)"))
@@ -57,10 +66,8 @@ def test_flag_exists(document, flag):
     assert flag in agents | foreign or f'"{flag}"' in CODE
 
 
-@pytest.mark.parametrize(("document", "url"), by_document(r"(?<![\w.-])(/[a-z][\w/{}.-]*)"))
+@pytest.mark.parametrize(("document", "url"), by_document(rf"(?<![\w.-])((?:{'|'.join(OWN_PATHS)})[\w/{{}}.-]*)"))
 def test_url_resolves(document, url):
-    if not url.startswith(OWN_PATHS):
-        return
     path = re.sub(r"\{[^}]*\}?", "1", url).rstrip(".")
     tried = [path] if path.endswith("/") else [path, path + "/"]
     if path == "/api/v1":

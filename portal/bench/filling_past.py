@@ -19,9 +19,9 @@ from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent, JobPayload, LogChunk
 from portal.jobs.states import AttemptState, JobState
-from portal.rounds.decisions import decisions_read
-from portal.rounds.frames import frame_alone
 from portal.rounds.models import Planning, PlanningLease, Round
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.frames import frame_alone
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.laboratory import simulation_order, trace_add
 from portal.simulations.running import simulation_next

@@ -27,7 +27,7 @@ from portal.bench.filling_past import laboratory_fill, past_fill, plannings_fill
 from portal.jobs.models import Job
 from portal.loaded import portal_loaded
 from portal.rounds.models import OperatorSetting, Planning
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.tenants.models import User
 from portal.tenants.services import SCOPES, token_create
 from scheduler.workloads.queues import GPUS_PER_NODE

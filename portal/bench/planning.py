@@ -24,7 +24,7 @@ from scheduler.parameters import Parameters
 from scheduler.placement import located
 from scheduler.placement.joint import FORMULATIONS, place_jointly
 from scheduler.placement.ledger import Ledger
-from scheduler.work import Outcome, Work
+from scheduler.placement.work import Outcome, Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from portal.events.models import OutboxMessage
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
 from portal.jobs.states import AttemptState, JobState
 from portal.rounds.models import OperatorSetting, Planning
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,10 +1,11 @@
-"""The pages' paths: those on the whole cluster here, those on jobs in `job_urls`."""
+"""The pages' paths: those on the whole cluster here, those on jobs in `jobs.urls`."""
 
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from portal.dashboard import queue_views, views
-from portal.dashboard.job_urls import job_urls
+from portal.dashboard import views
+from portal.dashboard.jobs.urls import job_urls
+from portal.dashboard.queue import views as queue_views
 
 page_urls = [
     path("", views.overview_page, name="overview"),

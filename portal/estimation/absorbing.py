@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.estimation.models import JobProfile, ThroughputCell
 from scheduler.estimator import iteration, mixture
-from scheduler.estimator.tables import Cell
+from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

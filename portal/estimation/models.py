@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from scheduler.estimator.iteration import Pattern
+from scheduler.model.speeds import Pattern
 
 
 class Signature(models.Model):

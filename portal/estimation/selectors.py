@@ -10,6 +10,7 @@ from django.db.models import Q
 from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
 from portal.jobs.states import FINAL
 from scheduler.estimator import iteration, mixture, tables
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +22,10 @@ MANY = 5000
 """Above so many signatures all rows are read: a longer list of ids costs more than it spares."""
 
 
-def knowledge_load(jobs: Sequence[Job]) -> tables.Knowledge:
+def knowledge_load(jobs: Sequence[Job]) -> Knowledge:
     """What is known of these jobs, and of no others: no other tenant's signature is among them."""
     known = _signatures(jobs)
-    return tables.Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
+    return Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
 
 
 def _signatures(jobs: Sequence[Job]) -> dict[int, str]:
@@ -40,12 +41,12 @@ def _of(known: Mapping[int, str]) -> Q:
     return Q(signature_id__in=list(known)) if len(known) <= MANY else Q()
 
 
-def _cells(known: Mapping[int, str]) -> dict[tables.CellKey, tables.Cell]:
+def _cells(known: Mapping[int, str]) -> dict[CellKey, Cell]:
     rows = ThroughputCell.objects.filter(_of(known)).values_list(
         "signature_id", "node_id", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
     )
     return {
-        tables.CellKey(known[signature], node or gpu_type, gpus, nodes): tables.Cell(count, mean, squares)
+        CellKey(known[signature], node or gpu_type, gpus, nodes): Cell(count, mean, squares)
         for signature, node, gpu_type, gpus, nodes, count, mean, squares in rows
         if signature in known
     }

@@ -16,10 +16,10 @@ from portal.admin_site_base import ConsoleAdmin, OperatorOnly
 from portal.admin_site_show import block, facts, mark
 from portal.jobs.models import Job
 from portal.rounds.admin_policy import PolicyAdmin
-from portal.rounds.decisions import decisions_read
-from portal.rounds.explanations import explanations_of
 from portal.rounds.models import OperatorSetting, Planning, Round
-from portal.rounds.selectors import figures_of
+from portal.rounds.read.selectors import figures_of
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.explanations import explanations_of
 from scheduler.explaining.sentences import sentence
 
 if TYPE_CHECKING:

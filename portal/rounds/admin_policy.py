@@ -1,4 +1,4 @@
-"""The policy settings' page: one row a knob, made from `portal.rounds.knobs.KNOBS`, saved through `settings_update`."""
+"""The policy settings' page: one row a knob, made from `portal.rounds.settings.knobs.KNOBS`, saved through `settings_update`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.template.response import TemplateResponse
 from portal.admin_site_base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
 from portal.reference import range_shown, shown
-from portal.rounds.knobs import GROUPS, KNOBS, knobs_current
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
+from portal.rounds.settings.knobs import GROUPS, KNOBS, knobs_current
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

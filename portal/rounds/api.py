@@ -13,10 +13,11 @@ from portal.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, 
 from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter, time_parameter
 from portal.errors import BerthError
 from portal.jobs.queue_counts import queue_counts, queue_told
-from portal.rounds.decisions import decisions_read
-from portal.rounds.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
-from portal.rounds.outcomes import planning_outcomes
-from portal.rounds.selectors import cluster_metrics, planning_decisions
+from portal.rounds.read.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
+from portal.rounds.read.outcomes import planning_outcomes
+from portal.rounds.read.selectors import cluster_metrics, planning_decisions
+from portal.rounds.read.series import RANGES, range_of
+from portal.rounds.record.decisions import decisions_read
 from portal.rounds.serializers import (
     MetricsAnswer,
     PlanningDetailSerializer,
@@ -24,7 +25,6 @@ from portal.rounds.serializers import (
     RoundSerializer,
     finite,
 )
-from portal.rounds.series import RANGES, range_of
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ def _schedule(using: str = "default", **_: object) -> None:
     """Make beat's schedule once its tables exist (they are gone when migrated back to zero)."""
     from django.db import connections
 
-    from portal.rounds.schedule import schedule_make
+    from portal.rounds.settings.schedule import schedule_make
 
     tables = set(connections[using].introspection.table_names())
     if {"django_celery_beat_periodictask", "rounds_operatorsetting"} <= tables:

@@ -4,7 +4,7 @@ from django.db import models
 
 
 class OperatorSetting(models.Model):
-    """A knob that an operator moved away from its default; `portal.rounds.knobs` knows all of them."""
+    """A knob that an operator moved away from its default; `portal.rounds.settings.knobs` knows all of them."""
 
     name = models.CharField(max_length=64, unique=True)
     value = models.JSONField()
@@ -86,7 +86,7 @@ class Planning(models.Model):
     promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
     lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
     reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
-    decisions = models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.frames`.")
+    decisions = models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.record.frames`.")
     keyframe = models.PositiveBigIntegerField(
         null=True, help_text="Number of the planning from which on frames are read to read this one's; null: its own."
     )

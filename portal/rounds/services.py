@@ -8,10 +8,10 @@ from django.db import transaction
 from django.db.models import JSONField, Value
 
 from portal.events.services import page_event, plan_nudge
-from portal.rounds.knobs import knob_check, knobs_current
 from portal.rounds.models import OperatorSetting
-from portal.rounds.planning import planning_run
-from portal.rounds.schedule import schedule_make
+from portal.rounds.planning.run import planning_run
+from portal.rounds.settings.knobs import knob_check, knobs_current
+from portal.rounds.settings.schedule import schedule_make
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from celery import shared_task
 from django.db.models import Min
 from django.utils import timezone
 
-from portal.rounds.explanations import explanations_expire
-from portal.rounds.forecasting import forecasts_refresh, records_expire
-from portal.rounds.knobs import knobs_current
+from portal.rounds.asking.forecasting import forecasts_refresh, records_expire
 from portal.rounds.models import Planning, Round
-from portal.rounds.planning import planning_run
-from portal.rounds.queue_kept import notes_expire
+from portal.rounds.planning.queue_kept import notes_expire
+from portal.rounds.planning.run import planning_run
+from portal.rounds.record.explanations import explanations_expire
+from portal.rounds.settings.knobs import knobs_current
 
 
 @shared_task(name="rounds.plan")

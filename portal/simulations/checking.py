@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from portal.errors import BerthError
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.clusters import ClusterFile, cluster_parse
 from portal.simulations.errors import SimulationError as LabError
 from portal.simulations.generated import tenant_names

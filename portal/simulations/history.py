@@ -16,7 +16,7 @@ from django.db.models import Avg, OuterRef, Q, Subquery
 
 from portal.cluster.models import GpuType, Node
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.rounds.knobs import knobs_current, scheduler_parameters
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.simulations.clusters import MANNERS, ClusterFile
 from portal.simulations.errors import SimulationError
 from portal.tenants.models import Tenant

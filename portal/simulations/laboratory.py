@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder, order_check, trace_measure
 from portal.simulations.live import simulations_moved
 from portal.simulations.models import LabTrace, SharedWith, Simulation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.errors import BerthError, NotFound
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations import form
 from portal.simulations.answers import answer_context, plots_context
 from portal.simulations.checking import LONE_FORMATS

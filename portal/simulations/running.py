@@ -20,7 +20,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.errors import BerthError
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import inputs_of
 from portal.simulations.errors import SimulationError as LabError
 from portal.simulations.live import simulation_advanced, simulations_moved

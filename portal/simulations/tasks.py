@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from portal.rounds.knobs import knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.laboratory import expire as simulations_expire
 from portal.simulations.running import simulation_next
 

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.api.throttles import LaboratoryThrottle, throttle_check
-from portal.dashboard.shell import page_follow
+from portal.dashboard.shell.frame import page_follow
 from portal.errors import BerthError, NotFound
 from portal.simulations import answers, form, pages, told
 from portal.simulations.laboratory import (

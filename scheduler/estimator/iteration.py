@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.mixture import Loading
+from scheduler.model.speeds import Link, Pattern, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,37 +25,6 @@ EXPOSED = 0.2
 
 RECOGNITION_MARGIN = 1.5
 """How many times worse the other pattern must explain the iterations before one is recognised."""
-
-
-class Pattern(IntEnum):
-    """How a training loop overlaps its data loading; INFERENCE has no backward pass."""
-
-    OVERLAPPED = 1
-    SEQUENTIAL = 2
-    INFERENCE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Bandwidths of a GPU type in parameters per second; None = nothing is known of it. See `scheduler.estimator.links`."""
-
-    within_node: float | None
-    between_nodes: float | None
-    within_assumed: bool = False  # nobody has measured it yet
-    between_assumed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A job's time modules on one GPU type, from profiling on one GPU, and its data times as they accumulate."""
-
-    forward_s: float
-    backward_s: float = 0.0
-    update_s: float = 0.0
-    batch_size: int = 1  # per GPU
-    parameters: float = 0.0  # 0 = not known
-    pattern: Pattern = Pattern.OVERLAPPED
-    loading: Loading = Loading()  # noqa: RUF009 - frozen, so sharing the default is safe
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Protocol
 from scheduler.errors import InvalidJob
 from scheduler.estimator.iteration import throughput
 from scheduler.estimator.measured import SCALING_EXPONENT, Measured, by_type
-from scheduler.estimator.tables import Knowledge, cell_key, signature
+from scheduler.estimator.tables import cell_key, signature
 from scheduler.estimator.type_speeds import TypeSpeeds, learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node
+    from scheduler.model.speeds import Knowledge
 
 
 ASSUMED_RHO = 2.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.estimator.tables import Cell, CellKey
+    from scheduler.model.speeds import Cell, CellKey
 
 SCALING_EXPONENT = -0.1
 """How per-GPU throughput falls with the GPU count r, by assumption."""

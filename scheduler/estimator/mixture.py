@@ -9,11 +9,13 @@ weighted by its part of all observations. One component when BIC, on the latest 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from scheduler.model.speeds import Loading, Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,64 +27,7 @@ KEPT = 512
 
 FIRST_FIT_FROM = 12
 EM_STEPS = 60
-RELATIVE_SIGMA_FLOOR = 1e-3
 SINGLE_PARAMETERS, MIXED_PARAMETERS = 2, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares.
-
-    `waited` is the weight of the observations that had a wait time: a process alone has nobody to wait for.
-    """
-
-    weight: float
-    data: float
-    data2: float
-    wait: float
-    wait2: float
-    waited: float
-
-    @property
-    def statistics(self) -> tuple[float, ...]:
-        """What makes the part again: `Part(*part.statistics)`."""
-        return self.weight, self.data, self.data2, self.wait, self.wait2, self.waited
-
-    @property
-    def data_s(self) -> float:
-        return self.data / self.weight
-
-    @property
-    def data_sigma_s(self) -> float:
-        spread = max(0.0, self.data2 / self.weight - self.data_s**2)
-        return max(math.sqrt(spread), RELATIVE_SIGMA_FLOOR * abs(self.data_s), 1e-12)
-
-    @property
-    def wait_s(self) -> float:
-        """0 while no wait was observed."""
-        return self.wait / self.waited if self.waited > 0 else 0.0
-
-    @property
-    def wait_sigma_s(self) -> float:
-        return math.sqrt(max(0.0, self.wait2 / self.waited - self.wait_s**2)) if self.waited > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """What is known of a job's data and wait times on a resource. `parts`: one, or hit and miss in this order."""
-
-    count: int = 0
-    parts: tuple[Part, ...] = ()
-    recent: tuple[tuple[float, float | None], ...] = ()  # (data, wait) in seconds, oldest first
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        total = sum(part.weight for part in self.parts)
-        return tuple(part.weight / total for part in self.parts)
-
-    @property
-    def is_stable(self) -> bool:
-        return len(self.parts) < 2
 
 
 def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float | None] | None = None) -> Loading:

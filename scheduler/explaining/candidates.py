@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Job, Piece, Placement
+    from scheduler.model import Chosen, Job, Piece, Placement
     from scheduler.placement.aggregated.classes import Pool
-    from scheduler.work import Chosen, Classed, Outcome
+    from scheduler.placement.work import Classed, Outcome
 
 LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
 

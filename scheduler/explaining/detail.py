@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Configuration, Figures, Job
+    from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
     from scheduler.placement.ledger import Ledger, Shortfall
-    from scheduler.work import Chosen, Outcome, Ranked
+    from scheduler.placement.work import Outcome
 
 CANDIDATES_SHOWN = 6
 NODES_NAMED = 4

@@ -22,9 +22,8 @@ from scheduler.placement.feasibility import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Configuration, Job, Tenant
+    from scheduler.model import Chosen, Configuration, Job, Tenant
     from scheduler.placement.ledger import Ledger, Shortfall
-    from scheduler.work import Chosen
 
 NODES_SHOWN = 8
 

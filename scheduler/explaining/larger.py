@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.explaining.candidates import Alike
-    from scheduler.model import Job
-    from scheduler.work import Chosen, Outcome, Ranked
+    from scheduler.model import Chosen, Job, Ranked
+    from scheduler.placement.work import Outcome
 
 MOST_LOOKED_AT = 256
 """Of those who wait, only the first are looked through for one whom the GPUs would serve."""

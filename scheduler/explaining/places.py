@@ -16,8 +16,9 @@ from scheduler.fairness.arrays import LARGE_FROM_GPUS, Array
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scheduler.model import Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked
+    from scheduler.placement.work import Outcome
 
 UNDIVIDED = "gpu"
 """The queue of all GPU jobs, where the cluster is not divided into pools."""

@@ -17,18 +17,17 @@ from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import may_borrow
 from scheduler.fairness.drf import cpu_shares
 from scheduler.fairness.standings import shares_of
-from scheduler.model import Side, Standing
+from scheduler.model import Chosen, Side, Standing
 from scheduler.placement import cpu
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.borrowing import Terms
-    from scheduler.model import Job
+    from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 class _Cores:
@@ -104,8 +103,9 @@ def place_cpu_queue(
             waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
     heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
     heapify(heap)
+    ends_s = work.ends_s(cpu.LIMIT_SHARE)
     while heap:
-        if work.remaining_s <= 0:
+        if work.clock() >= ends_s:
             outcome.out_of_time.update(late.job.id for jobs in waiting.values() for late in jobs)
             break
         _, _, tenant = heappop(heap)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.arrays import Array
     from scheduler.fairness.drf import Shares
+    from scheduler.model import Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked
 
 
 @dataclass(slots=True)

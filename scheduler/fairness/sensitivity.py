@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.work import Ranked
+    from scheduler.model import Ranked
 
 
 def tells_apart(estimator: Estimator) -> bool:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.drf import Shares
     from scheduler.fairness.shapes import Shape
-    from scheduler.model import Job
-    from scheduler.work import Ranked, Work
+    from scheduler.model import Job, Ranked
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.model import Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked
 
 
 @dataclass(frozen=True, slots=True)

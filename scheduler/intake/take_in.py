@@ -10,15 +10,16 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob, InvalidRecord, InvalidTenant, SchedulerError
-from scheduler.estimator.tables import Knowledge, signature
+from scheduler.estimator.tables import signature
 from scheduler.intake.validation import is_amount, is_count, is_number, is_rate
 from scheduler.model import ArrayHistory, RunHistory, Running
+from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scheduler.estimator.iteration import Link, Profile
     from scheduler.model import ClusterState, Ended, Job, Piece, Tenant
+    from scheduler.model.speeds import Link, Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ caller's clock, memory is MiB. Whoever builds these values fills them; `schedule
 
 from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
-from scheduler.model.placements import Configuration, Piece, Placement, Share
+from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
 from scheduler.model.plan import (
     Blocking,
     Clock,
@@ -26,10 +26,12 @@ from scheduler.model.plan import (
     StopOrder,
     WindowView,
 )
+from scheduler.model.queue import Chosen, Lines, Ranked, by_tenant
 
 __all__ = [
     "ArrayHistory",
     "Blocking",
+    "Chosen",
     "Clock",
     "ClusterState",
     "Configuration",
@@ -39,6 +41,7 @@ __all__ = [
     "Figures",
     "Job",
     "Kept",
+    "Lines",
     "LinkOrder",
     "LinkWish",
     "Metrics",
@@ -50,7 +53,9 @@ __all__ = [
     "Profiled",
     "Promise",
     "Promised",
+    "Ranked",
     "Reason",
+    "Reservation",
     "Result",
     "RunHistory",
     "Running",
@@ -63,4 +68,5 @@ __all__ = [
     "StopOrder",
     "Tenant",
     "WindowView",
+    "by_tenant",
 ]

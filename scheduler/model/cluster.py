@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import Knowledge
+from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

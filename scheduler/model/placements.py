@@ -57,3 +57,13 @@ class Configuration:
     @property
     def cores(self) -> int:
         return sum(share.cores for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes kept for a job until the time at which it is expected to start there (the snapshot's clock, seconds)."""
+
+    job: int
+    nodes: frozenset[int]
+    until_s: float
+    tenant: int = 0  # the job's

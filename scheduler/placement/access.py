@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Configuration, Job
+    from scheduler.model import Configuration, Job, Ranked
+    from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Gain
-    from scheduler.work import Ranked
 
 
 class Zone(NamedTuple):
@@ -54,6 +54,12 @@ class Rules(Protocol):
     def zone(self, node: int) -> Zone: ...
 
     def factor(self, job: Job, configuration: Configuration) -> float: ...
+
+
+class OfferingRules(Rules, Protocol):
+    """Rules that also list what a job may be placed on, node by node."""
+
+    def offers(self, ranked: Ranked) -> Sequence[Offer]: ...
 
 
 OPEN = Zone("", ())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Job, Node
-    from scheduler.work import Work
+    from scheduler.placement.work import Work
 
 
 STEEPNESS = 1.5

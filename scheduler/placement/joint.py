@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import SolverFigures
+from scheduler.model import Chosen, SolverFigures
 from scheduler.placement import configurations, located, solver, turn
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.classes import Classes
@@ -20,17 +20,17 @@ from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.menu import menus_of
-from scheduler.replan.participants import changes, least_of_all, must_run, revalued
-from scheduler.work import Chosen, Classed
+from scheduler.placement.running import changes, least_of_all, must_run, revalued
+from scheduler.placement.work import Classed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.fairness.borrowing import Terms
-    from scheduler.placement.access import Rules
+    from scheduler.model import Ranked
+    from scheduler.placement.access import OfferingRules, Rules
     from scheduler.placement.aggregated.formulation import Aggregated
     from scheduler.placement.located import Candidate
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 LOCATED_NODES = 16
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
@@ -48,7 +48,7 @@ def place_jointly(
     outcome: Outcome,
     *,
     formulation: str | None = None,
-    terms: Terms | None = None,
+    terms: OfferingRules | None = None,
 ) -> None:
     """Place the stage together and record it. `formulation`: as the cluster's size says when None.
 
@@ -148,7 +148,7 @@ def least_of(
     return options.least
 
 
-def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> None:
+def _place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
     generated = _generate(stage, work, outcome, terms)
@@ -178,7 +178,7 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Terms | None) -> int:
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> int:
     """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
     idle = idle_offers(work.ledger)
     menus = menus_of(work.ledger)

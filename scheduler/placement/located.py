@@ -20,11 +20,10 @@ from scheduler.placement.gain import LINEAR
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked
 
 WEIGHT_FLOOR = 1e-6
 

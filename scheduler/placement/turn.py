@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
+from scheduler.model import Chosen
 from scheduler.placement import configurations, cpu
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.menu import speed_class
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Configuration, Job
+    from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 def shape(job: Job) -> tuple[object, ...]:
@@ -46,9 +46,9 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
 def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
     """Step 8 of section 7: CPU jobs in queue order, whoever fits; no window, for they do not compete for GPUs."""
     failed: set[tuple[object, ...]] = set()
-    waiting = list(queue)
+    waiting, ends_s = list(queue), work.ends_s(cpu.LIMIT_SHARE)
     for position, ranked in enumerate(waiting):
-        if work.remaining_s <= 0:
+        if work.clock() >= ends_s:
             outcome.out_of_time.update(late.job.id for late in waiting[position:])
             return
         outcome.window.add(ranked.job.id)

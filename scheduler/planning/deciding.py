@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
+from scheduler.placement.work import Work
 from scheduler.planning import exploring, probing, profiling
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
 from scheduler.rules import PROMISES
-from scheduler.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, Job, LinkOrder
+    from scheduler.model import Clock, Job, LinkOrder, Ranked
     from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome
     from scheduler.planning.books import Books
     from scheduler.policies.policy import Policy
-    from scheduler.work import Outcome, Ranked
 
 INELIGIBLE = frozenset(
     {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE}
 )
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
-EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
+EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.1
 """What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
-took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
-RECORDING_MOST = 0.4
+took, which grows with the queue and with the machine's slowness as they do, and as the sweep's list of the queue does. A third of
+it is for explanations."""
+RECORDING_MOST = 0.5
 """But at most so much of what is left of the limit."""
 
 
@@ -126,9 +127,7 @@ def decide(
     def moment(waiting: int) -> Moment:
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
-    def age(job: Job) -> Age:
-        return books.age(job, parameters.tick_s)
-
+    age = books.ages(parameters.tick_s)
     ordering_s = clock()
     queue, aside = books.line_up(foresight, priority, moment, age)
     order_s = clock() - ordering_s

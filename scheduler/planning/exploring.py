@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.layers import Estimator
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Job, Running
+    from scheduler.model import Job, Ranked, Running
     from scheduler.parameters import Parameters
-    from scheduler.work import Ranked
 
 LOOKED_AT = 1000
 """Of the queue: who is further back does not start now."""

@@ -20,10 +20,9 @@ from scheduler.planning.profiling import NEW_BELOW, budget, types_kept
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scheduler.model import ClusterState, LinkWish
+    from scheduler.model import ClusterState, LinkWish, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Ranked
 
 GPUS = 2
 MEMORY_MIB = 2048

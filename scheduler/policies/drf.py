@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
+from scheduler.model import SolverFigures, by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.work import Outcome, by_tenant
+from scheduler.placement.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
+    from scheduler.model import Ranked
     from scheduler.parameters import Parameters
-    from scheduler.work import Ranked, Work
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)

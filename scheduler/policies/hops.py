@@ -14,21 +14,23 @@ from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.parameters.choices import POLICIES
-from scheduler.placement import turn
+from scheduler.placement import cpu, turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
+from scheduler.placement.running import joint_weights
+from scheduler.placement.work import Outcome
 from scheduler.replan.better import take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import by_class, joint, joint_weights
+from scheduler.replan.participants import by_class, joint
 from scheduler.replan.realise import realise, tidy
-from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.priorities import Priority
+    from scheduler.model import Ranked
     from scheduler.parameters import Parameters
-    from scheduler.work import Ranked, Work
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Hops:
 
     def place(self, work: Work) -> Outcome:
         began_s = work.clock()
+        cpu_queue = [ranked for ranked in work.queue if ranked.job.is_cpu]
+        whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue)).with_least()
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)
@@ -62,7 +66,7 @@ class Hops:
             _place_large(view.picked, solving, work, outcome)
         make_room((), view.picked, work, outcome)
         take_better(work, outcome)
-        turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
+        turn.place_cpu_jobs(cpu_queue, whole, outcome)
         return outcome
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.work import Outcome, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 class Policy(Protocol):

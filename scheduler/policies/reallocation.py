@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import EntityLayer, Estimator
-from scheduler.model import Configuration, Placement, Share
+from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
 from scheduler.placement.feasibility import Level, Offer, usable
-from scheduler.replan.participants import Participant, present_configuration, released
+from scheduler.placement.running import Participant
+from scheduler.replan.participants import present_configuration, released
 from scheduler.replan.realise import realise
-from scheduler.work import Chosen, Outcome, Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Work
+    from scheduler.placement.work import Outcome, Work
 
 
 def speeds_by_type(work: Work) -> Estimator:

@@ -23,11 +23,11 @@ from scheduler.rules import TAKING_BETTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.model import Configuration, Job, Running
+    from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Outcome, Work
 
 
 class Rules(NamedTuple):

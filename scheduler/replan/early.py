@@ -29,10 +29,10 @@ from scheduler.replan import participants
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import ClusterState
+    from scheduler.model import ClusterState, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.work import Outcome, Ranked
+    from scheduler.placement.work import Outcome
 
 GROWTH = 2.0
 """By what factor an urgent job's latency ratio has grown since the last re-plan, and exceeds those of who makes room."""

@@ -20,22 +20,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness.giving_back import whom_to_stop
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import type_allowed, with_lent
 from scheduler.replan.better import ANYTHING
 from scheduler.replan.early import GROWTH
+from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
 from scheduler.rules import MAKING_ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Configuration, Job, Running
+    from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Outcome, Work
     from scheduler.replan.better import Rules
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Outcome, Ranked, Work
 
 CAUSE = "preempt"
 

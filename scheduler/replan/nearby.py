@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.fairness.borrowing import Terms
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.model import Ranked
+    from scheduler.placement.work import Outcome, Work
 
 TIME_SHARE = 0.5
 """Of the time left, what this part of a planning may use."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from scheduler.model import Running
     from scheduler.parameters import Parameters
     from scheduler.placement.gain import Gain
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Work
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Work
 
 GENTLE = 4.0
 """After so many restarts the next change must pay one more."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share
-from scheduler.work import Chosen
+from scheduler.model import Chosen, Configuration, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

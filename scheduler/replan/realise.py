@@ -12,16 +12,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.model import Promised, StopOrder
+from scheduler.model import Chosen, Promised, StopOrder
 from scheduler.replan.promises import Coming, can_keep, keep
-from scheduler.work import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Configuration, Job, Share
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Outcome, Ranked, Work
+    from scheduler.model import Configuration, Job, Ranked, Share
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Outcome, Work
 
 TIDY_ROUNDS = 10
 """Passes over the running jobs that look for needless changes; each ends one or more of them, so few are needed."""
@@ -62,7 +61,7 @@ def spare_owners(solving: Work, outcome: Outcome, borrows: Callable[[Job, Config
     It would wait in the front at once and call them back: two restarts, and nothing gained (ours; the 0.95 of section 4
     outbids it in most plans, not in all).
     """
-    waiting = {ranked.job.id: ranked.job for ranked in solving.queue}
+    waiting = {ranked.job.id: ranked.job for ranked in solving.queue} if solving.participants else {}
     for number, each in solving.participants.items():
         if solving.remaining_s <= 0:
             return

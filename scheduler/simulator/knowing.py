@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import Cell, CellKey, Knowledge, cell_key, record, signature
+from scheduler.estimator.tables import cell_key, record, signature
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.estimator.iteration import Profile
+    from scheduler.model.speeds import Profile
     from scheduler.simulator.load import Load
     from scheduler.simulator.truth import World
 

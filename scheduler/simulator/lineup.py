@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, overload
 
 from scheduler.fairness.lrf import latency_ratio
-from scheduler.work import Lines, Ranked
+from scheduler.model import Lines, Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from scheduler.estimator.iteration import throughput
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.estimator.iteration import Link, Profile
+    from scheduler.model.speeds import Link, Profile
     from scheduler.simulator.truth import Spot
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.estimator.iteration import Link, Profile
     from scheduler.model import Job, Node, Tenant
+    from scheduler.model.speeds import Link, Profile
 
 
 @dataclass(frozen=True, slots=True)

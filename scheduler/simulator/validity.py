@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.model import Clock
     from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
     from scheduler.policies.rivals.timeshare.play import Round
     from scheduler.simulator.records import Run
     from scheduler.simulator.truth import TracedJob
-    from scheduler.work import Outcome, Work
 
 ROUND_S = 120.0
 RESET_S = 1000.0

@@ -15,9 +15,9 @@ from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
 from portal.jobs.services.placing import Part, attempt_start
 from portal.jobs.states import FINAL, LIVE, JobState
-from portal.rounds import planning
-from portal.rounds.knobs import knobs_current
 from portal.rounds.models import Planning
+from portal.rounds.planning import run as planning
+from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Membership, Tenant, User
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
-from portal.rounds.kept import kept_gpus
+from portal.rounds.read.kept import kept_gpus
 
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 """The words of `Node.health`, in the order in which nodes are drawn; facts hold their places here."""

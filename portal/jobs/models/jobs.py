@@ -276,7 +276,8 @@ class Promise(models.Model):
 class QueueChange(models.Model):
     """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
 
-    A planner that has seen all transactions before some moment reads the rows from that moment on (`portal.rounds.queue_kept`).
+    A planner that has seen all transactions before some moment reads the rows from that moment on
+    (`portal.rounds.planning.queue_kept`).
     """
 
     job_id = models.BigIntegerField()

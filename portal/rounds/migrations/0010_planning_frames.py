@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from django.db import migrations, models
 
-from portal.rounds.frames import LONGEST, VERSION, frame_head, frame_read
+from portal.rounds.record.frames import LONGEST, VERSION, frame_head, frame_read
 
 COLUMNS = {
     "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float32,
@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="planning",
             name="decisions",
-            field=models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.frames`."),
+            field=models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.record.frames`."),
         ),
         migrations.RunPython(migrations.RunPython.noop, whole),
     ]

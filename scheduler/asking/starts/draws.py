@@ -21,16 +21,16 @@ from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
 from scheduler.model import Promise, Running
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.work import Work
 from scheduler.replan import participants
 from scheduler.replan.promises import settle
-from scheduler.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Job, StopOrder
-    from scheduler.work import Chosen, Outcome
+    from scheduler.model import Chosen, Job, StopOrder
+    from scheduler.placement.work import Outcome
 
 STEP_GROWTH = 0.15
 """A step of virtual time: this part of the time so far, if that is longer than a tick."""

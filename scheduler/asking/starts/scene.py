@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from scheduler.asking.starts.calibration import Foretold
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import ClusterState, Job, Node, Running
+    from scheduler.model import Chosen, ClusterState, Job, Node, Running
     from scheduler.parameters import Parameters
-    from scheduler.work import Chosen
 
 STEP_OF_AGE = 0.02
 """A step of virtual time is at least this part of the jobs' median age, and a tick."""

@@ -22,11 +22,10 @@ from scheduler.placement.menu import menus_of, speed_class
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Job, Node
+    from scheduler.model import Job, Node, Ranked
     from scheduler.placement.access import Access, Rules
     from scheduler.placement.ledger import Ledger, Room
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked
+    from scheduler.placement.running import Participant
 
 
 NO_NODE = -1

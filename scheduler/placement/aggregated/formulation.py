@@ -37,13 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.ledger import Ledger
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked
+    from scheduler.placement.running import Participant
 
 OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
 """Of the time given: when options must have been made, when the first prices must have been found, which leaves as much

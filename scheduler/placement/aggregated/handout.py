@@ -17,12 +17,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Ranked
     from scheduler.placement.aggregated.kernel import Whole
     from scheduler.placement.aggregated.options import Group, Option
     from scheduler.placement.aggregated.pricing import Problem
     from scheduler.placement.aggregated.stock import Stock
-    from scheduler.work import Ranked
 
     _Asked = tuple[Ranked, Option, Group, int]
 

@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Job
+    from scheduler.model import Job, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked
+    from scheduler.placement.running import Participant
 
 __all__ = ["Group", "Option", "Options", "PieceRow", "UnitRow", "options_of"]
 

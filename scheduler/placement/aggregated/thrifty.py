@@ -18,14 +18,13 @@ from scheduler.placement.aggregated.skeletons import PieceRow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scheduler.model import Configuration
+    from scheduler.model import Configuration, Ranked
     from scheduler.placement.aggregated.classes import Classes, Pool
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.pooled import Home
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Cap
     from scheduler.placement.aggregated.stock import Stock
-    from scheduler.work import Ranked
 
     Taken = tuple[Ranked, Configuration, Group, int]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
+    from scheduler.placement.work import Outcome, Work
     from scheduler.policies.rivals.timeshare.play import Round
-    from scheduler.work import Outcome, Work
 
 
 @dataclass(frozen=True, slots=True)

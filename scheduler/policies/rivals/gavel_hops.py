@@ -17,7 +17,7 @@ from scheduler.policies.rivals.timeshare.play import play
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.work import Outcome, Work
+    from scheduler.placement.work import Outcome, Work
 
 
 @dataclass(frozen=True, slots=True)

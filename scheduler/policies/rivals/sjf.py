@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.work import Outcome
+from scheduler.placement.work import Outcome
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.work import Work
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import Configuration, Share, SolverFigures
+from scheduler.model import Chosen, Configuration, Share, SolverFigures
 from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.feasibility import Offer
+from scheduler.placement.work import Outcome
 from scheduler.policies.drf import pool_shares
-from scheduler.work import Chosen, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.fairness.drf import Shares
     from scheduler.fairness.priorities import Priority
-    from scheduler.model import Job, Node
+    from scheduler.model import Job, Node, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Room
-    from scheduler.work import Ranked, Work
+    from scheduler.placement.work import Work
 
 FAIRNESS_KNOB = 0.25
 REMAINING_WEIGHT = 1.0

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.estimator.iteration import Link, Profile
-from scheduler.estimator.mixture import Loading, Part, absorb
+from scheduler.estimator.mixture import absorb
 from scheduler.model import Job, Node, Tenant
+from scheduler.model.speeds import Link, Loading, Part, Profile
 from scheduler.simulator.generators import hops_constants as free
 from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512
 from scheduler.simulator.generators.hops_models import ROWS, TASKS

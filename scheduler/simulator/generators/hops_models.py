@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.estimator.iteration import Pattern
+from scheduler.model.speeds import Pattern
 from scheduler.simulator.generators.hops_constants import CIFAR_COMPUTE
 
 

@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.db import connections
 
-from portal.dashboard import consumers, live_rights
-from portal.dashboard.live_rights import MOST_STREAMS
+from portal.dashboard.shell import consumers, live_rights
+from portal.dashboard.shell.live_rights import MOST_STREAMS
 from portal.errors import NotFound
 from portal.events import relay
 from portal.jobs.selectors import job_get

@@ -4,8 +4,8 @@ import pytest
 from django.urls import reverse
 
 from portal.rounds.admin_policy import value_shown
-from portal.rounds.knobs import KNOBS, knobs_current
 from portal.rounds.services import settings_update
+from portal.rounds.settings.knobs import KNOBS, knobs_current
 from portal.tenants.models import AuditEvent
 
 URL = reverse("admin:rounds_operatorsetting_changelist")

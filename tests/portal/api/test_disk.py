@@ -12,7 +12,7 @@ from django.urls import reverse
 from portal import disk
 from portal.jobs.models import Job, LogChunk
 from portal.rounds.models import Planning
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal.api.conftest import refusal
 from tests.smalldisk import small_disk
 

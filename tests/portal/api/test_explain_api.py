@@ -3,7 +3,7 @@
 import pytest
 from django.core.cache import cache
 
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ import pytest
 from django.core.cache import cache
 
 from portal.api.throttles import PlanThrottle
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal.api.conftest import WATCHED
 
 pytestmark = pytest.mark.django_db

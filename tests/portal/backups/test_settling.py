@@ -17,7 +17,7 @@ from portal.jobs.models import Allocation, Job
 from portal.jobs.services import report_apply
 from portal.jobs.services.parts import leases_expire, silent_starts_lose
 from portal.rounds.models import ErrandLease, PlanningLease
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.tenants.models import AuditEvent
 from tests.portal import given
 

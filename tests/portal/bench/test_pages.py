@@ -9,7 +9,7 @@ from portal.bench import asked
 from portal.bench.errors import BenchError
 from portal.bench.pages import pages_measure, pages_report
 from portal.bench.plannings import plannings_measure, plannings_report
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 
 pytestmark = pytest.mark.django_db
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.dashboard.job_list import LABELS
+from portal.dashboard.jobs.list import LABELS
 from tests.portal.dashboard.samples import DAY, shell
 
 

@@ -13,7 +13,7 @@ from portal.jobs.models import Job, JobText
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.searching import jobs_found, jobs_with_text, text_of
 from portal.jobs.services import job_cancel
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 PAGES = {

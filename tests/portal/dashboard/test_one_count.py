@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.jobs.models import Job
 from portal.jobs.services import job_hold
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.tenants.models import Tenant
 from portal.tenants.services import token_create
 from tests.portal import given

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
-from portal.dashboard import rounds_page
+from portal.dashboard.rounds import page as rounds_page
 from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
@@ -45,7 +45,6 @@ PAGES = (
 @pytest.fixture(autouse=True)
 def plain(settings):
     settings.STORAGES = PLAIN_STATIC
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast; nothing here tests hashing
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from django.utils import timezone
 
-from portal.dashboard.overview_queue import idle_notice
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.overview.queue import idle_notice
+from portal.dashboard.parts.snapshot import Snapshot
 from portal.jobs.models import Job
 from scheduler.model import Reason
 from scheduler.planning.deciding import INELIGIBLE

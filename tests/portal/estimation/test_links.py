@@ -13,7 +13,7 @@ from portal.estimation.probes import probes_take
 from portal.estimation.selectors import links_load
 from portal.jobs.models import Job
 from portal.jobs.services import log_append
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.tenants.models import Tenant
 from tests.portal import given
 from tests.portal.estimation.test_records import record, send

@@ -10,7 +10,7 @@ from portal.cluster.models import GpuType
 from portal.estimation.models import Signature, ThroughputCell
 from portal.estimation.selectors import knowledge_load
 from scheduler import model
-from scheduler.estimator.tables import Cell, CellKey
+from scheduler.model.speeds import Cell, CellKey
 
 BEFORE = "0001_tables"
 

@@ -9,12 +9,12 @@ from portal.estimation.models import AttemptSpeed, JobProfile, JobProgress, Link
 from portal.estimation.records import records_apply
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
-from scheduler.estimator.iteration import Pattern, throughput
+from scheduler.estimator.iteration import throughput
 from scheduler.estimator.layers import estimator_for
-from scheduler.estimator.tables import Cell, CellKey
+from scheduler.model.speeds import Cell, CellKey, Pattern
 from tests.portal import given
 
 

@@ -10,8 +10,8 @@ from portal.estimation.keeping import KEEP_ENDED, KEEP_UNUSED, signatures_expire
 from portal.estimation.models import NodeSpeed, Signature, ThroughputCell
 from portal.estimation.speeds import SIGNATURES_LEAST, speed_factor, speeds_refresh
 from portal.jobs.models import Job
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.tenants.models import Tenant
 from tests.portal import given
 

@@ -9,7 +9,7 @@ from asgiref.testing import ApplicationCommunicator
 from celery import current_app
 from django.db import transaction
 
-from portal.dashboard.consumers import LiveConsumer
+from portal.dashboard.shell.consumers import LiveConsumer
 from portal.events import relay
 from portal.events.models import OutboxMessage
 from portal.events.services import page_event, plan_nudge

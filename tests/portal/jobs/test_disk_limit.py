@@ -3,9 +3,9 @@
 import pytest
 from django.http import QueryDict
 
-from portal.dashboard.job_remedies import remedy_for
-from portal.dashboard.submit_form import initial_of
-from portal.dashboard.submit_reading import description_read
+from portal.dashboard.jobs.remedies import remedy_for
+from portal.dashboard.submit.form import initial_of
+from portal.dashboard.submit.reading import description_read
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job

@@ -11,8 +11,8 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portal.dashboard.overview_tiles import tile_contexts
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.overview.tiles import tile_contexts
+from portal.dashboard.parts.snapshot import Snapshot
 from portal.jobs.models import Job
 from portal.jobs.queue_counts import demand_by_types, first_in_order, queue_counts
 from tests.portal.given import statements

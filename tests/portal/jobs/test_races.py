@@ -16,7 +16,7 @@ from portal.jobs.services import job_cancel, job_hold, job_release
 from portal.jobs.services.parts import leases_expire
 from portal.jobs.services.placing import DoesNotFit
 from portal.jobs.services.waiting import WaitingNote, waiting_note
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 EXPECTED = (BerthError, DoesNotFit)

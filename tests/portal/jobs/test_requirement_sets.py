@@ -9,9 +9,9 @@ from portal.jobs.description import description_parse
 from portal.jobs.description_schema import EXAMPLES
 from portal.jobs.selectors import part_spec
 from portal.jobs.services import job_submit
-from portal.rounds.knobs import knobs_current
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
+from portal.rounds.settings.knobs import knobs_current
 from tests.portal import given
 
 

@@ -5,7 +5,7 @@ import pytest
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.services import arrays, job_cancel, job_hold, job_release, job_retry
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 

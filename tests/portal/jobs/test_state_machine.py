@@ -26,7 +26,7 @@ from portal.jobs.services.parts import leases_expire
 from portal.jobs.services.reconciling import _arrays_refresh, _cancelled_end
 from portal.jobs.states import ACTIVE, FINAL, FOLLOWERS, StopReason
 from portal.rounds.models import OperatorSetting
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 REASONS = ["exit", "time_limit", "out_of_memory", "stopped", "lease", "start_failed", "lost", "tenant_not_trusted"]

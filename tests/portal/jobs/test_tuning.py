@@ -10,10 +10,10 @@ from portal.errors import BerthError
 from portal.jobs.models import CoreTuning
 from portal.jobs.services import core_tuning_record
 from portal.jobs.services.tuning import cores_tuned
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.past import array_history_read
-from portal.rounds.selectors import cores_effects, cores_wanted_of
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.past import array_history_read
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.read.selectors import cores_effects, cores_wanted_of
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.tenants.models import AuditEvent
 from tests.portal import given
 

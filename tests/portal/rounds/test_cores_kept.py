@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from portal.jobs.models import Attempt, Job, Promise
 from portal.jobs.services import core_tuning_record
-from portal.rounds.knobs import knobs_current, scheduler_parameters
 from portal.rounds.models import Planning, Round
-from portal.rounds.planning import planning_run
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.run import planning_run
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from tests.portal import given
 
 

@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import job_hold, job_release
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.planning import planning_run
-from portal.rounds.selectors import latency_ratio, waited_s
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.run import planning_run
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.read.selectors import latency_ratio, waited_s
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from tests.portal import given
 
 MINUTE = 60.0

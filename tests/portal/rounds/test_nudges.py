@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 from django.utils import timezone
 
-from portal.rounds import planning
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.lease import PAUSE_S
 from portal.rounds.models import Planning, PlanningLease, Round
-from portal.rounds.planning import LEAST_SHARE, limit_s, planning_run, thorough_due
+from portal.rounds.planning import run as planning
+from portal.rounds.planning.lease import PAUSE_S
+from portal.rounds.planning.run import LEAST_SHARE, limit_s, planning_run, thorough_due
 from portal.rounds.services import settings_update
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from tests.portal import given
 
 
@@ -130,7 +130,9 @@ class TestPause:
     def test_word_left_in_the_pause_needs_no_planning_of_its_own(self, cluster, monkeypatch):
         """The snapshot is taken after it."""
         planning_run()
-        monkeypatch.setattr("portal.rounds.lease.time.sleep", lambda _: PlanningLease.objects.update(again=True))
+        monkeypatch.setattr(
+            "portal.rounds.planning.lease.time.sleep", lambda _: PlanningLease.objects.update(again=True)
+        )
         nudge()
         assert Planning.objects.count() == 2
         assert not PlanningLease.objects.get().again

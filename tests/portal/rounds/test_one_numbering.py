@@ -10,16 +10,16 @@ from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from portal.dashboard.queue_page import queue_context
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.parts.snapshot import Snapshot
+from portal.dashboard.queue.page import queue_context
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
-from portal.rounds.decisions import decisions_read
-from portal.rounds.dryrun import dry_run
-from portal.rounds.explained import explanation
+from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.models import Planning
-from portal.rounds.planning import planning_run
-from portal.rounds.selectors import planning_decisions, planning_last
+from portal.rounds.planning.run import planning_run
+from portal.rounds.read.explained import explanation
+from portal.rounds.read.selectors import planning_decisions, planning_last
+from portal.rounds.record.decisions import decisions_read
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
 from scheduler.explaining.places import QUEUES

@@ -17,7 +17,7 @@ from portal.jobs.services.placing import DoesNotFit, Placing, Profile, attempts_
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.use import tenants_use
 from portal.rounds.models import Planning
-from portal.rounds.planning import planning_run
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
 from tests.portal import given

@@ -7,11 +7,11 @@ from django.utils import timezone
 
 from portal.jobs.models import Job
 from portal.jobs.selectors import parts_wanted
-from portal.rounds.apply import plan_apply
-from portal.rounds.knobs import knobs_current, scheduler_parameters
-from portal.rounds.lease import lease_take
-from portal.rounds.queued import queue_load
-from portal.rounds.snapshot import state_load
+from portal.rounds.planning.apply import plan_apply
+from portal.rounds.planning.lease import lease_take
+from portal.rounds.planning.queued import queue_load
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
 from tests.portal import given
 
@@ -87,7 +87,7 @@ def test_applying_costs_the_same_however_many_jobs_it_places(wide, few, many):
 
 
 def given_back(number):
-    from portal.rounds.lease import lease_release
+    from portal.rounds.planning.lease import lease_release
 
     lease_release(holder="me", number=number)
 

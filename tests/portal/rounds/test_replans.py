@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.rounds import planning
 from portal.rounds.models import Planning, PlanningLease, Round
-from portal.rounds.planning import planning_run
+from portal.rounds.planning import run as planning
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 
 

@@ -7,9 +7,6 @@ import pytest
 
 from scheduler.estimator.iteration import (
     Iteration,
-    Link,
-    Pattern,
-    Profile,
     bandwidth,
     communication_s,
     expected_maximum,
@@ -17,7 +14,8 @@ from scheduler.estimator.iteration import (
     recognise,
     throughput,
 )
-from scheduler.estimator.mixture import Loading, absorb
+from scheduler.estimator.mixture import absorb
+from scheduler.model.speeds import Link, Loading, Pattern, Profile
 
 LINK = Link(within_node=1e9, between_nodes=2e8)
 STEADY = absorb(Loading(), [0.04] * 20)

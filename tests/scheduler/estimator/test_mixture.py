@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.estimator.mixture import KEPT, Loading, Part, absorb
+from scheduler.estimator.mixture import KEPT, absorb
+from scheduler.model.speeds import Loading, Part
 
 
 def unstable(rng, count, p_hit=0.8, hit=(0.02, 0.004), miss=(0.3, 0.05)):

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.estimator.iteration import Link, Profile
 from scheduler.estimator.layers import estimator_for
-from scheduler.estimator.mixture import Loading, absorb
-from scheduler.estimator.tables import Cell, CellKey, Knowledge, record, signature, signature_of
+from scheduler.estimator.mixture import absorb
+from scheduler.estimator.tables import record, signature, signature_of
 from scheduler.model import ClusterState
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Link, Loading, Profile
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from tests.scheduler.builders import job, node, ticking

@@ -4,8 +4,9 @@ import pytest
 
 from scheduler.estimator.layers import estimator_for
 from scheduler.estimator.measured import Measured
-from scheduler.estimator.tables import Cell, Knowledge, cell_key
+from scheduler.estimator.tables import cell_key
 from scheduler.estimator.type_speeds import learn
+from scheduler.model.speeds import Cell, Knowledge
 from tests.scheduler.builders import job, node
 
 A, B = node(1, gpu_type="a"), node(2, gpu_type="b")

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimator.layers import estimator_for
-from scheduler.estimator.tables import Knowledge
 from scheduler.explaining.detail import CANDIDATES_SHOWN, NODES_NAMED, Details
-from scheduler.model import Promise, Reason, Running, Share, Tenant
+from scheduler.model import Promise, Ranked, Reason, Running, Share, Tenant
+from scheduler.model.speeds import Knowledge
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
-from scheduler.work import Outcome, Ranked
+from scheduler.placement.work import Outcome
 from tests.scheduler.builders import decisions_of, job, make_plan, node, running
 from tests.scheduler.planning.test_plan import clusters, queues
 
@@ -94,7 +94,7 @@ def test_a_node_kept_for_another_job_binds():
     jobs = [job(1, 4, wait_s=5000, age_s=1000, gpu_types=frozenset({"a100"})), job(2, 2, wait_s=5, age_s=900)]
     made = make_plan(nodes, jobs, running=live, **BERTH)
     assert decisions_of(made)[2].reason is Reason.RESERVED
-    assert decisions_of(made)[2].figures["until_s"] == 1_000_300.0
+    assert decisions_of(made)[2].figures["keepers"][0]["until_s"] == 1_000_300.0
     rejected = detail(made, 2)["best_rejected"]
     assert (rejected["nodes"], rejected["binding"]["resource"]) == (["n1"], "kept")
 

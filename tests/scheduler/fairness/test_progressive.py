@@ -7,9 +7,8 @@ from scheduler.fairness import progressive, window
 from scheduler.fairness.arrays import Array, array_of
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.progressive import ArrayWindow
-from scheduler.model import Tenant
+from scheduler.model import Ranked, Tenant
 from scheduler.placement.ledger import Ledger
-from scheduler.work import Ranked
 from tests.scheduler.builders import job, node, running
 
 

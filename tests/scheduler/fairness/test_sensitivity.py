@@ -5,9 +5,10 @@ import math
 import pytest
 
 from scheduler.estimator.layers import Estimator
-from scheduler.estimator.tables import Cell, CellKey, Knowledge, signature_of
+from scheduler.estimator.tables import signature_of
 from scheduler.fairness.sensitivity import joining
-from scheduler.work import Ranked
+from scheduler.model import Ranked
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 from tests.scheduler.builders import job, make_plan, node, where, why
 
 

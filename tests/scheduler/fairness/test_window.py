@@ -3,9 +3,8 @@
 import pytest
 
 from scheduler.fairness.window import fill
-from scheduler.model import Tenant
+from scheduler.model import Ranked, Tenant
 from scheduler.placement.ledger import Ledger
-from scheduler.work import Ranked
 from tests.scheduler.builders import job, node, running
 
 

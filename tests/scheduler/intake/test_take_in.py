@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.iteration import Link, Profile
-from scheduler.estimator.mixture import Loading, Part
-from scheduler.estimator.tables import Cell, CellKey, Knowledge
 from scheduler.intake.take_in import take_in
 from scheduler.model import (
     ArrayHistory,
@@ -24,6 +21,7 @@ from scheduler.model import (
     Share,
     Tenant,
 )
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Link, Loading, Part, Profile
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.registry import POLICIES

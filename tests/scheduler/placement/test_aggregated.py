@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scheduler.estimator.layers import Estimate, Estimator
 from scheduler.fairness.arrays import Array, Division
 from scheduler.fairness.borrowing import Homes, Terms
-from scheduler.fairness.reservation import Reservation
-from scheduler.model import Configuration, Share, Tenant
+from scheduler.model import Configuration, Ranked, Reservation, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import patterns
@@ -26,9 +25,8 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.menu import menus_of, per_gpu, share_of_speed
+from scheduler.placement.running import Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays, solve_matrix, solve_matrix_pulp
-from scheduler.replan.participants import Participant, least_of_all, revalued
-from scheduler.work import Ranked
 from tests.scheduler.builders import job, node, ticking
 
 SPEEDS = {"a": 1.0, "b": 1.7}

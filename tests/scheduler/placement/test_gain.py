@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimator.layers import Estimate, Estimator, estimator_for
-from scheduler.estimator.tables import Knowledge
+from scheduler.model.speeds import Knowledge
 from scheduler.placement.gain import FLATTEST, LINEAR, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where
 

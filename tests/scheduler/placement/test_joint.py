@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from scheduler.estimator.tables import Cell, CellKey, Knowledge, signature
+from scheduler.estimator.tables import signature
 from scheduler.model import ClusterState
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from tests.scheduler.builders import check_invariants, job, node, ticking, where

@@ -2,11 +2,10 @@
 
 import pytest
 
-from scheduler.model import Configuration, Share, Tenant
+from scheduler.model import Configuration, Ranked, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.solver import solve_arrays, solve_pulp
-from scheduler.work import Ranked
 from tests.scheduler.builders import job, node
 
 # Hops table 1: throughput gains of four jobs over their configurations ("/" = not generated).

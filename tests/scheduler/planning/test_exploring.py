@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimator.tables import Cell, Knowledge, cell_key
+from scheduler.estimator.tables import cell_key
 from scheduler.model import ClusterState, Piece, Running
+from scheduler.model.speeds import Cell, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from tests.scheduler.builders import NOW_S, check_feasible, job, node, ticking

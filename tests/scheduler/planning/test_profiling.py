@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimator.iteration import Profile
-from scheduler.estimator.tables import Cell, CellKey, Knowledge
 from scheduler.model import ClusterState, Piece, Profiled, Promise, Running, Share, Tenant
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Profile
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.planning.profiling import budget

@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimator.iteration import Profile
-from scheduler.estimator.mixture import Loading, Part
-from scheduler.estimator.tables import Cell, CellKey, Knowledge
 from scheduler.model import ClusterState, Piece
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Loading, Part, Profile
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind

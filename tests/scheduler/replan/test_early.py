@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.model import Tenant
+from scheduler.model import Ranked, Tenant
 from scheduler.replan.early import pressing
-from scheduler.work import Ranked
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where
 from tests.scheduler.driver import Driver
 from tests.scheduler.replan.test_replans import beside, elastic, orders, promises

@@ -7,9 +7,8 @@ plan's feasibility and that no GPU-second is lost.
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.iteration import Link, Profile
-from scheduler.estimator.mixture import Loading, Part
 from scheduler.model import Tenant
+from scheduler.model.speeds import Link, Loading, Part, Profile
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, run, traced
 

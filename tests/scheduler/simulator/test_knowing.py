@@ -1,6 +1,6 @@
 """What the scheduler is told of jobs before they have run, and of what they ran on."""
 
-from scheduler.estimator.tables import CellKey
+from scheduler.model.speeds import CellKey
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.truth import World

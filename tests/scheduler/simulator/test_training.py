@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.estimator.iteration import Link, Profile, throughput
-from scheduler.estimator.mixture import Loading, Part
+from scheduler.estimator.iteration import throughput
+from scheduler.model.speeds import Link, Loading, Part, Profile
 from scheduler.simulator.training import Training
 from scheduler.simulator.truth import Spot
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.placement import turn
+from scheduler.placement.work import Outcome
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.timeshare.placing import Want, place
-from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.estimator.layers import Estimator
-    from scheduler.model import Job, Node, Running
-    from scheduler.replan.participants import Participant
-    from scheduler.work import Ranked, Work
+    from scheduler.model import Job, Node, Ranked, Running
+    from scheduler.placement.running import Participant
+    from scheduler.placement.work import Work
 
     Chooser = Callable[["Round"], Mapping[int, str]]
 

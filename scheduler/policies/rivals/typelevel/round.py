@@ -16,17 +16,17 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.tables import signature
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
+from scheduler.placement.work import Outcome
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.typelevel import placer, program
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
-from scheduler.work import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.estimator.layers import Estimator
     from scheduler.model import Configuration, Job, Node, Running
-    from scheduler.work import Work
+    from scheduler.placement.work import Work
 
 
 def play(work: Work, *, every_size: bool) -> Outcome:

@@ -14,8 +14,8 @@ from portal.cluster.models import Gpu, GpuType, Node
 from portal.cluster.services import node_describe, node_drain
 from portal.cluster.telemetry import telemetry_store
 from portal.dashboard.board import feed, ticker
-from portal.dashboard.overview_nodes import gpu_cells
-from portal.dashboard.snapshot import Snapshot
+from portal.dashboard.overview.nodes import gpu_cells
+from portal.dashboard.parts.snapshot import Snapshot
 from portal.events import following, relay, shared
 from portal.events.relay import number_key
 from portal.events.shared import client

@@ -1,0 +1,313 @@
+"""What the jobs' pages are given: list, one job, submit form. The rules stand in `parts.context`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from portal.dashboard.jobs.profiles import ProfileRow
+    from portal.dashboard.jobs.speed import SpeedContext
+    from portal.dashboard.parts.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich, StartsContext
+
+
+class StatusChip(TypedDict):
+    state: str | None  # None: "All"
+    label: str
+    count: int
+    url: str
+    selected: bool
+
+
+class FilterMenu(TypedDict):
+    label: str  # "Tenant"
+    value: str  # "any of 3"
+    choices: list[Choice]  # with urls
+    clear_url: str | None  # given when it filters
+
+
+class BarSegment(TypedDict):
+    token: Literal["run", "wait", "done", "fail", "stop"]
+    count: int
+
+
+class ArraySummary(TypedDict):
+    """A folded array: `range` "[0-11]", `words` "3 done, 4 run, 5 wait", and where its tasks' rows come from."""
+
+    range: str
+    words: str
+    segments: list[BarSegment]
+    tasks_url: str
+
+
+class JobRow(TypedDict):
+    id: int | str
+    url: str
+    name: str
+    state: str
+    tenant: str
+    owner: str
+    gpus: Rich  # "4", "CPU", or segments: bold "4", note " of {2, 4}"
+    cores: int
+    where: str | None  # nodes, when it has any
+    reason: str | None
+    detail: str | None  # "#1036", "by ines.m, 12:58", "exit 1"
+    waited_s: float | None
+    lr: float | None
+    progress_percent: float | None  # reported by the job itself
+    started_at: str | None
+    ended_at: str | None
+    array: ArraySummary | None
+    actions: list[str]  # of cancel, hold, release, requeue, retry: what applies, for the bulk bar
+    task: NotRequired[bool]  # a row inside an opened array
+
+
+class SortHead(TypedDict):
+    """A column's head. `active` is the direction in force."""
+
+    key: str
+    label: str
+    url: str | None
+    active: Literal["asc", "desc"] | None
+
+
+class JobListContext(TypedDict):
+    owners: list[Choice]  # Everyone, Mine; with urls
+    chips: list[StatusChip]
+    search: str
+    hidden_filters: list[tuple[str, str]]  # the other filters, as hidden inputs of the search form
+    filters: list[FilterMenu]
+    order_note: str
+    heads: dict[str, SortHead]  # state, job, tenant, owner, gpus, cores, where, waited, lr, progress, start, end
+    rows: list[JobRow]
+    show_progress: bool
+    paging: PageLinks
+    query_ms: int | None
+    empty: Rich
+    csv_url: str | None
+    query: str  # "?state=RUNNING", appended to the fragment's URL
+
+
+class ActionButton(TypedDict):
+    """A button of the page head. `confirm` asks first; `disabled` carries the cause."""
+
+    verb: Literal["cancel", "hold", "release", "requeue", "retry"]
+    label: str
+    confirm: str | None
+    disabled: str | None
+
+
+class WhyContext(TypedDict):
+    """The plain sentence. `title`: "Why it waits", "How it ended", "Where it runs"."""
+
+    title: str
+    reason: str | None
+    planning_number: int | None
+    planning_url: str | None
+    at: str | None
+    sentence: Rich
+    note: Rich | None
+    ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
+    starts: StartsContext | None
+    remedy: Rich | None  # what the tenant can do about it
+
+
+class Candidate(TypedDict):
+    configuration: str
+    gpus: str | None  # "4 / 6"
+    cores: str | None
+    throughput: str | None
+    goodness: float | None  # G
+    weight: float | None  # w
+    objective: float | None  # w x G x factor
+    loss: float | None  # against the chosen one
+    verdict: Literal["chosen", "best-rejected", "rejected", "not-generated"]
+    result: str
+
+
+class NumbersContext(TypedDict):
+    figures: list[Fact]
+    throughput_unit: str
+    candidates: list[Candidate]
+    classes: str | None  # "3 more kinds of candidates, all worth less."
+    binding: Rich | None
+    json_url: str | None
+
+
+class Span(TypedDict):
+    """A stretch of the timeline; `to_at` None: still going. `gpus` is the bar's height; 0 for a CPU job."""
+
+    kind: Literal["waiting", "held", "profiling", "starting", "running", "preempted"]
+    from_at: str
+    to_at: str | None
+    gpus: int
+    label: str
+    caption: str | None
+
+
+class TimelineContext(TypedDict):
+    """Bars over time. `start` and `end` are the axis that the job's plots share; `now` None when the job ended."""
+
+    start: str
+    end: str
+    now: str | None
+    spans: list[Span]
+
+
+class AttemptRow(TypedDict):
+    number: int
+    state: str
+    where: str
+    gpus: str
+    cores: int
+    started_at: str | None
+    ended_at: str | None
+    run_s: float | None
+    exit: str | None  # "exit 0", "signal 9"
+    cause: str | None  # why it was stopped, or what its node said
+    restart_s: float | None  # from the stop of the attempt before until this one ran
+
+
+class EventRow(TypedDict):
+    at: str
+    text: Rich
+
+
+class LogContext(TypedDict):
+    """The log viewer's frame. `url` answers JSON lines, see static/js/log.js."""
+
+    url: str
+    download_url: str
+    attempts: list[Choice]
+    ranks: list[Choice]
+    size_bytes: int | None
+    empty: str  # why there is nothing yet
+
+
+class Since(TypedDict):
+    """Since when a job is in its state: "for 53 m 2 s, attempt 2", or "ended 5 m ago". The browser lets it tick."""
+
+    at: str
+    ended: bool
+    attempt: str | None
+
+
+class JobHeaderContext(TypedDict):
+    id: int | str
+    name: str
+    state: str
+    since: Since
+    actions: list[ActionButton]
+    relaunch_url: str | None
+    facts: list[Fact]
+
+
+class TimelinePartContext(TypedDict):
+    id: int | str
+    timeline: TimelineContext | None
+    plots: list[PlotContext]
+
+
+class JobLogContext(TypedDict):
+    id: int | str
+    log: LogContext | None
+
+
+class JobBodyContext(TypedDict):
+    id: int | str
+    why: WhyContext | None
+    asks_what_if: bool  # it waits: offer to work out what would make it start
+    numbers: NumbersContext | None
+    speed: SpeedContext | None
+    timeline: TimelineContext | None
+    plots: list[PlotContext]
+    attempts: list[AttemptRow]
+    profiles: list[ProfileRow]
+    events: list[EventRow]
+    files: list[JobFile]
+
+
+class JobPageContext(JobHeaderContext, JobBodyContext, JobLogContext):
+    """The whole page of one job."""
+
+
+class JobFile(TypedDict):
+    name: str
+    size_bytes: int
+
+
+class FilesContext(TypedDict):
+    """The form's files. `kept` is JSON {name: base64}, for the hidden field."""
+
+    kept: str
+    files: list[JobFile]
+    error: str | None
+    max_files: int
+    max_bytes: int
+
+
+class FormProblem(TypedDict):
+    """A line of the summary above the form; `target` is the id of the field, None for the whole form."""
+
+    field: str
+    label: str | None
+    target: str | None
+    detail: str
+
+
+class GpuChoice(TypedDict):
+    """A row of the requirement set's table; `cells` follow `gpu_columns`, `fits` says whether one block is idle now."""
+
+    count: int
+    checked: bool
+    cells: list[str]
+    fits: bool
+
+
+class DryRunRow(TypedDict):
+    configuration: str
+    text: str
+    note: str | None
+    verdict: str
+    chosen: bool
+
+
+class DryRunContext(TypedDict):
+    """The answer of a plan of this very form, without placing it."""
+
+    at: str
+    outcome: Literal["placeable", "waits", "impossible", "invalid"]
+    word: str  # "Placeable"
+    sentence: Rich
+    rows: list[DryRunRow]
+    starts: StartsContext | None  # of one that would wait
+    facts: list[Fact]
+
+
+class RequestContext(TypedDict):
+    """The same request as text, from what the form holds."""
+
+    curl: str
+    python: str
+
+
+class SubmitContext(TypedDict):
+    """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
+
+    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
+    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, disk, time_limit, priority, retries,
+    array, array_limit, dependencies, env, labels.
+    """
+
+    fields: dict[str, FieldContext]
+    problems: list[FormProblem]  # all that is wrong, in the form's order
+    files: FilesContext
+    gpu_modes: list[Choice]  # of set, range, cpu
+    gpu_columns: list[str]
+    gpu_choices: list[GpuChoice]
+    gpu_error: str | None
+    gpu_min: str
+    gpu_max: str
+    gpu_note: str | None
+    dry_run: DryRunContext | None
+    request_text: RequestContext | None
+    submit_note: str | None

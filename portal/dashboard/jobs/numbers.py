@@ -1,0 +1,222 @@
+"""The numbers beneath a job's sentence: waiting, share, window, and its candidates with what bound the best rejected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.dashboard.templatetags.berth import number, share
+from portal.rounds.read.places import QUEUES
+
+if TYPE_CHECKING:
+    from portal.dashboard.jobs.context import Candidate, NumbersContext
+    from portal.dashboard.parts.context import Fact, Rich
+    from portal.jobs.models import Job
+
+MEASURED = {"entity", "type", "theory", "theory-assumed", "nodes", "sizes"}
+RESOURCES = {"gpus": "GPUs", "cores": "cores", "memory_mib": "MiB of memory"}
+QUOTAS = {"gpu_quota": "GPUs", "core_quota": "cores"}
+OTHERWISE = {
+    "trust": "another tenant's job runs there under the same account",
+    "kept": "its nodes are kept for another job or pool",
+    "value": "worth less than what was chosen",
+    "solver": "the search stopped at its gap or limit before trying it",
+}
+NODES_SHOWN = 2
+
+
+def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
+    """Show what the scheduler saw: only figures that it recorded."""
+    if why["age_s"] is None or job.array_size:
+        return None
+    return {
+        "figures": [
+            fact for fact in (_wait(why), _age(why), _ratio(why), _place(why), _share(why), _window(why)) if fact
+        ],
+        "throughput_unit": "samples/s" if _is_measured(why) else "speed, assumed",
+        "candidates": _candidates(why),
+        "classes": _classes(why),
+        "binding": _binding(why),
+        "json_url": reverse("job-explain", args=[job.number]),
+    }
+
+
+def span_words(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _wait(why: dict[str, Any]) -> Fact:
+    return {"label": "Wait", "value": span_words(why["wait_s"]), "note": "eligible waiting, all attempts"}
+
+
+def _age(why: dict[str, Any]) -> Fact:
+    return {
+        "label": "Age, expected run time",
+        "value": span_words(why["age_s"]),
+        "note": f"source: {why['age_source']}" if why["age_source"] else None,
+    }
+
+
+def _ratio(why: dict[str, Any]) -> Fact | None:
+    if why["latency_ratio"] is None:
+        return None
+    return {"label": "Latency ratio", "value": f"{why['latency_ratio']:.2f}", "note": "wait / age"}
+
+
+def _place(why: dict[str, Any]) -> Fact | None:
+    if why["place"] is None:
+        return None
+    value = f"{number(why['place'])} of {number(why['queue_length'])}"
+    return {"label": "Place", "value": value, "note": f"in the queue for {QUEUES[why['queue']]}"}
+
+
+def _share(why: dict[str, Any]) -> Fact | None:
+    own = why["tenant_share"]
+    if own is None or own["share"] is None:
+        return None
+    what = "GPUs" if own["resource"] == "gpus" else "CPU cores"
+    note = f"{own['held']:g} of {own['capacity']:g} held; {own['with_picks']:g} with picks"
+    return {"label": f"Tenant share, {what}", "value": str(share(own["share"], 1)), "note": note}
+
+
+def _window(why: dict[str, Any]) -> Fact | None:
+    if why["side"] is None:
+        return None
+    window = why["window"]
+    note = None
+    if window:
+        asked = "" if window["counted"] is None else f": {window['counted']} asked"
+        note = f"closes at {window['capacity']} GPUs{asked}"
+    return {"label": "Window", "value": why["side"], "note": note}
+
+
+# ---- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _is_measured(why: dict[str, Any]) -> bool:
+    return any(each["source"] in MEASURED for each in why["candidates"] or ())
+
+
+def _candidates(why: dict[str, Any]) -> list[Candidate]:
+    chosen, rejected = why["chosen"], why["best_rejected"]
+    if chosen is None and not why["candidates"]:
+        return []
+    rows = [_not_placed()] if chosen is None else [_row(chosen, why, verdict="chosen", result=_source(chosen))]
+    loss = None if chosen is None else chosen["value"]
+    if rejected is not None:
+        rows.append(_row(rejected, why, verdict="best-rejected", result=binding_words(rejected["binding"]), than=loss))
+    rows += [
+        _row(each, why, verdict="rejected", result=_where(each), than=loss)
+        for each in why["candidates"] or ()
+        if not any(other and _shape(each) == _shape(other) for other in (chosen, rejected))
+    ]
+    return rows
+
+
+def _shape(each: dict[str, Any]) -> tuple[Any, ...]:
+    return each["gpu_type"], each["gpus"], each["cores"], each["spread"]
+
+
+def _not_placed() -> Candidate:
+    empty = dict.fromkeys(("gpus", "cores", "throughput", "goodness", "weight", "loss"))
+    return {
+        "configuration": "not placed in this planning",
+        **empty,
+        "objective": 0.0,
+        "verdict": "chosen",
+        "result": "",
+    }
+
+
+def _row(
+    each: dict[str, Any], why: dict[str, Any], *, verdict: str, result: str, than: float | None = None
+) -> Candidate:
+    loss = None if than is None else each["value"] - than
+    return {
+        "configuration": _configuration(each),
+        "gpus": str(each["gpus"]),
+        "cores": str(each["cores"]),
+        "throughput": None if each["throughput"] is None else f"{each['throughput']:.4g}",
+        "goodness": each["gain"],
+        "weight": why["weight"],
+        "objective": each["value"],
+        "loss": loss if loss and abs(loss) >= 0.005 else None,
+        "verdict": verdict,
+        "result": result,
+    }
+
+
+def _configuration(each: dict[str, Any]) -> str:
+    """a100-01 x 4 where the nodes are told, else A100 x 4."""
+    if isinstance(each["nodes"], dict):
+        return " + ".join(f"{name} \u00d7 {part['gpus'] or 'CPU'}" for name, part in each["nodes"].items())
+    spread = ", over several nodes" if each["spread"] else ""
+    return f"{each['gpu_type']} \u00d7 {each['gpus']}{spread}"
+
+
+def _source(each: dict[str, Any]) -> str:
+    borrowed = "borrowed; " if each["factor"] < 1 else ""
+    return f"{borrowed}{each['source']} speed"
+
+
+def _where(each: dict[str, Any]) -> str:
+    """On how many nodes it could have been when the planning began."""
+    if each["ways"] is None or isinstance(each["nodes"], dict):
+        return _source(each)
+    names = ", ".join(each["nodes"][:NODES_SHOWN]) + (" ..." if each["ways"] > NODES_SHOWN else "")
+    what = "set of nodes" if each["spread"] else "node"
+    return (
+        f"fitted {each['ways']} {what}{'s' if each['ways'] != 1 else ''} ({names})" if each["ways"] else _source(each)
+    )
+
+
+def _classes(why: dict[str, Any]) -> str | None:
+    more = (why["classes"] or 0) - len(why["candidates"] or ())
+    return f"{more} more kind{'s' if more != 1 else ''} of candidates, all worth less." if more > 0 else None
+
+
+def binding_words(binding: dict[str, Any] | None) -> str:
+    if not binding:
+        return ""
+    resource, where = binding["resource"], f" on {binding['node']}" if binding["node"] else ""
+    if resource in RESOURCES:
+        left = f"{number(binding['available'])} left in the final plan"
+        return f"needs {number(binding['needed'])} {RESOURCES[resource]}{where}; {left}"
+    if resource in QUOTAS:
+        what = QUOTAS[resource]
+        return f"needs {binding['needed']} {what} of the tenant's quota; {max(0, binding['available'])} left"
+    return OTHERWISE.get(resource, resource) + where
+
+
+def _binding(why: dict[str, Any]) -> Rich | None:
+    _rejected, larger = why["best_rejected"], larger_words(why["chosen"])
+    if larger:
+        return [{"text": f"{larger} "}, *(_bound(why) or [])]
+    return _bound(why)
+
+
+def larger_words(chosen: dict[str, Any] | None) -> str:
+    """4 GPUs rather than 8: the other 4 would add 40 % speed while job 71 waits."""
+    larger = (chosen or {}).get("larger")
+    if chosen is None or not larger:
+        return ""
+    who = f"job {larger['job']} waits" if larger["job"] is not None else "a job of another tenant waits"
+    more = larger["gpus"] - chosen["gpus"]
+    return (
+        f"{chosen['gpus']} GPU{'s' if chosen['gpus'] > 1 else ''} rather than {larger['gpus']}: the other {more} would "
+        f"add {100 * larger['adds']:.0f} % speed while {who}."
+    )
+
+
+def _bound(why: dict[str, Any]) -> Rich | None:
+    rejected = why["best_rejected"]
+    if not rejected or not rejected["binding"]:
+        return None
+    as_of = f" As of planning {why['detail_planning']}." if why["detail_planning"] != why["planning"] else ""
+    return [
+        {"text": "Binding constraint: ", "bold": True},
+        {"text": f"{_configuration(rejected)} {binding_words(rejected['binding'])}.{as_of}"},
+    ]

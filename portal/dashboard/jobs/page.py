@@ -1,0 +1,241 @@
+"""One job's page: its head, why it waits or how it ended, the numbers behind that, attempts and events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.dashboard.jobs.history import attempt_cause
+from portal.dashboard.jobs.numbers import numbers_make
+from portal.dashboard.jobs.profiles import profiles_make
+from portal.dashboard.jobs.rows import actions_of, failed_count, gpus_words
+from portal.dashboard.jobs.speed import speed_make
+from portal.dashboard.jobs.timeline import timeline_make
+from portal.dashboard.jobs.why import why_make
+from portal.dashboard.parts.kept import kept_note
+from portal.dashboard.submit.files import file_rows
+from portal.jobs.listing import attempts_of, profiles_of
+from portal.jobs.log_reading import log_sizes
+from portal.jobs.states import FINAL, LIVE, QUEUED
+from portal.rounds.read.explained import explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.dashboard.jobs.context import (
+        ActionButton,
+        AttemptRow,
+        EventRow,
+        JobBodyContext,
+        JobHeaderContext,
+        JobLogContext,
+        JobPageContext,
+        LogContext,
+        Since,
+        TimelinePartContext,
+        WhyContext,
+    )
+    from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
+    from portal.jobs.models import Attempt, Job
+
+EVENTS_SHOWN = 30
+MEASURED_EVERY_S = 5
+"""While it runs its plots are drawn anew so often."""
+LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
+
+
+def page_context(*, job: Job) -> JobPageContext:
+    """Fill the whole page: its live parts are those that the functions below answer with by themselves."""
+    return {**header_make(job), **body_make(job), **log_choices(job)}
+
+
+def header_make(job: Job) -> JobHeaderContext:
+    attempts = list(attempts_of(job))
+    return {
+        "id": job.number,
+        "name": job.name,
+        "state": job.state,
+        "since": _since(job, attempts),
+        "actions": _actions(job),
+        "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
+        "facts": _facts(job, attempts),
+    }
+
+
+def body_make(job: Job) -> JobBodyContext:
+    """Fill what changes with the job's state: a part for what is not there yet comes when it is there."""
+    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
+    why = explanation(job)
+    return {
+        "id": job.number,
+        "why": _with_kept(why_make(job, why, attempts), job),
+        "asks_what_if": job.state in QUEUED and not job.array_size,
+        "numbers": numbers_make(job, why),
+        "speed": speed_make(job, attempts),
+        "timeline": timeline_make(job=job, attempts=attempts, profiles=profiles),
+        "plots": _plots(job, attempts),
+        "attempts": [_attempt(attempt) for attempt in attempts],
+        "profiles": profiles_make(profiles),
+        "events": events_make(job),
+        "files": file_rows((job.array.payload if job.array_id else job.payload).files),
+    }
+
+
+def timeline_part(job: Job) -> TimelinePartContext:
+    """Fill the timeline alone: it moves on by itself while the job runs."""
+    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
+    timeline = timeline_make(job=job, attempts=attempts, profiles=profiles)
+    return {"id": job.number, "timeline": timeline, "plots": _plots(job, attempts)}
+
+
+def log_choices(job: Job) -> JobLogContext:
+    return {"id": job.number, "log": _log(job, list(attempts_of(job)))}
+
+
+def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
+    if why is not None and job.state not in FINAL:
+        why["note"] = why["note"] or kept_note(job=job)
+    return why
+
+
+def _since(job: Job, attempts: Sequence[Attempt]) -> Since:
+    """Say since when it is in its state, and which attempt that is."""
+    moment = job.submitted_at
+    if job.state in FINAL:
+        moment = job.ended_at
+    elif job.state in LIVE and attempts:
+        moment = attempts[0].started_at or attempts[0].created_at
+    elif attempts and attempts[0].ended_at:
+        moment = attempts[0].ended_at
+    return {
+        "at": moment.isoformat(),
+        "ended": job.state in FINAL,
+        "attempt": f"attempt {job.epoch}" if job.epoch > 1 else None,
+    }
+
+
+def _actions(job: Job) -> list[ActionButton]:
+    running = job.state in LIVE
+    confirm = {
+        "cancel": f"Cancel job {job.number}?" + (" It is stopped on its node." if running else ""),
+        "requeue": f"Stop job {job.number} and let it wait again?",
+    }
+    return [
+        {"verb": verb, "label": _label(job, verb), "confirm": confirm.get(verb), "disabled": None}
+        for verb in reversed(actions_of(job))
+    ]
+
+
+def _label(job: Job, verb: str) -> str:
+    return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
+
+
+def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
+    words = gpus_words(job, attempts[0] if attempts else None)
+    gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
+    facts: list[tuple[str, Any]] = [
+        ("Tenant", job.tenant.name),
+        ("Owner", job.owner.username),
+        ("Category", job.category),
+        ("GPUs", gpus.removeprefix("needs ")),
+        ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
+        ("Cores", f"{job.cores_per_gpu} a GPU" if job.cores_per_gpu else job.cores),
+        ("Memory", f"{job.memory_mib / 1024:.1f} GiB" if job.memory_mib else None),
+        ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
+        ("Time limit", _hours(job.time_limit_s)),
+        ("Model", job.model or None),
+        ("Priority", job.priority or None),
+        ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
+        ("Array", f"{job.array_size} tasks" if job.array_size else None),
+        ("Runs again", _again(job)),
+        ("Records its iterations", "yes" if job.instrumented else None),
+    ]
+    shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
+    if job.array_id:
+        shown.append(
+            {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
+        )
+    after = job.dependencies.values_list("on_id", flat=True)
+    shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
+    return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def _again(job: Job) -> str | None:
+    if job.checkpointable:
+        return "from its checkpoint"
+    return "from zero" if job.restartable else None
+
+
+def _hours(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    minutes = seconds / 60
+    return f"{minutes / 60:.3g} h" if minutes >= 60 else f"{minutes:.3g} min"
+
+
+def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:
+    """Draw what was measured while it ran: nothing for a job that has not run."""
+    if not any(attempt.started_at for attempt in attempts):
+        return []
+    note = "against its limit" if job.memory_mib else "of its processes"
+    allocated: LegendItem = {"label": "allocated", "token": "text-2", "kind": "dashed"}
+    plots = [
+        _plot(job, "cores", "CPU cores", "used against allocated", [allocated]),
+        _plot(job, "memory", "Memory, GiB", note),
+    ]
+    return plots if job.gpus == [0] else [_plot(job, "gpu", "GPU use, %", "mean and range of its GPUs"), *plots]
+
+
+def _plot(job: Job, name: str, title: str, note: str, legend: Sequence[LegendItem] = ()) -> PlotContext:
+    plot: PlotContext = {
+        "name": name,
+        "title": title,
+        "note": note,
+        "url": reverse("job-figure", args=[job.number, name]),
+        "legend": list(legend),
+        "topics": "own-job",
+    }
+    return plot | {"refresh_s": MEASURED_EVERY_S} if job.state in LIVE else plot
+
+
+def _attempt(attempt: Attempt) -> AttemptRow:
+    parts = list(attempt.allocations.all())
+    end = attempt.ended_at or timezone.now()
+    return {
+        "number": attempt.epoch,
+        "state": attempt.state,
+        "where": ", ".join(part.node.name for part in parts),
+        "gpus": f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''}" if attempt.gpus else "CPU",
+        "cores": attempt.cores,
+        "started_at": attempt.started_at.isoformat() if attempt.started_at else None,
+        "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
+        "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
+        "exit": f"exit {attempt.exit_code}" if attempt.exit_code is not None else None,
+        "cause": attempt_cause(attempt),
+        "restart_s": attempt.restart_s,
+    }
+
+
+def events_make(job: Job) -> list[EventRow]:
+    return [{"at": event.at.isoformat(), "text": event.text} for event in job.events.order_by("-id")[:EVENTS_SHOWN]]
+
+
+def _log(job: Job, attempts: Sequence[Attempt]) -> LogContext | None:
+    if job.array_size:
+        return None
+    ranks = len(attempts[0].allocations.all()) if attempts else 1
+    sizes = log_sizes(job)
+    total = sum(int(row["bytes"]) for row in sizes if attempts and row["attempt"] == attempts[0].epoch)
+    return {
+        "url": reverse("job-log", args=[job.number]),
+        "download_url": reverse("job-log-download", args=[job.number]),
+        "attempts": [
+            {"value": str(a.epoch), "label": f"Attempt {a.epoch}", "selected": place == 0}
+            for place, a in enumerate(attempts)
+        ],
+        "ranks": [{"value": str(rank), "label": f"Rank {rank}", "selected": rank == 0} for rank in range(ranks)],
+        "size_bytes": total if sizes else None,
+        "empty": "Nothing printed yet." if attempts else "It has not started yet; its output appears here.",
+    }

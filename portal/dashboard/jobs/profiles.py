@@ -1,0 +1,102 @@
+"""A job's profiles: where and when its speed was measured while it waited, how that ended, and what is known by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.dashboard.jobs.history import attempt_cause
+from portal.estimation.selectors import profiles_found
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from portal.dashboard.jobs.context import Span
+    from portal.estimation.selectors import Found
+    from portal.jobs.models import Attempt
+
+PATTERNS: Mapping[str, str] = {
+    "OVERLAPPED": "loads data during the backward pass",
+    "SEQUENTIAL": "loads data before it computes",
+    "INFERENCE": "only infers",
+}
+
+
+class ProfileRow(TypedDict):
+    """One profile. `found`: what is known of the model on that GPU type by now, in words; empty = nothing."""
+
+    state: str
+    gpu_type: str
+    where: str
+    started_at: str | None
+    run_s: float | None
+    iterations: int
+    samples_per_s: float | None
+    cause: str | None
+    log_url: str | None  # its output, when it printed any
+    found: list[str]
+
+
+def profiles_make(profiles: Sequence[Attempt]) -> list[ProfileRow]:
+    """`profiles` as `profiles_of` reads them, the last one first."""
+    known = profiles_found((each.profile_of, each.profile_type_id) for each in profiles)
+    return [_row(each, known.get((each.profile_of, each.profile_type_id))) for each in profiles]
+
+
+def _row(attempt: Attempt, found: Found | None) -> ProfileRow:
+    speed = getattr(attempt, "speed", None)
+    end = attempt.ended_at or timezone.now()
+    return {
+        "state": attempt.state,
+        "gpu_type": str(attempt.profile_type or ""),
+        "where": _where(attempt),
+        "started_at": attempt.started_at.isoformat() if attempt.started_at else None,
+        "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
+        "iterations": speed.iterations if speed else 0,
+        "samples_per_s": speed.samples_per_s if speed else None,
+        "cause": attempt_cause(attempt),
+        "log_url": _log_url(attempt),
+        "found": _words(found) if found and speed else [],
+    }
+
+
+def _where(attempt: Attempt) -> str:
+    return ", ".join(part.node.name for part in attempt.allocations.all())
+
+
+def _log_url(attempt: Attempt) -> str | None:
+    if not attempt.log_chunks.exists():
+        return None
+    return f"{reverse('job-log-download', args=[attempt.job.number])}?profile={attempt.epoch}"
+
+
+def _words(found: Found) -> list[str]:
+    times = (
+        ("data", found.data_s),
+        ("forward", found.forward_s),
+        ("backward", found.backward_s),
+        ("update", found.update_s),
+    )
+    words = [f"{name} {_milliseconds(seconds)}" for name, seconds in times if seconds is not None]
+    return [*words, PATTERNS[found.pattern.name]] if found.pattern else words
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def profile_spans(profiles: Sequence[Attempt]) -> list[Span]:
+    """Return the profiles as low bars over the waiting."""
+    return [
+        {
+            "kind": "profiling",
+            "from_at": each.created_at.isoformat(),
+            "to_at": each.ended_at.isoformat() if each.ended_at else None,
+            "gpus": 0,
+            "label": "profile",
+            "caption": f"{each.profile_type or ''}, {_where(each)}",
+        }
+        for each in reversed(profiles)
+    ]

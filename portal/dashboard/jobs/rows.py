@@ -1,0 +1,127 @@
+"""The rows of the job list: what one line says of a job, of a folded array, and what can be done to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db.models import F, Prefetch
+from django.urls import reverse
+
+from portal.estimation.selectors import progress_fractions
+from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
+from portal.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from portal.dashboard.jobs.context import ArraySummary, JobRow
+    from portal.dashboard.parts.context import Rich
+
+S = JobState
+SEGMENTS = {
+    "run": (S.RUNNING, S.STARTING),
+    "done": (S.COMPLETED,),
+    "wait": (S.PENDING, S.PREEMPTED),
+    "fail": (S.FAILED, S.OUT_OF_MEMORY, S.TIMEOUT, S.NODE_FAIL),
+    "stop": (S.HELD, S.CANCELLED),
+}
+WORDS = {"done": "done", "run": "run", "wait": "wait", "fail": "failed", "stop": "stopped"}
+
+
+def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
+    """Turn jobs into rows; their last attempts and nodes come in two more queries."""
+    allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
+    attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
+    last = {attempt.job_id: attempt for attempt in attempts}
+    wanted, done = cores_wanted_of(jobs), progress_fractions(jobs)
+    rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
+    for row, job in zip(rows, jobs, strict=True):
+        row["progress_percent"] = 100 * done[job.pk] if job.pk in done else None
+    return rows
+
+
+def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow:
+    live = job.state in LIVE
+    where = ", ".join(part.node.name for part in attempt.allocations.all()) if attempt and live else None
+    row: JobRow = {
+        "id": job.number,
+        "url": reverse("job-detail", args=[job.number]),
+        "name": job.name,
+        "state": job.state,
+        "tenant": job.tenant.name,
+        "owner": job.owner.username,
+        "gpus": gpus_words(job, attempt),
+        "cores": attempt.cores if attempt and not job.array_size else cores,
+        "where": where,
+        "reason": job.reason or None if job.state in {S.PENDING, S.HELD} and not job.array_size else None,
+        "detail": _detail(job),
+        "waited_s": waited_s(job) if not job.array_size else None,
+        "lr": latency_ratio(job),
+        "progress_percent": None,
+        "started_at": job.started_at.isoformat() if job.started_at else None,
+        "ended_at": job.ended_at.isoformat() if job.ended_at else None,
+        "array": _array(job) if job.array_size else None,
+        "actions": actions_of(job),
+    }
+    if task:
+        row["task"] = True
+    return row
+
+
+def _detail(job: Job) -> str | None:
+    if job.state == S.HELD and job.held_by:
+        return f"by {job.held_by}"
+    if job.state in FINAL and job.state != S.COMPLETED:
+        return job.end_detail or None
+    return None
+
+
+def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
+    sizes = "{" + ", ".join(map(str, job.gpus)) + "}"
+    if job.gpus == [0]:
+        return "CPU"
+    if job.state in LIVE and attempt is not None:
+        held = [{"text": str(attempt.gpus), "bold": True}]
+        return [*held, {"text": f" of {sizes}", "note": True}] if len(job.gpus) > 1 else held
+    if job.state in FINAL:
+        return str(attempt.gpus) if attempt else sizes
+    return [{"text": "needs ", "note": True}, {"text": sizes}]
+
+
+def actions_of(job: Job) -> list[str]:
+    """Return what can be done to a job now."""
+    retry = ["retry"] if failed_count(job) else []
+    if job.state in FINAL:
+        return retry
+    verbs = ["cancel", *retry]
+    if job.state == S.PENDING or (job.array_size and job.state == S.RUNNING):
+        verbs.append("hold")
+    if job.state == S.HELD:
+        verbs.append("release")
+    if job.state in LIVE and job.is_requeueable and not job.array_size:
+        verbs.append("requeue")
+    return verbs
+
+
+def failed_count(job: Job) -> int:
+    """Return how many jobs a retry would let wait again: 1 for one that failed, of an array its failed tasks."""
+    if job.array_size is None:
+        return int(job.state in RETRIED and job.retry_asked_at is None)
+    if job.cancel_requested_at:
+        return 0
+    return max(0, sum(job.array_counts.get(state, 0) for state in RETRIED) - job.array_retries)
+
+
+def _array(job: Job) -> ArraySummary:
+    counts: Mapping[str, int] = job.array_counts
+    sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
+    sums["wait"] += job.array_size - job.array_made + job.array_retries
+    sums["fail"] = max(0, sums["fail"] - job.array_retries)
+    order = ("done", "run", "wait", "fail", "stop")
+    return {
+        "range": f"[0-{job.array_size - 1}]",
+        "words": ", ".join(f"{sums[token]} {WORDS[token]}" for token in order if sums[token]),
+        "segments": [{"token": token, "count": sums[token]} for token in order if sums[token]],
+        "tasks_url": reverse("job-tasks", args=[job.number]),
+    }

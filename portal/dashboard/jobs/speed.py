@@ -1,0 +1,104 @@
+"""A job's speed and progress as it measured them itself, beside what was predicted, and where each figure comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from portal.estimation.selectors import progress_of
+from portal.jobs.states import FINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from portal.dashboard.parts.context import Fact, Rich
+    from portal.estimation.models import AttemptSpeed, JobProgress
+    from portal.jobs.models import Attempt, Job
+
+SOURCES: Mapping[str, str] = {
+    "entity": "measured on this node",
+    "type": "measured on this GPU type",
+    "theory": "modelled from profiled times",
+    "theory-assumed": "modelled from profiled times, over links whose speed is assumed",
+    "nodes": "measured over several nodes with other GPU counts",
+    "sizes": "measured on this GPU type with other GPU counts",
+    "assumed": "assumed: nothing was known of its speed",
+}
+
+
+class SpeedRow(TypedDict):
+    """An attempt's throughput in samples a second over all its GPUs; `deviation` is measured / predicted - 1."""
+
+    number: int
+    gpus: int
+    measured: float | None
+    predicted: float | None
+    source: str  # of the prediction, in words
+    deviation: float | None
+    iterations: int
+
+
+class SpeedContext(TypedDict):
+    facts: list[Fact]
+    rows: list[SpeedRow]
+    empty: Rich | None
+
+
+def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
+    """`attempts` as `attempts_of` reads them, the last one first. None for what has not run, and for an array's parent."""
+    if job.array_size or not any(attempt.started_at for attempt in attempts):
+        return None
+    speeds = [attempt.speed for attempt in attempts if hasattr(attempt, "speed")]
+    rows = [_row(attempt, attempt.speed) for attempt in attempts if hasattr(attempt, "speed")]
+    empty = None
+    if not rows:
+        empty = (
+            "It records no iterations, so its speed is assumed. The user's guide says how a job tells Berth its own."
+        )
+    dropped = sum(each.dropped for each in speeds)
+    return {"facts": [*_progress(job, progress_of(job), speeds), *_dropped(dropped)], "rows": rows, "empty": empty}
+
+
+def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
+    measured = speed.samples_per_s
+    predicted = speed.predicted_samples_per_s
+    return {
+        "number": attempt.epoch,
+        "gpus": attempt.gpus,
+        "measured": measured,
+        "predicted": predicted,
+        "source": SOURCES.get(speed.predicted_source, ""),
+        "deviation": measured / predicted - 1 if measured and predicted else None,
+        "iterations": speed.iterations,
+    }
+
+
+def _progress(job: Job, progress: JobProgress | None, speeds: Sequence[AttemptSpeed]) -> list[Fact]:
+    if progress is None:
+        return []
+    done = f"{progress.samples_done:,.0f}"
+    if progress.samples_total is None:
+        return [_fact("Samples done", done, progress.at)]
+    facts = [_fact("Done", f"{progress.fraction:.0%}", progress.at, f"{done} of {progress.samples_total:,.0f} samples")]
+    latest = max(speeds, key=lambda speed: speed.at, default=None)
+    if latest and latest.last_samples_per_s and job.state not in FINAL:
+        left_s = max(0.0, progress.samples_total - progress.samples_done) / latest.last_samples_per_s
+        facts.append(_fact("Left", _words(left_s), None, "at its present speed"))
+    return facts
+
+
+def _fact(label: str, value: str, at: datetime | None, note: str | None = None) -> Any:
+    fact: dict[str, Any] = {"label": label, "value": value}
+    if note or at:
+        fact["note"] = note or f"at {at:%H:%M:%S}"
+    return fact
+
+
+def _words(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min" if minutes >= 1 else "under a minute"
+
+
+def _dropped(count: int) -> list[Fact]:
+    note = "what it wrote into BERTH_RECORDS_DIR was no record"
+    return [{"label": "Records dropped", "value": f"{count:,}", "note": note}] if count else []

@@ -1,0 +1,271 @@
+"""The jobs' pages: list, one job, its log, what people do to it. A view guards, fetches, validates, acts, answers."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from portal.api.streams import Streamed
+from portal.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
+from portal.dashboard.jobs.figures import job_figure_make
+from portal.dashboard.jobs.list import ListQuery, list_context
+from portal.dashboard.jobs.log import log_page, log_parts
+from portal.dashboard.jobs.page import body_make, header_make, log_choices, page_context, timeline_part
+from portal.dashboard.jobs.rows import rows_of
+from portal.dashboard.shell.frame import page_follow
+from portal.errors import BerthError, NotFound
+from portal.jobs import services
+from portal.jobs.listing import job_find
+from portal.jobs.log_reading import log_bytes, log_part
+from portal.jobs.states import RETRIED
+from portal.rounds.asking.whatif import remedies
+from portal.rounds.read.explained import explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+    from portal.jobs.models import Job
+
+VERBS = {
+    "cancel": services.job_cancel,
+    "hold": services.job_hold,
+    "release": services.job_release,
+    "requeue": services.job_requeue,
+    "retry": services.job_retry,
+}
+DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
+FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
+ARRAY_FRAGMENTS = {"header", "array", "tasks"}
+CSV_CHUNK = 2000
+BULK_MOST = 500
+DOWNLOAD_STEP_BYTES = 256 * 1024
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@login_required
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    """Show the list, or with `fragment=` only its table or its chips, for live updates."""
+    if "fragment" not in request.GET:
+        page_follow(request, "cluster")
+    context = list_context(user=request.user, query=ListQuery.of(request))
+    templates = {"table": "jobs/_table.html", "chips": "jobs/_chips.html"}
+    return render(request, templates.get(request.GET.get("fragment", ""), "jobs/list.html"), context)
+
+
+@login_required
+@require_GET
+def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
+    """Answer with the rows of an opened array: failed first, then what runs and waits; its page has them all."""
+    parent = job_find(user=request.user, number=number)
+    rows = rows_of(folded_tasks(parent), task=True)
+    more = parent.array_size - len(rows) if parent.array_size else 0
+    return render(request, "jobs/_folded.html", {"rows": rows, "show_progress": True, "parent": parent, "more": more})
+
+
+@login_required
+@require_GET
+def job_detail(request: HttpRequest, number: str) -> HttpResponse:
+    """Show one job. The page is live from before it is read: an event in between is a gap, not a loss."""
+    job = job_find(user=request.user, number=number)
+    page_follow(request, "cluster", f"job:{job.pk}")
+    job = job_find(user=request.user, number=number)
+    if job.array_size:
+        return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
+    return render(request, "jobs/detail.html", {"job": page_context(job=job)})
+
+
+@login_required
+@require_GET
+def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
+    """Answer with a part of one job's page as it is now."""
+    job = job_find(user=request.user, number=number)
+    if job.array_size and name in ARRAY_FRAGMENTS:
+        context = array_context(job=job, query=TaskQuery.of(request.GET), only=name)
+        return render(request, f"jobs/_{name}.html", context)
+    if job.array_size or name not in FRAGMENTS:
+        raise NotFound("part of the page")
+    return render(request, f"jobs/_{name}.html", {"job": FRAGMENTS[name](job)})
+
+
+@login_required
+@require_POST
+def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
+    """Cancel, hold, release, requeue or retry one job, and go back to its page."""
+    job = job_find(user=request.user, number=number)
+    if verb not in VERBS:
+        raise NotFound("action")
+    try:
+        VERBS[verb](job=job, actor=request.user, **_narrowed(request, verb))
+    except BerthError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"{DONE[verb]}: job {job.number}.")
+    return redirect("job-detail", number=job.number)
+
+
+def _narrowed(request: HttpRequest, verb: str) -> dict[str, Any]:
+    """Return which of an array's failed tasks a retry is for; nothing: all of them."""
+    states = request.POST.getlist("state") if verb == "retry" else []
+    if any(state not in RETRIED for state in states):
+        raise BerthError("invalid", f"state is one of {', '.join(sorted(RETRIED))}.", field="state")
+    return {"states": states} if states else {}
+
+
+@login_required
+@require_POST
+def job_bulk(request: HttpRequest) -> HttpResponse:
+    """Act on the selected jobs; say how many it applied to, and why not to the others."""
+    verb = request.POST.get("action", "")
+    if verb not in VERBS:
+        raise BerthError("invalid", f"Choose one of {', '.join(VERBS)}.", field="action")
+    chosen = request.POST.getlist("job")
+    if len(chosen) > BULK_MOST:
+        raise BerthError(
+            "too_many", f"{len(chosen)} jobs were chosen; at most {BULK_MOST} at once. None was changed.", field="job"
+        )
+    done, refused = 0, []
+    for number in chosen:
+        try:
+            VERBS[verb](job=job_find(user=request.user, number=number), actor=request.user)
+            done += 1
+        except BerthError as error:
+            refused.append(error.detail)
+    if done:
+        messages.success(request, f"{DONE[verb]}: {done} job{'s' if done != 1 else ''}.")
+    for detail in refused[:3]:
+        messages.error(request, detail)
+    array = request.POST.get("array")  # the page that the form stood on: an array's, or the list
+    page = (
+        reverse("job-detail", args=[job_find(user=request.user, number=array).number]) if array else reverse("job-list")
+    )
+    target = page + request.POST.get("next", "")
+    return redirect(target if url_has_allowed_host_and_scheme(target, allowed_hosts=None) else page)
+
+
+@login_required
+@require_GET
+def job_log(request: HttpRequest, number: str) -> JsonResponse:
+    job = job_find(user=request.user, number=number)
+    page = log_page(
+        job=job,
+        attempt=_number(request, "attempt"),
+        rank=_number(request, "rank") or 0,
+        stream=request.GET.get("stream", ""),
+        cursor=request.GET.get("offset", ""),
+    )
+    return JsonResponse(page)
+
+
+@login_required
+@require_GET
+def job_log_download(request: HttpRequest, number: str) -> HttpResponse:
+    """Send the whole output of an attempt, or of a profile, as text: stdout of each part, then stderr."""
+    job = job_find(user=request.user, number=number)
+    profile = _number(request, "profile")
+    epoch = _number(request, "attempt") if profile is None else profile
+    parts = log_parts(job=job, epoch=epoch, profile=profile is not None)
+    chunks = _whole_log(job, epoch, parts, profile=profile is not None)
+    response = Streamed(chunks, content_type="text/plain; charset=utf-8")
+    name = f"job-{job.number}" if profile is None else f"job-{job.number}-profile-{profile}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
+    return response
+
+
+def _whole_log(job: Job, epoch: int | None, parts: list[tuple[int, str]], *, profile: bool) -> Iterator[bytes]:
+    for rank, stream in parts:
+        part = log_part(job=job, epoch=epoch, rank=rank, stream=stream, profile=profile)
+        offset, end = 0, part.length() if part else 0
+        while part and offset < end:
+            data = log_bytes(part, offset=offset, limit=DOWNLOAD_STEP_BYTES)
+            offset += len(data)
+            yield data
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    raw = request.GET.get(name, "")
+    if not raw:
+        return None
+    if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):
+        raise BerthError("invalid", f"{name} must be a whole number.", field=name)
+    return int(raw)
+
+
+@login_required
+@require_GET
+def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
+    figure = job_figure_make(job=job_find(user=request.user, number=number), name=name)
+    if figure is None:
+        raise NotFound("figure")
+    return JsonResponse(figure)
+
+
+@login_required
+@require_GET
+def job_explain(request: HttpRequest, number: str) -> JsonResponse:
+    job = job_find(user=request.user, number=number)
+    return JsonResponse(explanation(job), json_dumps_params={"indent": 2})
+
+
+@login_required
+@require_GET
+def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
+    """Work out what would make a waiting job start; a refusal is said in the same place."""
+    job = job_find(user=request.user, number=number)
+    context = {
+        "at": timezone.now().isoformat(),
+        "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
+    }
+    try:
+        context["remedies"] = remedies(job)
+    except BerthError as error:
+        context["error"] = error.detail
+    return render(request, "jobs/_what_if.html", context)
+
+
+@login_required
+@require_GET
+def job_csv(request: HttpRequest) -> HttpResponse:
+    """Export the whole list as filtered, as a stream. A cell that a spreadsheet would take for a formula is defused."""
+    jobs = ListQuery.of(request).ordered(user=request.user).select_related("tenant", "owner")
+    response = Streamed(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'
+    return response
+
+
+def _csv_lines(jobs: QuerySet[Job]) -> Iterator[str]:
+    line = csv.writer(_Passed())
+    yield line.writerow(
+        ["id", "name", "state", "tenant", "owner", "gpus", "reason", "waited_s", "submitted", "ended", "exit"]
+    )
+    for job in jobs.iterator(chunk_size=CSV_CHUNK):
+        cells = [job.number, job.name, job.state, job.tenant.name, job.owner.username, " ".join(map(str, job.gpus))]
+        times = [job.submitted_at.isoformat(), job.ended_at.isoformat() if job.ended_at else ""]
+        yield line.writerow(
+            [_defused(cell) for cell in [*cells, job.reason, round(job.waited_s, 1), *times, job.exit_code]]
+        )
+
+
+class _Passed:
+    """What the CSV writer writes to: `writerow` returns the line."""
+
+    @staticmethod
+    def write(text: str) -> str:
+        return text
+
+
+def _defused(cell: object) -> str:
+    text = "" if cell is None else str(cell)
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

@@ -1,0 +1,96 @@
+"""Why a job waits, where it runs, how it ended: the sentence first, then the numbers the scheduler recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.dashboard.jobs.numbers import span_words
+from portal.dashboard.jobs.remedies import remedy_for
+from portal.dashboard.queue.page import PAGE_ROWS, record_words
+from portal.jobs.states import LIVE, QUEUED, JobState
+from portal.rounds.read.places import queue_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.dashboard.jobs.context import WhyContext
+    from portal.dashboard.parts.context import Rich, StartsContext
+    from portal.jobs.models import Attempt, Job
+
+
+def why_make(job: Job, why: dict[str, Any], attempts: Sequence[Attempt]) -> WhyContext | None:
+    if job.state in QUEUED:
+        return _why_waits(why)
+    if job.state in LIVE:
+        return _why_shape("Where it runs", why, sentence=why["sentence"] or "It is being started.")
+    if job.array_size:
+        return None
+    return {
+        **_why_shape("How it ended", {}, sentence=_end_sentence(job, attempts)),
+        "at": job.ended_at.isoformat() if job.ended_at else None,
+        "remedy": remedy_for(job),
+    }
+
+
+def _why_waits(why: dict[str, Any]) -> WhyContext:
+    title = "Why it is held" if why["state"] == JobState.HELD else "Why it waits"
+    shape = _why_shape(title, why, sentence=why["sentence"])
+    return {**shape, "reason": why["reason"], "ahead": _ahead(why), "starts": starts_make(why)}
+
+
+def _ahead(why: dict[str, Any]) -> Rich | None:
+    """Say its place in the queue, with a link to it there."""
+    if why["place"] is None:
+        return None
+    array, page = why["array"], (why["place"] - 1) // PAGE_ROWS + 1
+    url = f"{reverse('queue')}{f'?{array}={page}' if page > 1 else ''}#queue-{array}"
+    words = queue_words(why)
+    return [{"text": words[0].upper() + words[1:], "href": url}, {"text": "."}]
+
+
+def starts_make(why: dict[str, Any]) -> StartsContext | None:
+    found = why.get("predicted_start")
+    if not found:
+        return None
+    latest = found["latest_at"].isoformat() if found["latest_at"] else None
+    return {
+        "earliest": found["earliest_at"].isoformat(),
+        "median": found["median_at"].isoformat() if found["median_at"] else None,
+        "latest": latest,
+        "record": record_words(why["past_predictions"]),
+    }
+
+
+def _why_shape(title: str, why: dict[str, Any], *, sentence: str) -> WhyContext:
+    number = why.get("planning")
+    return {
+        "title": title,
+        "reason": None,
+        "planning_number": number,
+        "planning_url": reverse("planning-detail", args=[number]) if number else None,
+        "at": why["at"].isoformat() if why.get("at") else None,
+        "sentence": sentence,
+        "note": None,
+        "ahead": None,
+        "remedy": None,
+        "starts": None,
+    }
+
+
+def _end_sentence(job: Job, attempts: Sequence[Attempt]) -> str:
+    word = {
+        JobState.COMPLETED: "Completed",
+        JobState.FAILED: "Failed",
+        JobState.TIMEOUT: "Stopped at its time limit",
+        JobState.CANCELLED: "Cancelled",
+        JobState.OUT_OF_MEMORY: "Stopped for using more memory than it asked for",
+        JobState.NODE_FAIL: "Lost with its node",
+    }[JobState(job.state)]
+    times = f" in attempt {job.epoch}" if job.epoch > 1 else ""
+    detail = f": {job.end_detail}" if job.end_detail and job.state != JobState.COMPLETED else ""
+    ran = ""
+    if attempts and attempts[0].started_at and attempts[0].ended_at:
+        ran = f" after {span_words((attempts[0].ended_at - attempts[0].started_at).total_seconds())}"
+    return f"{word}{times}{ran}{detail}."

@@ -1,0 +1,126 @@
+"""The per-node grid: one cell a GPU, with who holds it as its reader may see it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from portal.dashboard.parts.grouping import Holder, group_cells
+from portal.dashboard.parts.masking import ANOTHERS
+from portal.dashboard.templatetags.berth import duration
+from portal.jobs.occupancy import active_share
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from portal.cluster.models import Gpu, Node
+    from portal.dashboard.overview.context import NodeContext
+    from portal.dashboard.parts.context import GpuCell, GpuGroup
+    from portal.dashboard.parts.masking import Reader
+    from portal.dashboard.parts.snapshot import Snapshot
+    from portal.jobs.models import Allocation
+
+MIB_OF_GIB = 1024
+
+
+def node_contexts(snapshot: Snapshot) -> list[NodeContext]:
+    return [_node(node, snapshot) for node in snapshot.nodes]
+
+
+def _node(node: Node, snapshot: Snapshot) -> NodeContext:
+    parts = snapshot.parts_by_node[node.pk]
+    return {
+        "name": node.name,
+        "url": reverse("node-detail", args=[node.name]),
+        "gpu_count": len(node.gpus_present),
+        "gpu_type": node.gpu_type.name if node.gpu_type and node.gpus_present else None,
+        "virtual": node.is_virtual,
+        "health": node.health,  # type: ignore[typeddict-item]
+        "health_word": health_word(node, snapshot.now),
+        "cores_used": sum(len(part.core_ids) for part in parts),
+        "cores_total": node.cores,
+        "memory_percent": memory_percent(node, parts),
+        "groups": gpu_groups(node, snapshot),
+        "cpu_job_count": sum(1 for part in parts if not part.gpu_allocations.all()),
+    }
+
+
+def health_word(node: Node, now: datetime) -> str:
+    if node.health == "unreachable":
+        if node.last_contact_at is None:
+            return "never heard of"
+        return f"unreachable for {duration((now - node.last_contact_at).total_seconds())}"
+    if node.health == "drained":
+        return f"drained: {node.drain_reason}" if node.drain_reason else "drained"
+    if node.health == "disk-low":
+        return "disk almost full"
+    return "declared dead" if node.health == "dead" else "up"
+
+
+def memory_percent(node: Node, parts: list[Allocation]) -> float | None:
+    """Return the share of the memory that jobs asked for; None when none of them asked for any."""
+    asked_mib = sum(part.memory_mib for part in parts)
+    return 100 * asked_mib / node.memory_mib if asked_mib else None
+
+
+def gpu_groups(node: Node, snapshot: Snapshot) -> list[GpuGroup]:
+    """Return the node's cells in order of index; neighbours held by one job make one group."""
+    parts = snapshot.parts_by_node[node.pk]
+    holders = {held.gpu_id: part for part in parts for held in part.gpu_allocations.all()}
+    idle_cores = node.cores - sum(len(part.core_ids) for part in parts)
+    cells = [
+        (cell, holders.get(gpu.pk), _holder(gpu, node, holders.get(gpu.pk), snapshot, idle_cores=idle_cores))
+        for gpu, cell in zip(node.gpus_present, gpu_cells(node, snapshot), strict=True)
+    ]
+    groups: list[GpuGroup] = []
+    # Two foreign jobs side by side have equal captions, and are two groups all the same.
+    for _, members in groupby(cells, key=lambda row: row[1].pk if row[1] else None):
+        groups += group_cells((cell, holder) for cell, _, holder in members)
+    return groups
+
+
+def _holder(gpu: Gpu, node: Node, part: Allocation | None, snapshot: Snapshot, *, idle_cores: int) -> Holder:
+    if part is None:
+        note = f"{idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+        return Holder(_idle_words(gpu, node, snapshot), note=note)
+    return job_holder(part, snapshot.reader)
+
+
+def job_holder(part: Allocation, reader: Reader) -> Holder:
+    job = part.attempt.job
+    if not reader.sees(job.tenant_id):
+        return Holder(ANOTHERS)
+    return Holder(job.name, job.number, reverse("job-detail", args=[job.number]), job.tenant.name)
+
+
+def _idle_words(gpu: Gpu, node: Node, snapshot: Snapshot) -> str:
+    """Say for how long a GPU has been idle, as far back as h looks, and no further than the node is known."""
+    released = [end for _, end in snapshot.intervals.get(gpu.pk, []) if end is not None]
+    if released:
+        return f"idle {duration((snapshot.now - max(released)).total_seconds())}"
+    if node.registered_at > snapshot.since:
+        return f"idle {duration((snapshot.now - node.registered_at).total_seconds())}"
+    return f"idle over {duration(snapshot.hours * 3600)}"
+
+
+def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
+    """Return a cell for each GPU present: use and memory from the last sample, active from what was held."""
+    live = snapshot.live_gpus(node)
+    held = {row.gpu_id for part in snapshot.parts_by_node[node.pk] for row in part.gpu_allocations.all()}
+    since = max(snapshot.since, node.registered_at)
+    cells: list[GpuCell] = []
+    for gpu in node.gpus_present:
+        sample = live.get(str(gpu.index), {})
+        memory_mib = sample.get("memory_mib")
+        cells.append(
+            {
+                "index": gpu.index,
+                "active": active_share(snapshot.intervals.get(gpu.pk, []), since=since, now=snapshot.now),
+                "use_percent": sample.get("utilisation"),
+                "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
+                "idle": gpu.pk not in held,
+            }
+        )
+    return cells

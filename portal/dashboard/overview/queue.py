@@ -1,0 +1,148 @@
+"""The overview's right side and its notice: who is next, what each tenant holds, and idle GPUs beside waiting jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from portal.dashboard.board.facts import UP
+from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
+from portal.dashboard.parts.waiting_words import aside_words
+from portal.dashboard.templatetags.berth import number
+from portal.jobs.queue_counts import first_in_order
+from portal.rounds.read.selectors import waited_s
+from portal.rounds.record.decisions import decisions_read
+from portal.tenants.models import Tenant
+
+if TYPE_CHECKING:
+    from portal.dashboard.overview.context import NextContext, NextJob, Notice, TenantShare
+    from portal.dashboard.parts.snapshot import Snapshot
+    from portal.jobs.models import Job
+
+NEXT_SHOWN = 5
+NOT_PLANNED = "not-planned-yet"
+_BECAUSE = {
+    "gpus-scattered": "{n} need{s} more GPUs on one node than any has idle",
+    "not-enough-idle-gpus": "{n} need{s} more GPUs than are idle",
+    "not-enough-cores": "{n} find{s} too few idle cores beside the idle GPUs",
+    "not-enough-memory": "{n} find{s} too little memory beside the idle GPUs",
+    "outside-window": "{n} stand{s} outside the planning's window",
+    "lost-to-higher-priority": "{n} lost to jobs ahead",
+    "no-node-with-type": "{n} ask{s} for another GPU type",
+    "nodes-unavailable": "{n} need{s} nodes that take no jobs now",
+    "checkpoint-elsewhere": "{n} need{s} a node that can read the checkpoint",
+    "tenant-not-trusted": "{n} may not share a node's account with another tenant",
+    "solver-limit": "{n} {were} not settled within the solver's time limit",
+    "reserved": "{n} would fit, but what idles is kept for other jobs",
+    "profiling": "{n} {have} the speed measured first",
+}
+
+
+def needs_words(gpus: list[int]) -> str:
+    """[4, 8] -> needs 4 or 8; [0] -> needs no GPU; [1, 2, 3, 4] -> needs 1 to 4."""
+    if gpus == [0]:
+        return "needs no GPU"
+    if len(gpus) > 2:
+        return f"needs {gpus[0]} to {gpus[-1]}"
+    return "needs " + " or ".join(map(str, gpus))
+
+
+# ---- next to start ---------------------------------------------------------------------------------------------------
+
+
+def next_context(snapshot: Snapshot) -> NextContext:
+    """Return the first in the order of the last planning; jobs that came after it stand behind, an array is one row."""
+    decisions = decisions_read(snapshot.planning)
+    order = decisions.jobs[decisions.following].tolist()
+    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(order, count=NEXT_SHOWN)]
+    not_counted = aside_words(snapshot.queue.aside())
+    return {
+        "jobs": jobs,
+        "not_counted": not_counted,
+        "empty": " ".join(filter(None, ["No job waits for its turn.", not_counted])),
+    }
+
+
+def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
+    shown = snapshot.reader.sees(job.tenant_id)
+    label = job.array_id if count > 1 else job.number
+    times = f" \u00d7 {count}" if count > 1 else ""
+    waited = waited_s(job)
+    return {
+        "job_id": label if shown else None,
+        "url": reverse("job-detail", args=[label]) if shown else None,
+        "name": (job.name if shown else ANOTHERS) + times,
+        "tenant": job.tenant.name if shown else OTHER_TENANT,
+        "needs": needs_words(job.gpus),
+        "reason": job.reason or NOT_PLANNED,
+        "lr": waited / job.age_s if job.age_s else None,
+        "waited_s": waited,
+    }
+
+
+# ---- tenants ---------------------------------------------------------------------------------------------------------
+
+
+def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
+    """Return what each tenant holds; those that the reader is not a member of are one row."""
+    held = Counter({int(tenant): count for tenant, count in snapshot.facts.held_by_tenant.items()})
+    tenants = list(Tenant.objects.filter(is_active=True))
+    own = [tenant for tenant in tenants if snapshot.reader.sees(tenant.pk)]
+    rows = [_share(tenant.name, held[tenant.pk], tenant.gpu_quota, snapshot.gpus_total) for tenant in own]
+    if len(own) < len(tenants):
+        rest = sum(held.values()) - sum(held[tenant.pk] for tenant in own)
+        rows.append(_share("other tenants", rest, None, snapshot.gpus_total))
+    return rows
+
+
+def _share(name: str, held: int, quota: int | None, total: int) -> TenantShare:
+    return {
+        "name": name,
+        "held": held,
+        "quota": quota,
+        "total": total,
+        "share": held / total if total else 0.0,
+        "full": quota is not None and held >= quota,
+    }
+
+
+# ---- notice ----------------------------------------------------------------------------------------------------------
+
+
+def idle_notice(snapshot: Snapshot) -> Notice | None:
+    """Say that GPUs idle while eligible jobs wait, once a planning has looked at those jobs."""
+    blocks = idle_blocks(snapshot)
+    stuck: Counter[str] = Counter()
+    for group in snapshot.queue.eligible:
+        if group.gpus and group.reason not in {"", NOT_PLANNED}:
+            stuck[group.reason] += group.jobs
+    idle, jobs = sum(blocks), stuck.total()
+    if not idle or not jobs:
+        return None
+    return {
+        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}, at most {max(blocks)} on one node, while "
+        f"{number(jobs)} job{'s wait' if jobs != 1 else ' waits'}.",
+        "text": _causes(stuck, snapshot.queue.aside()["tenant-quota"]),
+        "url": reverse("cluster"),
+        "link": "Fragmentation",
+    }
+
+
+def idle_blocks(snapshot: Snapshot) -> list[int]:
+    """Return the idle GPUs of each node that takes jobs."""
+    facts = snapshot.facts
+    return [facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP]
+
+
+def _causes(stuck: Counter[str], at_quota: int) -> str:
+    words = [
+        _BECAUSE.get(reason, f"{{n}} wait{{s}}: {reason}").format(
+            n=number(n), s="s" if n == 1 else "", were="was" if n == 1 else "were", have="has" if n == 1 else "have"
+        )
+        for reason, n in stuck.most_common()
+    ]
+    if at_quota:
+        words.append(f"{number(at_quota)} more wait{'s' if at_quota == 1 else ''} for a tenant's quota")
+    return f"{'; '.join(words)}." if words else ""

@@ -1,0 +1,132 @@
+"""What the templates of several pages are given. What one page's alone are is in the `context` of its own room.
+
+Rules for whoever fills these. A figure that is not computed is None and its block is then absent, never 0 or "n/a".
+Times are ISO 8601 UTC strings; the browser shows them in the reader's zone. Durations are seconds, shares are 0..1
+unless the name ends in `_percent`; text is plain (templates escape it). `Rich` is a sentence with emphasis:
+a plain string, or a list of segments, printed by the tag `{% rich %}`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+Tone = Literal["run", "wait", "fail", "stop", "neutral"]
+PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "laboratory", "account"]
+
+
+class Segment(TypedDict):
+    """A piece of a sentence; `code` prints a reason chip, `href` a link."""
+
+    text: str
+    bold: NotRequired[bool]
+    note: NotRequired[bool]
+    href: NotRequired[str]
+    code: NotRequired[bool]
+
+
+Rich = str | list[Segment]
+
+
+class Choice(TypedDict):
+    """One choice of a select, a segmented control, a filter menu or a tab."""
+
+    value: str
+    label: str
+    selected: bool
+    url: NotRequired[str]
+    note: NotRequired[str]
+    count: NotRequired[int]
+
+
+class Shell(TypedDict):
+    """Every signed-in page's frame, from a context processor, as `shell`; absent before sign-in and on error pages."""
+
+    page: PageName
+    username: str
+    initials: str
+    is_operator: bool
+    tenants: list[str]
+    live_streams: list[str]  # "cluster", and "job:42" on a job's page; empty: the page is not live
+    live_numbers: dict[str, int]  # last number of each stream when the page was rendered; a gap since then refetches
+    banner: str | None  # red bar on every page, e.g. single-account mode
+
+
+class GpuCell(TypedDict):
+    """One GPU. `active` = share of the last h it was allocated; `idle` = not allocated now."""
+
+    index: int
+    active: float | None
+    use_percent: float | None
+    memory_percent: float | None
+    idle: bool
+    tone: NotRequired[Literal["fail"]]  # an unhealthy GPU
+
+
+class GpuGroup(TypedDict):
+    """Neighbouring cells under one caption; made by `grouping.group_cells`."""
+
+    cells: list[GpuCell]
+    caption: str  # job's name; "a job of another tenant"; "idle 22 min"
+    job_id: int | str | None
+    job_url: str | None
+    note: str | None  # tenant; "22 idle cores"
+
+
+class LegendItem(TypedDict):
+    label: str
+    token: str  # "plot-1"
+    kind: Literal["line", "block", "dashed"]
+
+
+class PlotContext(TypedDict):
+    name: str
+    title: str
+    note: str
+    url: str  # answers figure JSON, see figures.py
+    legend: list[LegendItem]
+    height_px: NotRequired[int]
+    refresh_s: NotRequired[int]  # drawn anew every so many seconds, whatever happens
+    topics: NotRequired[str]  # live topics that refetch the figure, default "planning metrics"
+
+
+class Fact(TypedDict):
+    label: str
+    value: str
+    note: NotRequired[str | None]
+    at: NotRequired[str | None]  # ISO: then printed as a time after the value
+    href: NotRequired[str | None]
+
+
+class PageLinks(TypedDict):
+    """Paging. `summary`: "1-50 of 671 plannings"; None for no such page."""
+
+    summary: str
+    previous_url: str | None
+    next_url: str | None
+
+
+class StartsContext(TypedDict):
+    """A predicted start; `median`, `latest` None: beyond what was simulated."""
+
+    earliest: str
+    median: str | None
+    latest: str | None
+    record: NotRequired[str | None]  # how past ranges fared
+
+
+class FieldContext(TypedDict):
+    """A form field. kind "checks" and "cards" give `choices`; `width` is columns out of 12."""
+
+    name: str
+    label: str
+    kind: Literal["text", "number", "textarea", "select", "check", "checks", "cards", "hidden"]
+    value: str
+    choices: NotRequired[list[Choice]]
+    checked: NotRequired[bool]
+    help: NotRequired[str | None]
+    error: NotRequired[str | None]
+    placeholder: NotRequired[str | None]
+    effect: NotRequired[str | None]  # hint cards: "-1 core"
+    mono: NotRequired[bool]
+    required: NotRequired[bool]
+    width: NotRequired[int]

@@ -1,0 +1,104 @@
+"""One row of the queue page: a job's place, why it stands there, why it waits, and what it needs to start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.dashboard.overview.queue import needs_words
+from portal.dashboard.parts.masking import ANOTHERS
+from portal.dashboard.templatetags.berth import share
+from portal.jobs.models import Job
+from portal.jobs.states import QUEUED
+from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.keepers import KeepersNow
+from portal.rounds.read.needs import start_need
+from portal.rounds.read.places import Turns
+from portal.rounds.read.selectors import figures_of, reason_sentence, waited_s
+from portal.rounds.record.explanations import explanations_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.dashboard.parts.snapshot import Snapshot
+    from portal.dashboard.queue.context import QueueRow
+    from portal.rounds.record.decisions import Decisions
+
+
+class Rows:
+    """Reads what the rows at `places` need, at once: jobs that the reader may see, their details and forecasts."""
+
+    def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
+        self._keepers = KeepersNow(snapshot.now)
+        self._decisions, self._turns = decisions, Turns(decisions, snapshot.planning)
+        planning = snapshot.planning
+        self.swept = bool(planning and planning.policy == "berth" and planning.parameters.get("sweep") == "on")
+        ids = [int(decisions.jobs[place]) for place in places]
+        self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
+        number = snapshot.planning.number if snapshot.planning else None
+        self._details = explanations_of(list(self._jobs), number=number)
+        self._forecasts = forecasts_of(list(self._jobs))
+
+    def row(self, place: int, position: int) -> QueueRow:
+        """Return the row of the decision at `place`, which is the array's `position`-th."""
+        entry = self._decisions.entry(place)
+        job = self._jobs.get(entry["job"])
+        base: dict[str, Any] = {"position": position, "side": entry["side"]}
+        unseen = dict.fromkeys(
+            ("job_id", "url", "tenant", "needs", "state", "lr", "waited_s", "share", "turn", "reason", "sentence",
+             "to_start", "starts")
+        )  # fmt: skip
+        if job is None:
+            return {**base, **unseen, "name": ANOTHERS}  # type: ignore[typeddict-item]
+        figures = figures_of(entry, job, self._details.get(job.pk))
+        figures = self._turns.told(place, job, figures)
+        waits = job.state in QUEUED
+        if waits:
+            figures = self._keepers.told(job, entry["reason"], figures)
+        return {
+            **base,
+            "job_id": job.number,
+            "url": reverse("job-detail", args=[job.number]),
+            "name": job.name,
+            "tenant": job.tenant.name,
+            "needs": needs_words(job.gpus),
+            "state": None if waits else job.state,
+            "lr": entry["latency_ratio"],
+            "waited_s": waited_s(job),
+            "share": self._share(job),
+            "turn": self._turn(entry),
+            "reason": entry["reason"] if waits else None,
+            "sentence": _sentence(entry["reason"], figures) if waits and entry["reason"] != "outside-window" else None,
+            "to_start": start_need(entry["reason"], figures) if waits else None,
+            "starts": _starts(self._forecasts.get(job.pk)) if waits else None,
+        }  # type: ignore[typeddict-item]
+
+    def _share(self, job: Job) -> float | None:
+        found = self._decisions.share(job.tenant_id, "cores" if job.gpus == [0] else "gpus")
+        units = found["capacity"] * found["weight"] if found else 0
+        return found["held"] / units if found and units else None
+
+    def _turn(self, entry: dict[str, Any]) -> str | None:
+        """Say why the job stands where it does: whose turn it was, and which of theirs."""
+        if entry["side"] == "outside":
+            return None
+        told = (self._details.get(entry["job"]) or {}).get("detail") or {}
+        if told.get("share") is None:
+            return "by its latency ratio"
+        return f"its tenant had {share(told['share'], 1)} at its turn"
+
+
+def _sentence(reason: str | None, figures: dict[str, Any]) -> str | None:
+    try:
+        return reason_sentence(reason or "not-planned-yet", figures)
+    except (KeyError, TypeError):
+        return None  # the figures are of another reason: the next planning brings the right ones
+
+
+def _starts(forecast: Any) -> dict[str, str | None] | None:
+    if forecast is None:
+        return None
+    latest = forecast.latest_at.isoformat() if forecast.latest_at else None
+    middle = forecast.median_at.isoformat() if forecast.median_at else None
+    return {"earliest": forecast.earliest_at.isoformat(), "latest": latest, "median": middle}

@@ -1,0 +1,282 @@
+"""The list of plannings and one planning with its decisions, as its reader may see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.cluster.models import Node
+from portal.dashboard.templatetags.berth import DASH, number
+from portal.errors import BerthError
+from portal.rounds.models import Planning
+from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed
+from portal.rounds.read.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
+from portal.rounds.read.selectors import planning_decisions, reason_sentence
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.settings.knobs import KNOBS
+
+if TYPE_CHECKING:
+    from portal.dashboard.parts.context import Fact, PageLinks
+    from portal.dashboard.rounds.context import (
+        DecisionRow,
+        OutcomeRow,
+        PlanningPageContext,
+        PlanningRow,
+        RoundsPageContext,
+    )
+    from portal.tenants.models import User
+
+PAGE_SIZE = 50
+DECISIONS_A_PAGE = 200
+OUTCOMES = {"applied": "applied", "nothing": "nothing placed", "stale": "overtaken", "failed": "failed"}
+
+
+# ---- the list --------------------------------------------------------------------------------------------------------
+
+
+def rounds_context(page: str | None) -> RoundsPageContext:
+    """Return a page of plannings, the last first. Raises BerthError for a page that is no positive number."""
+    place = page_number(page)
+    total = Planning.objects.count()
+    start = (place - 1) * PAGE_SIZE
+    rows = list(plannings_listed()[start : start + PAGE_SIZE])
+    return {
+        "subtitle": _subtitle(rows[0] if rows and place == 1 else None, total),
+        "rows": [planning_row(row) for row in rows],
+        "paging": page_links(reverse("rounds"), "planning", place, start=start, shown=len(rows), total=total),
+    }
+
+
+def page_number(text: str | None) -> int:
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise BerthError("invalid", "A page is a number from 1.", field="page")
+    return int(text)
+
+
+def page_links(url: str, noun: str, place: int, *, start: int, shown: int, total: int) -> PageLinks:
+    spread = f"{start + 1}{DASH}{start + shown}" if shown else "none"
+    return {
+        "summary": f"{spread} of {total} {noun}{'s' if total != 1 else ''}",
+        "previous_url": None if place == 1 else url if place == 2 else f"{url}?page={place - 1}",
+        "next_url": f"{url}?page={place + 1}" if start + shown < total else None,
+    }
+
+
+def _subtitle(newest: Planning | None, total: int) -> str:
+    count = f"{total} planning{'s' if total != 1 else ''} kept"
+    return f"round {newest.round.number}, policy {newest.policy}; {count}" if newest else count
+
+
+def planning_row(row: Planning) -> PlanningRow:
+    outcome = outcome_of(row)
+    return {
+        "number": row.number,
+        "url": reverse("planning-detail", args=[row.number]),
+        "at": row.started_at.isoformat(),
+        "round": row.round.number,
+        "kind": "re-plan" if row.replan else "fill",
+        "policy": row.policy,
+        "queue": row.queue_length,
+        "window": row.window_jobs,
+        "placed": row.placed,
+        "candidates": row.solver.get("candidates"),
+        "gap": row.solver.get("gap"),
+        "solve_ms": solve_ms(row),
+        "total_ms": round(1000 * (row.load_s + row.plan_s + row.apply_s)),
+        "fragments": _fragments(row),
+        "outcome": outcome,
+        "outcome_word": _outcome_word(row, outcome),
+    }  # type: ignore[typeddict-item]
+
+
+def solve_ms(row: Planning) -> int | None:
+    """Return the solver's time; None when there was nothing to solve."""
+    if row.solver.get("formulation", "none") == "none":
+        return None
+    return round(1000 * row.solver["solve_s"])
+
+
+def _fragments(row: Planning) -> int | None:
+    if row.metrics.get("fragments_cores") is None:
+        return None
+    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version told nothing of them
+    return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
+
+
+def outcome_of(row: Planning) -> str:
+    if row.status == Planning.Status.FAILED:
+        return "failed"
+    if row.status == Planning.Status.SUPERSEDED:
+        return "stale"
+    if row.solver.get("incumbent") == "greedy" and row.placed:
+        return "greedy"
+    return "applied" if row.placed else "nothing"
+
+
+def _outcome_word(row: Planning, outcome: str) -> str:
+    words = [OUTCOMES.get(outcome, "greedy plan applied")]
+    if stopped := sum(entry["ordered"] for entry in row.stops):
+        words.append(f"{stopped} stopped")
+    if row.dropped:
+        words.append(f"{row.dropped} no longer fitted")
+    return ", ".join(words)
+
+
+# ---- one planning ----------------------------------------------------------------------------------------------------
+
+
+def planning_context(number: int, user: User, page: str | None = None) -> PlanningPageContext:
+    """Return a planning with one page of its decisions. Raises NotFound, and BerthError for a page that is no number."""
+    place = page_number(page)
+    start = (place - 1) * DECISIONS_A_PAGE
+    planning = planning_by_number(number)
+    before, after = planning_neighbours(number)
+    decisions = decisions_read(planning)
+    rows = planning_decisions(planning, user, start=start, count=DECISIONS_A_PAGE)
+    # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
+    placements = [decisions.entry(start + row)["placement"] for row in range(len(rows))]
+    nodes = dict(Node.objects.values_list("pk", "name"))
+    shown = [_decision(row, placement, nodes) for row, placement in zip(rows, placements, strict=True)]
+    return {
+        "planning": planning_row(planning),
+        "figures": _figures(planning),
+        "parameters": _parameters(planning),
+        "decisions": shown,
+        "outcomes": _outcomes(planning, user),
+        "paging": page_links(
+            reverse("planning-detail", args=[number]),
+            "decision",
+            place,
+            start=start,
+            shown=len(rows),
+            total=len(decisions),
+        ),
+        "error": planning.error if user.is_operator and planning.error else None,
+        "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
+        "next_url": reverse("planning-detail", args=[after]) if after is not None else None,
+    }
+
+
+def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
+    """Return a row for each profile, stop, promise, promise given up and reservation."""
+    found = planning_outcomes(planning, user)
+    rows = [("Profiled", each["job"], profile_sentence(each)) for each in found["profiles"]]
+    rows += [("Stopped", each["job"], stop_sentence(each)) for each in found["stops"]]
+    rows += [("Promised", each["job"], f"{promise_sentence(each)}, kept until it starts") for each in found["promises"]]
+    rows += [("Promise lapsed", job, "what was kept for it is free again") for job in found["lapsed"]]
+    rows += [
+        ("Reserved", each["job"], f"{', '.join(each['nodes'])}, until about {each['until'][11:16]} UTC")
+        for each in found["reservations"]
+    ]
+    return [
+        {
+            "what": what,
+            "job_id": job["number"],
+            "url": reverse("job-detail", args=[job["number"]]) if job["number"] else None,
+            "name": job["name"],
+            "words": words,
+        }
+        for what, job, words in rows
+    ]
+
+
+def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> DecisionRow:
+    own = row["job"] is not None
+    chosen = row["result"] == "placed"
+    return {
+        "rank": row["rank"],
+        "job_id": row["number"],
+        "url": reverse("job-detail", args=[row["number"]]) if own else None,
+        "name": row["name"],
+        "tenant": row["tenant"],
+        "lr": row["latency_ratio"],
+        "chosen": chosen,
+        "configuration": configuration_words(placement or [], nodes) if chosen else None,
+        "reason": row["reason"],
+        "detail": reason_sentence(row["reason"], row["figures"]) if own and row["reason"] and row["figures"] else None,
+    }
+
+
+def configuration_words(placement: list[dict[str, Any]], nodes: dict[int, str]) -> str:
+    """a100-01 x 4, 12 cores; pieces of a distributed job are joined by plus."""
+    return " + ".join(_piece(piece, nodes.get(piece["node"], "a node that is gone")) for piece in placement)
+
+
+def _piece(piece: dict[str, Any], name: str) -> str:
+    cores = f"{piece['cores']} core{'s' if piece['cores'] != 1 else ''}"
+    return f"{name} \u00d7 {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
+
+
+def _figures(planning: Planning) -> list[Fact]:
+    solver, metrics, solved = planning.solver, planning.metrics, solve_ms(planning) is not None
+    timing = f"load {_ms(planning.load_s)}, plan {_ms(planning.plan_s)}, apply {_ms(planning.apply_s)}"
+    facts = [
+        _fact("Queue", planning.queue_length, "jobs in order"),
+        _fact("Window", planning.window_jobs, f"{metrics.get('window_gpus')} GPUs close it" if metrics else None),
+        _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
+        _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
+        _fact(
+            "Candidates", solver.get("candidates") if solved else None, _counted(solver.get("variables"), "variable")
+        ),
+        _fact("Objective", _rounded(solver.get("objective")), _bounded(solver.get("bound"))),
+        _fact("Gap", _rounded(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
+        _fact(
+            "Not looked at",
+            solver.get("unseen") or None,
+            "jobs of the window, for want of time; the gap is without them",
+        ),
+        _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
+        _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
+        _fact("Fragments", _fragments(planning), None),
+        _fact("RAQLR", _rounded(metrics.get("raqlr")), _recent(metrics)),
+        _fact("Live LR", _rounded(metrics.get("live_lr_mean")), "mean of those that still wait"),
+    ]
+    return [fact for fact in facts if fact["value"] != "None"]
+
+
+def _fact(label: str, value: Any, note: str | None) -> Fact:
+    return {"label": label, "value": str(value), "note": note}
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms"
+
+
+def _rounded(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4g}"
+
+
+def _words(status: str | None) -> str | None:
+    return status.replace("-", " ") if status else None
+
+
+def _counted(count: int | None, noun: str) -> str | None:
+    return None if count is None else f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def _bounded(bound: float | None) -> str | None:
+    return None if bound is None else f"bound {bound:.4g}"
+
+
+def _allowed(gap: float | None) -> str | None:
+    return None if gap is None else f"allowed {gap:.4g}"
+
+
+def _recent(metrics: dict[str, Any]) -> str | None:
+    return f"h = {metrics['raqlr_hours']:g} h, m = {metrics['raqlr_jobs']}" if metrics.get("raqlr_hours") else None
+
+
+def _parameters(planning: Planning) -> list[Fact]:
+    """Return the knobs that were in force, with their units; None means that the scheduler chooses by itself."""
+    known = [knob for knob in KNOBS if knob.name in planning.parameters]
+    return [_fact(knob.name, _knob_words(planning.parameters[knob.name], knob.unit), None) for knob in known]
+
+
+def _knob_words(value: Any, unit: str) -> str:
+    if value is None:
+        return "by itself"
+    shown = f"{value:g}" if isinstance(value, float) else number(value) if isinstance(value, int) else str(value)
+    return f"{shown} {unit}".strip()

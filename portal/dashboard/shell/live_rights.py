@@ -1,0 +1,83 @@
+"""Who may follow what over the live socket, asked when a stream is asked for and again while the socket is open."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from channels.auth import get_user
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from portal.cluster.selectors import node_get
+from portal.dashboard.board.feed import stream_of
+from portal.dashboard.parts.horizons import HORIZONS_H
+from portal.errors import BerthError
+from portal.jobs.selectors import job_get
+from portal.simulations.selectors import simulation_get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from portal.tenants.models import User
+
+MOST_STREAMS = 20
+"""Of one socket."""
+MOST_SOCKETS = 40
+"""Of one person at one portal process: a tab is a socket."""
+OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
+"""What every signed-in user may follow: it names no job."""
+SEEN_BY: dict[str, Callable[[User, str], object]] = {
+    "job": lambda user, number: job_get(user=user, job_id=number),
+    "node": lambda user, name: node_get(user=user, name=name),
+    "simulation": lambda user, number: simulation_get(user=user, number=number),
+}
+"""Kind of stream -> what raises BerthError unless the user may see what it is of."""
+_STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
+"""A node's name makes a group's, which Channels bounds at 99 characters."""
+
+_open: Counter[int] = Counter()
+
+
+def socket_take(user_id: int) -> bool:
+    """Count a socket of a person's in; False when the person has as many as may be."""
+    if _open[user_id] >= MOST_SOCKETS:
+        return False
+    _open[user_id] += 1
+    return True
+
+
+def socket_give(user_id: int) -> None:
+    _open[user_id] -= 1
+    if _open[user_id] <= 0:
+        del _open[user_id]
+
+
+def may_follow(user: User, stream: Any) -> bool:
+    """Say whether it is a stream's one true name (`job:1`, never `job:01`) and the user may see what it is of."""
+    if not isinstance(stream, str):
+        return False
+    if stream in OPEN_STREAMS:
+        return True
+    if not _STREAM.fullmatch(stream):
+        return False
+    kind, _, named = stream.partition(":")
+    try:
+        SEEN_BY[kind](user, named)
+    except BerthError:
+        return False
+    return True
+
+
+async def still_allowed(scope: dict[str, Any], streams: Iterable[str]) -> bool:
+    """Say whether the socket's session still is its user's, and the user may still see everything followed.
+
+    A sign-out ends the session, a password change its hash, a deactivation the user.
+    """
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    user = await get_user({"session": store(scope["session"].session_key)})
+    if user.pk != scope["user"].pk:
+        return False
+    return await database_sync_to_async(lambda: all(may_follow(user, stream) for stream in streams))()

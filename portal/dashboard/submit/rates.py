@@ -1,0 +1,91 @@
+"""The learning rate on the submit form: one for all sizes, one at a reference size with a rule, or one for each size.
+
+Section 1 of the algorithms: `1e-4` is for every size; `4e-4` at 4 GPUs by `linear` or `sqrt` follows the size that is
+chosen; `1: 1e-4, 2: 2e-4` names one a size. The description's own check judges what it means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from django.http import QueryDict
+
+    from portal.dashboard.parts.context import FieldContext
+
+RULES = {"none": "the same at every size", "linear": "times size / reference", "sqrt": "times its square root"}
+
+
+def learning_rate_of(post: QueryDict) -> dict[str, Any]:
+    """Return `{"learning_rate": ...}`, or {} when none was given. Raises BerthError for a text that is no number."""
+    text, at = post.get("learning_rate", "").strip(), post.get("learning_rate_at", "").strip()
+    rule = post.get("learning_rate_rule", "")
+    if not text:
+        if at:
+            detail = "A reference size needs its rate: fill in the learning rate, or empty the size."
+            raise BerthError("required", detail, field="learning_rate")
+        return {}
+    if ":" in text:
+        return {"learning_rate": _rates(text)}
+    value = _number(text)
+    if not at and rule in {"", "none"}:
+        return {"learning_rate": value}
+    if not at:
+        detail = f"The rule {rule} needs the number of GPUs at which the rate is {text}."
+        raise BerthError("required", detail, field="learning_rate_at")
+    if not (at.isascii() and at.isdigit() and len(at) < 10):
+        raise BerthError("invalid", f"{at[:30]!r} is not a whole number of GPUs.", field="learning_rate_at")
+    return {"learning_rate": {"at": int(at), "value": value, "rule": rule or "none"}}
+
+
+def _rates(text: str) -> dict[str, float]:
+    rates: dict[str, float] = {}
+    for part in text.replace(";", ",").split(","):
+        if part.strip():
+            size, _, rate = part.partition(":")
+            if size.strip() in rates:
+                raise BerthError("duplicate", f"The size {size.strip()!r} stands twice.", field="learning_rate")
+            rates[size.strip()] = _number(rate.strip())
+    return rates
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        detail = f"{text[:30]!r} is no rate; write 4e-4, or one for each size as 1: 1e-4, 2: 2e-4."
+        raise BerthError("invalid", detail, field="learning_rate") from None
+
+
+def rate_values(rate: object) -> dict[str, Any]:
+    """Return the form's values for a description's learning rate, to edit and relaunch it."""
+    if rate is None:
+        return {}
+    if not isinstance(rate, dict):
+        return {"learning_rate": repr(rate)}
+    if "value" not in rate:
+        return {"learning_rate": ", ".join(f"{size}: {value!r}" for size, value in rate.items())}
+    return {
+        "learning_rate": repr(rate["value"]),
+        "learning_rate_at": rate.get("at"),
+        "learning_rate_rule": rate.get("rule"),
+    }
+
+
+def rate_fields(
+    values: Mapping[str, Any], text: Callable[..., FieldContext], choice: Callable[..., Any]
+) -> dict[str, FieldContext]:
+    """Return the form's three fields, made by its own helpers."""
+    chosen = values.get("learning_rate_rule") or "none"
+    rules = [choice(rule, f"{rule}: {says}", rule == chosen) for rule, says in RULES.items()]
+    return {
+        "learning_rate": text(
+            "learning_rate", "Learning rate", 4, "Or one for each size: 1: 1e-4, 2: 2e-4.", placeholder="none given"
+        ),
+        "learning_rate_at": text("learning_rate_at", "At so many GPUs", 3, "The rule's reference.", kind="number"),
+        "learning_rate_rule": text("learning_rate_rule", "As the size changes", 5, kind="select", choices=rules),
+    }

@@ -1,0 +1,205 @@
+"""What a submit form's fields say, as the job description that REST takes; all that cannot be read is told at once.
+
+`description_examine` is the one that judges it: here a text only becomes a number, a list or a mapping.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.dashboard.submit.files import files_of
+from portal.dashboard.submit.rates import learning_rate_of
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from django.core.files.uploadedfile import UploadedFile
+    from django.http import QueryDict
+    from django.utils.datastructures import MultiValueDict
+
+    Uploads = MultiValueDict[str, UploadedFile]
+
+GIB_MIB = 1024
+
+# form field -> description field; the others have the same name
+FORM_OF = {
+    "model": "model_label",
+    "working_directory": "workdir",
+    "heavy_between_iterations": "heavy",
+    "batch_per_gpu": "batch_size",
+    "expected_duration_s": "expected_s",
+    "cores_per_gpu": "cores",
+    "memory_mib": "memory",
+    "disk_gib": "disk",
+    "time_limit_s": "time_limit",
+    "environment": "env",
+    "depends_on": "dependencies",
+    "array.size": "array",
+    "array.concurrency": "array_limit",
+    "learning_rate.at": "learning_rate_at",
+    "learning_rate.rule": "learning_rate_rule",
+    "learning_rate.value": "learning_rate",
+}
+PLAIN = ("name", "tenant", "command", "model_label", "workdir", "category")
+WHOLE = {"parameters": "parameters", "samples": "samples", "batch_size": "batch_per_gpu", "retries": "retries"}
+CHECKS = {
+    "pipelined": "pipelined",
+    "heavy": "heavy_between_iterations",
+    "instrumented": "instrumented",
+    "checkpointable": "checkpointable",
+    "restartable": "restartable",
+}
+_FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
+_DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1, "tib": 2**20, "t": 2**20, "tb": 2**20}
+
+
+class Reading:
+    """The description as far as it could be read, and one error for each field that could not."""
+
+    def __init__(self) -> None:
+        self.description: dict[str, Any] = {}
+        self.problems: list[BerthError] = []
+
+    def take(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        try:
+            self.description.update(read())
+        except BerthError as error:
+            self.problems.append(error)
+
+
+def description_read(post: QueryDict, uploads: Uploads | None = None) -> Reading:
+    """Read every field. What cannot be read is left out of the description and stands in `problems`."""
+    reading = Reading()
+    for form in PLAIN:
+        if value := post.get(form, "").strip():
+            reading.description[_FIELD_OF.get(form, form)] = value
+    for form, field in WHOLE.items():
+        if value := post.get(form, "").strip():
+            reading.take(lambda value=value, field=field: {field: _whole(value, field)})
+    for form, field in CHECKS.items():
+        if post.get(form):
+            reading.description[field] = True
+    _gpus(post, reading)
+    _limits(post, reading)
+    _more(post, reading)
+    reading.take(lambda: files_of(post, uploads))
+    return reading
+
+
+def _gpus(post: QueryDict, reading: Reading) -> None:
+    mode = post.get("gpu_mode", "set")
+    cores = post.get("cores", "").strip()
+    if mode == "cpu":
+        reading.description["gpus"] = 0
+        reading.take(lambda: {"cores": _whole(cores, "cores") if cores else 1})
+        return
+    if cores:
+        reading.take(lambda: {"cores_per_gpu": _whole(cores, "cores_per_gpu")})
+    reading.take(lambda: {"gpus": _range(post) if mode == "range" else _set(post)})
+    if types := [name for name in post.getlist("gpu_types") if name]:
+        reading.description["gpu_types"] = types
+
+
+def _range(post: QueryDict) -> dict[str, int]:
+    low, high = (_whole(post.get(name, "").strip() or "0", "gpus") for name in ("gpus_min", "gpus_max"))
+    return {"min": low, "max": high}
+
+
+def _set(post: QueryDict) -> list[int]:
+    found = sorted(_whole(value, "gpus") for value in post.getlist("gpus"))
+    if not found:
+        raise BerthError("required", "Tick at least one number of GPUs, or choose CPU only.", field="gpus")
+    return found
+
+
+def _limits(post: QueryDict, reading: Reading) -> None:
+    if memory := post.get("memory", "").strip():
+        reading.take(
+            lambda: {"memory_mib": round(_measured(memory, _SIZE_MIB, "gib", "memory_mib", "24 GiB or 512 MiB"))}
+        )
+    if disk := post.get("disk", "").strip():
+        reading.take(lambda: {"disk_gib": _measured(disk, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB})
+    for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
+        if value := post.get(form, "").strip():
+            reading.take(
+                lambda value=value, field=field, unit=unit: {
+                    field: round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
+                }
+            )
+    if priority := post.get("priority", "").strip():
+        reading.take(lambda: {"priority": _whole(priority, "priority")})
+
+
+def _more(post: QueryDict, reading: Reading) -> None:
+    reading.take(lambda: _array(post))
+    if value := post.get("dependencies", "").strip():
+        ids = value.replace("#", " ").replace(",", " ").split()
+        reading.take(lambda: {"depends_on": [_whole(job_id, "depends_on") for job_id in ids]})
+    for form, field in (("env", "environment"), ("labels", "labels")):
+        if value := post.get(form, "").strip():
+            reading.take(lambda value=value, field=field: {field: _pairs(value, field)})
+    reading.take(lambda: learning_rate_of(post))
+
+
+def _array(post: QueryDict) -> dict[str, Any]:
+    size, cap = post.get("array", "").strip(), post.get("array_limit", "").strip()
+    if not size:
+        if cap:
+            detail = "At once needs the number of tasks: fill in Array of, or empty this."
+            raise BerthError("required", detail, field="array.concurrency")
+        return {}
+    found = {"size": _whole(size, "array.size")}
+    return {"array": found | ({"concurrency": _whole(cap, "array.concurrency")} if cap else {})}
+
+
+def _whole(text: str, field: str) -> int:
+    try:
+        return int(text.replace("\u202f", "").replace(" ", ""))
+    except ValueError:
+        raise BerthError("invalid", f"{text[:30]!r} is not a whole number.", field=field) from None
+
+
+def _measured(text: str, units: Mapping[str, int], default: str, field: str, example: str) -> float:
+    """Read `24 GiB`, `10 h`, or a bare number in the default unit."""
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(number) :].strip().lower() or default
+    try:
+        value = float(number.replace(" ", "").replace(",", "."))
+    except ValueError:
+        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field) from None
+    if unit not in units or not 0 < value < 1e12:
+        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field)
+    return value * units[unit]
+
+
+def _pairs(text: str, field: str) -> dict[str, str]:
+    """Read NAME=value, one a line."""
+    pairs = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if not line.strip():
+            continue
+        if not equals:
+            raise BerthError("invalid", f"{line[:40]!r}: write NAME=value, one a line.", field=field)
+        pairs[name.strip()] = value
+    return pairs
+
+
+def form_field_of(error: BerthError) -> str | None:
+    """Return the form's name of the field that an error names."""
+    if error.field is None:
+        return None
+    if error.field in FORM_OF:
+        return FORM_OF[error.field]
+    field = error.field.split(".", 1)[0].split("[", 1)[0]
+    return FORM_OF.get(field, field)
+
+
+def errors_of(problems: list[BerthError]) -> dict[str, str]:
+    """Return each form field's first error; "" is the whole form's."""
+    found: dict[str, str] = {}
+    for problem in problems:
+        found.setdefault(form_field_of(problem) or "", problem.detail)
+    return found

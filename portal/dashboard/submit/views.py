@@ -1,0 +1,194 @@
+"""The submit page: the form, what would happen now, and the same request as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.api.throttles import FormThrottle, throttle_check
+from portal.cluster.selectors import gpu_type_names, idle_blocks
+from portal.dashboard.queue.page import record_words
+from portal.dashboard.submit.files import files_context
+from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
+from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
+from portal.dashboard.submit.request import request_text
+from portal.errors import BerthError
+from portal.jobs.listing import job_find
+from portal.jobs.services import job_submit, submission_check, submission_problems
+from portal.rounds.asking.dryrun import dry_run as plan_dry_run
+from portal.rounds.read.forecasts import forecast_record
+from portal.rounds.read.places import queue_words
+from portal.rounds.read.selectors import cores_effects
+from portal.rounds.settings.knobs import knobs_current
+from portal.tenants.selectors import tenants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.http import HttpRequest, HttpResponse
+
+    from portal.dashboard.jobs.context import DryRunContext, FormProblem, GpuChoice, SubmitContext
+    from portal.dashboard.parts.context import FieldContext, StartsContext
+    from portal.dashboard.submit.reading import Reading
+
+DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    """Show the form (`?from=` fills it from an earlier job), or submit it and go to the job's page."""
+    if request.method == "GET":
+        values = DEFAULTS
+        if number := request.GET.get("from"):
+            payload = job_find(user=request.user, number=number).payload
+            values = initial_of(payload.description) | {"files": payload.files}
+        return render(request, "jobs/submit.html", _context(request, values, problems=[]))
+    reading, problems = _examined(request)
+    if not problems:
+        try:
+            job = job_submit(user=request.user, description=reading.description, r_num=knobs_current()["r_num"])
+        except BerthError as error:
+            problems = [error]
+        else:
+            messages.success(request, f"Submitted: job {job.number}.")
+            return redirect("job-detail", number=job.number)
+    files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
+    context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
+    return render(request, "jobs/submit.html", context, status=problems[0].status)
+
+
+@login_required
+@require_POST
+def dry_run(request: HttpRequest) -> HttpResponse:
+    """Answer with the cards beside the form, what would happen now and the request as text, and with all that is wrong."""
+    throttle_check(request, FormThrottle)
+    reading, problems = _examined(request)
+    context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None, "problems": errors_of(problems)}
+    if request.POST.get("command", "").strip():
+        if not problems or not reading.problems:
+            context["request_text"] = request_text(request, reading.description)
+        context["dry_run"] = _refused(problems) if problems else _dry_run(request, reading.description)
+    return render(request, "jobs/_dryrun.html", context)
+
+
+def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
+    """Read the form and return it with all that a submission would be refused for, at most one error a field."""
+    reading = description_read(request.POST, request.FILES)
+    description = dict(reading.description)
+    if any(form_field_of(problem) == "gpus" for problem in reading.problems):
+        description["gpus"] = 1  # so that the other fields can be judged: what is said of it is left out below
+    found = {form_field_of(problem) for problem in reading.problems}
+    problems = list(reading.problems)
+    for problem in submission_problems(user=request.user, description=description, r_num=knobs_current()["r_num"]):
+        if (field := form_field_of(problem)) is None or field not in found:
+            problems.append(problem)
+            found.add(field)
+    return reading, problems
+
+
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
+    tenants = [tenant.name for tenant in tenants_of(request.user)]
+    types = gpu_type_names()
+    errors = errors_of(problems)
+    fields = fields_make(values, tenants=tenants, gpu_types=types, errors=errors, effects=cores_effects(request.user))
+    mode = values.get("gpu_mode", "set")
+    return {
+        "fields": fields,
+        "problems": _summary(errors, fields),
+        "files": files_context(values, errors.get("files")),
+        "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
+        "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
+        "gpu_choices": _gpu_choices(values, types),
+        "gpu_error": errors.get("gpus"),
+        "gpu_min": str(values.get("gpus_min") or ""),
+        "gpu_max": str(values.get("gpus_max") or ""),
+        "gpu_note": "A block is so many idle GPUs on one node.",
+        "dry_run": None,
+        "request_text": None,
+        "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
+    }
+
+
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+    """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
+    labels = {"gpus": "GPUs it accepts", "files": "Files"} | {name: field["label"] for name, field in fields.items()}
+    first = ("name", "model_label", "tenant", "command", "workdir", "files", "gpus")
+    order = {name: place for place, name in enumerate([*first, *fields])}
+    return [
+        {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
+        for name, detail in sorted(errors.items(), key=lambda item: order.get(item[0], -1))
+    ]
+
+
+def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
+    """Show for each size how many idle blocks of it each type has now."""
+    blocks = idle_blocks()
+    largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
+    chosen = {int(v) for v in values.get("gpus") or []}
+    choices: list[GpuChoice] = []
+    for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
+        fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
+        total = sum(fitting.values())
+        cells = [f"{fitting[name]} free" if fitting[name] else "\u2013" for name in types]
+        cells.append(f"{total} block{'s' if total != 1 else ''}" if total else "no")
+        choices.append({"count": count, "checked": count in chosen, "cells": cells, "fits": total > 0})
+    return choices
+
+
+def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext:
+    tenant, parsed = submission_check(user=request.user, description=description, r_num=knobs_current()["r_num"])
+    answer = plan_dry_run(description=parsed, tenant=tenant, user=request.user)
+    rows = [
+        {
+            "configuration": f"{part['node']} \u00d7 {part['gpus'] or 'CPU'}",
+            "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
+            "note": None,
+            "verdict": "chosen",
+            "chosen": True,
+        }
+        for part in answer["placement"] or []
+    ]
+    unit = "Cores" if parsed.gpus == (0,) else "Cores a GPU"
+    return {
+        "at": answer["at"].isoformat(),
+        "outcome": "placeable" if answer["placeable"] else "waits",
+        "word": "Placeable" if answer["placeable"] else "Would wait",
+        "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
+        "rows": rows,
+        "starts": _starts(answer),
+        "facts": [
+            *([{"label": "Place", "value": queue_words(answer).removeprefix("place ")}] if answer["place"] else []),
+            {"label": unit, "value": str(answer["cores"])},
+            {"label": "Tenant", "value": tenant.name},
+        ],
+    }
+
+
+def _starts(answer: dict[str, Any]) -> StartsContext | None:
+    """Return the expected range of one that would wait."""
+    found = answer["start"]
+    if answer["placeable"] or found is None:
+        return None
+    moments = {name.removesuffix("_at"): at.isoformat() if at else None for name, at in found.items()}
+    return {**moments, "record": record_words(forecast_record())}  # type: ignore[typeddict-item]
+
+
+def _refused(problems: list[BerthError]) -> DryRunContext:
+    from django.utils import timezone
+
+    impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
+    more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""
+    return {
+        "at": timezone.now().isoformat(),
+        "outcome": "impossible" if impossible else "invalid",
+        "word": "Impossible here" if impossible else "Not valid yet",
+        "sentence": problems[0].detail + more,
+        "rows": [],
+        "starts": None,
+        "facts": [],
+    }

@@ -1,0 +1,52 @@
+"""Section 10's figures for Prometheus: of the last applied planning, and of the last round that has ended.
+
+A figure that is not known (no job ended, nothing measured) has no sample: a nought would be a lie.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client.core import GaugeMetricFamily
+
+from portal.rounds.models import Round
+from portal.rounds.read.selectors import cluster_metrics
+from portal.rounds.record.metrics import RAQLR_HOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+RATIOS = {
+    "berth_gpu_active_ratio": ("gpu_active_rate", 1.0, "GPUs allocated, of all, after the last planning."),
+    "berth_cpu_active_ratio": ("cpu_active_rate", 1.0, "Cores allocated, of all, after the last planning."),
+    "berth_gpu_utilisation_ratio": ("utilisation", 0.01, "Mean utilisation of the allocated GPUs."),
+    "berth_fragment_ratio": ("fragment_rate", 1.0, "Fragments, of all GPUs, after the last planning."),
+}
+KINDS = {"no-cores": "fragments_cores", "scattered": "fragments_scattered", "kept": "fragments_kept"}
+STATISTICS = {"mean": "live_lr_mean", "max": "live_lr_max"}
+
+
+def figure_families() -> Iterator[GaugeMetricFamily]:
+    now = cluster_metrics()
+    for name, (key, factor, says) in RATIOS.items():
+        family = GaugeMetricFamily(name, says)
+        if (value := now.get(key)) is not None:
+            family.add_metric([], factor * value)
+        yield family
+    hours = {str(each): f"raqlr_{each}h" for each in RAQLR_HOURS}
+    jobs = {str(each): f"raqlr_jobs_{each}h" for each in RAQLR_HOURS}
+    yield _by("berth_fragments", "Idle GPUs that waiting jobs could not use, by kind.", "kind", KINDS, now)
+    yield _by("berth_live_latency_ratio", "LR of the eligible jobs that wait.", "statistic", STATISTICS, now)
+    yield _by("berth_raqlr", "Mean LR of the jobs that ended in the last hours.", "hours", hours, now)
+    yield _by("berth_raqlr_jobs", "How many jobs that mean is of.", "hours", jobs, now)
+    last = Round.objects.exclude(metrics={}).first()
+    over = last.metrics if last else {}
+    yield _by("berth_round_fragments", "Fragments over the last whole round, by time.", "kind", KINDS, over)
+
+
+def _by(name: str, says: str, label: str, keys: Mapping[str, str], figures: Mapping[str, Any]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, says, labels=[label])
+    for value, key in keys.items():
+        if (figure := figures.get(key)) is not None:
+            family.add_metric([value], figure)
+    return family

@@ -1,0 +1,118 @@
+"""What a planning would do with a job that is not submitted: the same scheduler call on a snapshot, never applied."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.utils import timezone
+
+from portal.estimation.selectors import knowledge_load
+from portal.jobs.models import Job
+from portal.jobs.states import JobState
+from portal.rounds.asking.experience import experience_read
+from portal.rounds.planning.snapshot import job_imagined, state_load
+from portal.rounds.read.selectors import reason_sentence
+from portal.rounds.record.decisions import decisions_of
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.asking.forecast import forecast
+from scheduler.planning.plan import plan
+
+if TYPE_CHECKING:
+    from portal.jobs.description import JobDescription
+    from portal.tenants.models import Tenant, User
+    from scheduler.model import ClusterState, Decision, Plan
+    from scheduler.parameters import Parameters
+
+DRY_ID = 0
+"""No real job has it."""
+
+LIMIT_S = 3.0
+"""A dry run solves no longer than this, so that people who type do not wait for half a tick."""
+
+
+def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
+    """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
+
+    Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
+    (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
+    age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
+    """
+    parameters = scheduler_parameters(knobs_current())
+    parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
+    now = timezone.now()
+    state = state_load(now=now, parameters=parameters)
+    row = _row(description=description, tenant=tenant, user=user, now=now)
+    job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
+    job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
+    resizable = [live.description for live in state.running if live.description is not None]
+    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
+    state = replace(state, jobs=[*state.jobs, job], knowledge=known)
+    made = _plan(state, now=now, parameters=parameters)
+    decision = next(d for d in made.decisions if d.job == DRY_ID)
+    reason = str(decision.reason) if decision.reason else None
+    return {
+        "placeable": decision.placement is not None,
+        "reason": reason,
+        "sentence": reason_sentence(reason, dict(decision.figures)),
+        "figures": dict(decision.figures),
+        "placement": _placement(decision, {node.id: node.name for node in state.nodes}),
+        "cores": job.cores,
+        "array": decision.standing.array if decision.standing else None,
+        "side": str(decision.standing.side) if decision.standing else None,
+        **_standing(made, decision),
+        "latency_ratio": decision.latency_ratio,
+        "age_s": decision.age_s,
+        "age_source": decision.age_source,
+        "start": _start(state, decision, now=now, parameters=parameters),
+        "at": now,
+    }
+
+
+def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters: Parameters) -> dict[str, Any] | None:
+    """Return when it would start: now when it is placed, else the range that the queue simulated forward gives; None for
+    one that cannot start by itself, or only beyond what was simulated.
+    """
+    if decision.placement is not None:
+        return {"earliest_at": now, "median_at": now, "latest_at": now}
+    known = experience_read(now=now, parameters=parameters)
+    rng = np.random.default_rng(0)
+    found = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
+    own = found.get(DRY_ID)
+    if own is None or own.earliest_s is None:
+        return None
+    moments = (own.earliest_s, own.median_s, own.latest_s)
+    early, middle, late = (None if each is None else datetime.fromtimestamp(each, UTC) for each in moments)
+    return {"earliest_at": early, "median_at": middle, "latest_at": late}
+
+
+def _plan(state: ClusterState, *, now: datetime, parameters: Parameters) -> Plan:
+    return plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
+
+
+def _row(*, description: JobDescription, tenant: Tenant, user: User, now: datetime) -> Job:
+    fields = description.job_fields()
+    return Job(
+        pk=DRY_ID, tenant=tenant, owner=user, submitted_at=now, waiting_since=now, state=JobState.PENDING, **fields
+    )
+
+
+def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]] | None:
+    if decision.placement is None:
+        return None
+    return [
+        {"node": names[piece.node], "gpus": len(piece.gpus), "cores": len(piece.cores)}
+        for piece in decision.placement.pieces
+    ]
+
+
+def _standing(made: Plan, decision: Decision) -> dict[str, Any]:
+    """Return where it would stand: `queue, place, queue_length, ahead`, None where it would not wait in a queue."""
+    decisions = decisions_of(made)
+    standing = decisions.standing(decisions.find(decision.job) or 0) if decision.rank is not None else None
+    names = ("queue", "place", "queue_length")
+    found = {name: standing[name] if standing else None for name in names}
+    return {**found, "ahead": standing["place"] - 1 if standing else None}

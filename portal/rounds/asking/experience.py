@@ -1,0 +1,86 @@
+"""What forecasts learn from: how long jobs ran against what was expected, who came lately, and how past ranges fared."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from portal.jobs.models import Attempt, Job
+from portal.jobs.states import QUEUED, JobState
+from portal.rounds.models import ForecastRecord, StartForecast
+from portal.rounds.planning.snapshot import jobs_imagined
+from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
+from scheduler.asking.starts.runtimes import PastRun, RunTimes
+from scheduler.asking.starts.scene import Experience
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from scheduler.parameters import Parameters
+
+RUNS_READ = 2000
+"""Completed jobs behind the run times: the latest so many."""
+ARRIVALS_READ, ARRIVALS_S = 300, 24 * 3600.0
+"""Jobs that came, behind those to come: the latest so many of the last day."""
+ARRIVALS_LEAST_S = 1800.0
+"""A cluster that is younger counts as so old: what was submitted on its first day's first minute does not come every minute."""
+
+
+def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
+    """Return run times, arrivals and the record. Seven queries."""
+    ended = (
+        Job.objects.runnable()
+        .filter(state=JobState.COMPLETED, ended_at__isnull=False, age_s__gt=0, ran_s__gt=0)
+        .order_by("-ended_at")
+        .values_list("owner_id", "ran_s", "age_s", "gpus", "attained_gpu_s")[:RUNS_READ]
+    )
+    past = [
+        PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s))
+        for owner, ran_s, age_s, sizes, gpu_s in ended
+    ]
+    live = (
+        Attempt.objects.runs().filter(ended_at=None, started_at__isnull=False, job__age_s__gt=0).select_related("job")
+    )
+    for attempt in live:
+        here_s, job = max(0.0, (now - attempt.started_at).total_seconds()), attempt.job
+        ran_s = job.ran_s + here_s
+        if ran_s > 0:
+            size = _size(job.gpus, (job.attained_gpu_s + attempt.gpus * here_s) / ran_s)
+            past.append(PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size))
+    since = now - timedelta(seconds=ARRIVALS_S)
+    came = list(
+        Job.objects.runnable()
+        .filter(submitted_at__gt=since, submitted_at__lte=now)
+        .order_by("-submitted_at")[:ARRIVALS_READ]
+    )
+    first = came[-1].submitted_at if len(came) == ARRIVALS_READ else max(since, _oldest(now))
+    return Experience(
+        RunTimes(past), jobs_imagined(came, now=now, parameters=parameters), first.timestamp(), _record(now)
+    )
+
+
+def _oldest(now: datetime) -> datetime:
+    """Return since when the arrivals are known: from its first job on, yet no burst is taken for a rate at once."""
+    first = Job.objects.order_by("submitted_at").values_list("submitted_at", flat=True).first()
+    return min(first or now, now - timedelta(seconds=ARRIVALS_LEAST_S))
+
+
+def _size(sizes: Sequence[int], held: float) -> float:
+    """Return the mean of the accepted sizes over what the job held on average."""
+    return sum(sizes) / len(sizes) / held if held > 0 and sizes != [0] else 1.0
+
+
+def _record(now: datetime) -> list[Foretold]:
+    """Return how the latest forecasts fared, oldest first, those of jobs that still wait included. Two queries."""
+    settled = ForecastRecord.objects.exclude(drawn=[]).order_by("-started_at")
+    rows: list[tuple[datetime, Any, datetime, bool]] = [
+        (given, drawn, started, True)
+        for given, drawn, started in settled.values_list("given_at", "drawn", "started_at")[:MOST]
+    ]
+    waiting = StartForecast.objects.filter(job__state__in=QUEUED).exclude(drawn=[]).order_by("-first_at")
+    rows += [(given, drawn, now, False) for given, drawn in waiting.values_list("first_at", "drawn")[:MOST]]
+    return [
+        Foretold(given.timestamp(), Drawn(*drawn), max(0.0, (until - given).total_seconds()), started)
+        for given, drawn, until, started in sorted(rows, key=lambda row: row[0])
+    ]

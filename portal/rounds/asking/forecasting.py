@@ -1,0 +1,128 @@
+"""Predict starts in the background, at most once a minute, and keep how earlier predictions fared (section 7).
+
+It never runs inside a planning: beat asks for it, a lease of its own keeps two workers from doing it twice, and a run
+that finds the lease taken leaves at once. What counts in the record is the range as first given in a wait: the last one
+before the start would flatter. The same record makes the next ranges as wide as they have to be (`scheduler.asking.starts`).
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from portal.events.services import page_event
+from portal.jobs.models import Attempt, Job
+from portal.jobs.states import QUEUED
+from portal.rounds.asking.experience import experience_read
+from portal.rounds.errands import errand
+from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.asking.forecast import forecast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.asking.starts.ranges import StartRange
+
+LIMIT_S = 20.0
+"""For the simulation; with it over, fewer draws count."""
+LEASE_S = 120.0
+PATIENCE_S = 10.0
+"""For a planning under way to end; then the next minute tries again."""
+
+BATCH = 500
+RANGE = ("earliest_at", "median_at", "latest_at")
+FIRST = tuple(f"first_{name}" for name in RANGE)
+
+
+def forecasts_refresh() -> int | None:
+    """Record what started, then predict anew; return how many jobs have a prediction, None while another does it."""
+    with errand("forecast", limit_s=LEASE_S) as mine:
+        if not mine or not _planning_over():
+            return None
+        forecasts_settle()
+        parameters, now = scheduler_parameters(knobs_current()), timezone.now()
+        state = state_load(now=now, parameters=parameters)
+        if not state.jobs:
+            return 0
+        rng = np.random.default_rng(int(now.timestamp()))
+        known = experience_read(now=now, parameters=parameters)
+        ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
+        return _store(ranges, now)
+
+
+def _planning_over() -> bool:
+    """Wait a little for a planning under way: both would compete for the same cores, and the planning has a limit."""
+    until = time.monotonic() + PATIENCE_S
+    while PlanningLease.objects.filter(until__gte=timezone.now()).exists():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def forecasts_settle() -> int:
+    """Keep how the forecasts of jobs that were placed meanwhile fared, and forget those of jobs that ended waiting."""
+    placed = (
+        Attempt.objects.runs()
+        .filter(
+            job__start_forecast__isnull=False,
+            epoch__gt=F("job__start_forecast__epoch"),
+            created_at__gte=F("job__start_forecast__first_at"),
+        )
+        .order_by("job_id", "epoch")
+    )
+    starts: dict[int, datetime] = {}
+    for job_id, created_at in placed.values_list("job_id", "created_at"):
+        starts.setdefault(job_id, created_at)
+    given = StartForecast.objects.filter(job_id__in=list(starts)).values_list("job_id", "first_at", *FIRST, "drawn")
+    rows = [
+        ForecastRecord(
+            job_number=job_id, given_at=at, earliest_at=early, median_at=middle, latest_at=late,
+            started_at=starts[job_id], drawn=drawn,
+        )
+        for job_id, at, early, middle, late, drawn in given
+    ]  # fmt: skip
+    with transaction.atomic():
+        ForecastRecord.objects.bulk_create(rows, batch_size=BATCH)
+        StartForecast.objects.filter(job_id__in=list(starts)).delete()
+        StartForecast.objects.exclude(job__state__in=QUEUED).delete()
+    return len(rows)
+
+
+def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
+    """Write the ranges of jobs that still wait; the range as first given stays. A job beyond the horizon has none."""
+    known = {job: each for job, each in ranges.items() if each.earliest_s is not None}
+    rows = []
+    with transaction.atomic():
+        epochs = dict(Job.objects.filter(state__in=QUEUED, pk__in=list(known)).values_list("pk", "epoch"))
+        for job_id, epoch in epochs.items():
+            each = known[job_id]
+            earliest, middle, latest = (_moment(s) for s in (each.earliest_s, each.median_s, each.latest_s))
+            shown = {"earliest_at": earliest, "median_at": middle, "latest_at": latest, "at": now}
+            first = {f"first_{name}": value for name, value in shown.items()}
+            drawn = [] if each.drawn is None else [each.drawn.low_s, each.drawn.middle_s, each.drawn.high_s]
+            rows.append(StartForecast(job_id=job_id, epoch=epoch, **shown, **first, drawn=drawn))
+        StartForecast.objects.bulk_create(
+            rows, batch_size=BATCH, update_conflicts=True, unique_fields=["job"], update_fields=["at", *RANGE]
+        )
+        StartForecast.objects.filter(at__lt=now).delete()
+        page_event(stream="cluster", topic="forecast")
+    return len(rows)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def records_expire() -> int:
+    """Delete records older than plannings are kept."""
+    limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
+    return ForecastRecord.objects.filter(started_at__lt=limit).delete()[0]

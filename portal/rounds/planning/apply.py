@@ -1,0 +1,115 @@
+"""A plan -> the database, in one transaction: attempts for what was placed, stops, promises, reasons for what was not."""
+
+from __future__ import annotations
+
+import logging
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from portal.jobs.models import Job
+from portal.jobs.services.placing import Part, Placing, Profile, attempts_start, placing_lock
+from portal.jobs.services.preempting import stops_nodes
+from portal.jobs.services.promises import promises_withdraw
+from portal.jobs.services.waiting import waiting_note
+from portal.rounds.models import Planning
+from portal.rounds.planning.lease import lease_confirm
+from portal.rounds.planning.promises import plan_promises_apply, plan_stops_apply
+from portal.rounds.record.decisions import columns_of
+from portal.rounds.record.explanations import explanations_store
+from portal.rounds.record.notes import notes_of
+from scheduler.model import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from portal.rounds.planning.queued import QueuedJob
+    from portal.rounds.record.decisions import Columns
+    from portal.rounds.record.explanations import Details
+    from scheduler.model import Decision, Piece, Plan
+
+log = logging.getLogger(__name__)
+
+
+@transaction.atomic
+def plan_apply(
+    *,
+    made: Plan,
+    record: Planning,
+    holder: str,
+    now: datetime,
+    queued: Sequence[QueuedJob],
+    details: Details | None = None,
+    cores_wanted: Mapping[int, int] = MappingProxyType({}),
+    columns: Columns | None = None,
+) -> None:
+    """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
+
+    `queued`: the queue as the snapshot read it. Only what the plan says otherwise of a job is locked and looked at again.
+    `cores_wanted`: by job, what the plan went by; it stays with the attempts and promises. `columns`: the decisions', where
+    they are made already.
+    """
+    applied_before = Planning.objects.filter(number=record.number).exists()
+    if applied_before or not lease_confirm(holder=holder, number=record.number):
+        record.status = Planning.Status.SUPERSEDED
+        return
+    placed = [decision for decision in made.decisions if decision.placement is not None]
+    notes = notes_of(made.decisions, columns or columns_of(made.decisions), queued)
+    stopped = [stop.job for stop in made.stops]
+    promised = [each.job for each in made.promises]
+    nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
+    nodes += [order.piece.node for order in made.profiles]
+    placing_lock(
+        job_ids=[*(order.job for order in made.profiles), *(decision.job for decision in placed)],
+        node_ids=[*nodes, *stops_nodes(job_ids=stopped)],
+        others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
+    )
+    _profile_all(made, record)
+    _place_all(placed, record, cores_wanted)
+    plan_stops_apply(made=made, record=record)
+    plan_promises_apply(made=made, record=record, cores_wanted=cores_wanted)
+    waiting_note(notes=notes, now=now)
+    if details is not None:
+        explanations_store(details)
+    record.status = Planning.Status.APPLIED
+    record.save()
+
+
+def _place_all(placed: list[Decision], record: Planning, cores_wanted: Mapping[int, int]) -> None:
+    placings = [_placing(decision, cores_wanted.get(decision.job)) for decision in placed]
+    refused = attempts_start(placings=placings, planning_number=record.number)
+    for job_id, error in refused.items():
+        log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
+    promises_withdraw(job_ids=[decision.job for decision in placed if decision.job not in refused])
+    record.placed += len(placed) - len(refused)
+    record.dropped += len(refused)
+
+
+def _profile_all(made: Plan, record: Planning) -> None:
+    """Begin the profiles, each by itself: there are few, and a job may have one on each of several types.
+
+    A job that waited for another profile before has its figures renewed, which its unchanged reason would leave as they are.
+    """
+    told = {each.job: each.figures for each in made.decisions} if made.profiles else {}
+    for order in made.profiles:
+        profile = Profile(order.signature, order.gpu_type, max(1, int(order.limit_s)))
+        placing = Placing(order.job, [_part(order.piece)], profile=profile)
+        refused = attempts_start(placings=[placing], planning_number=record.number)
+        if refused:
+            log.info("planning %s: job %s not profiled after all: %s", record.number, order.job, refused[order.job])
+        elif order.job in told:
+            Job.objects.filter(pk=order.job, reason=Reason.PROFILING).update(reason_figures=dict(told[order.job]))
+        entry = {"job": order.job, "gpu_type": order.gpu_type, "node": order.piece.node, "limit_s": profile.limit_s}
+        record.profiles.append({**entry, "begun": not refused})
+
+
+def _part(piece: Piece) -> Part:
+    return Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
+
+
+def _placing(decision: Decision, cores_wanted: int | None) -> Placing:
+    parts = [_part(piece) for piece in decision.placement.pieces]
+    age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
+    return Placing(decision.job, parts, age, cores_wanted=cores_wanted)

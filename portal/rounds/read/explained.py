@@ -1,0 +1,125 @@
+"""Why a job waits, or where and why it was placed: the whole answer, for REST and for the job's page (section 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from portal.jobs.states import QUEUED
+from portal.rounds.models import Planning
+from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.read.keepers import KeepersNow
+from portal.rounds.read.places import Turns
+from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.explanations import explanations_of
+
+if TYPE_CHECKING:
+    from portal.jobs.models import Job
+    from portal.rounds.record.decisions import Decisions
+
+ENTRY = ("rank", "age_s", "age_source", "inside_window", "eligible", "placement", "array", "side", "turn")
+
+
+def explanation(job: Job) -> dict[str, Any]:
+    """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
+
+    Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
+    `queue`, `place`, `queue_length` and `ahead` (where it stands now: `explaining.places`), `rank` (by priority, of all jobs that
+    the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
+    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
+    `best_rejected` are those of `scheduler.explaining.detail`, as of `detail_planning`.
+    """
+    planning = planning_last() if job.state in QUEUED else _placing(job)
+    decisions = decisions_read(planning)
+    place = decisions.find(job.pk)
+    entry = decisions.entry(place) if place is not None else None
+    detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None
+    reason, figures = _reason(job, entry, detail)
+    if place is not None and entry is not None and reason == entry["reason"]:
+        figures = Turns(decisions, planning).told(place, job, figures)
+    if job.state in QUEUED:
+        figures = KeepersNow(timezone.now()).told(job, reason, figures)
+    known = entry or {}
+    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
+    return {
+        "job": job.number,
+        "state": job.state,
+        "reason": reason if job.state in QUEUED else None,
+        "sentence": _sentence(job=job, reason=reason, figures=figures),
+        "planning": planning.number if planning else None,
+        "at": planning.started_at if planning else None,
+        **{name: standing.get(name) for name in ("queue", "place", "queue_length")},
+        "wait_s": waited_s(job),
+        "latency_ratio": latency_ratio(job, age_s=known.get("age_s")),
+        **{name: known.get(name) for name in ENTRY},
+        "age_s": known.get("age_s") or job.age_s,
+        "age_source": known.get("age_source") or job.age_source,
+        "inside_window": known.get("inside_window", job.in_window),
+        "ahead": standing["place"] - 1 if standing else None,
+        "window": _window(decisions, known.get("array"), planning),
+        "tenant_share": _share(job, decisions),
+        "figures": figures,
+        **_choice(detail),
+        "detail_planning": detail["planning"] if detail else None,
+        "policy": planning.policy if planning else None,
+        "solver": planning.solver if planning else None,
+        "predicted_start": range_shown(forecasts_of([job.pk]).get(job.pk)) if job.state in QUEUED else None,
+        "past_predictions": forecast_record(),
+    }
+
+
+def _window(decisions: Decisions, array: str | None, planning: Planning | None) -> dict[str, Any] | None:
+    """Return where the array's window closed; a policy without arrays has one window, for the GPU jobs."""
+    if array in {None, "cpu"} or planning is None:
+        return None
+    closes_at = planning.metrics.get("window_gpus")
+    whole = {"array": array, "capacity": closes_at, "idle": None, "counted": None, "jobs": planning.window_jobs}
+    return decisions.window(array or "") or ({**whole, "front_jobs": planning.window_jobs} if closes_at else None)
+
+
+def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it."""
+    told = (detail["detail"] if detail else None) or {}
+    names = ("formulation", "weight", "candidates", "classes", "chosen", "best_rejected")
+    return {"share_at_turn": told.get("share"), **{name: told.get(name) for name in names}}
+
+
+def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """Return reason and figures. A job that was placed but still waits (it no longer fitted) awaits the next planning."""
+    if job.state not in QUEUED:
+        return None, figures_of(entry, job, detail) if entry else {}
+    if job.state == "HELD":
+        return "held", {}
+    if entry is None or entry["reason"] is None:
+        return job.reason or "not-planned-yet", job.reason_figures
+    return entry["reason"], figures_of(entry, job, detail)
+
+
+def _share(job: Job, decisions: Decisions) -> dict[str, Any] | None:
+    """Return the tenant's share as this planning began, and with its picks: 0..1, divided by its weight."""
+    found = decisions.share(job.tenant_id, "cores" if job.gpus == [0] else "gpus")
+    if found is None:
+        return None
+    units = found["capacity"] * found["weight"]
+    kept = {name: found[name] for name in ("resource", "held", "with_picks", "capacity", "weight")}
+    share, with_picks = (found[name] / units if units else None for name in ("held", "with_picks"))
+    return {**kept, "share": share, "share_with_picks": with_picks}
+
+
+def _sentence(*, job: Job, reason: str | None, figures: dict[str, Any]) -> str:
+    if job.array_size:
+        return "An array: its tasks are planned one by one."
+    if job.state in QUEUED:
+        try:
+            return reason_sentence(reason or "not-planned-yet", figures)
+        except KeyError:  # the job's figures are of another reason, or older than this version
+            return reason_sentence("not-planned-yet", {})
+    return reason_sentence(None, figures) if figures.get("nodes") else ""
+
+
+def _placing(job: Job) -> Planning | None:
+    """Return the planning that placed a job's last attempt."""
+    number = job.attempts.runs().order_by("-epoch").values_list("planning_number", flat=True).first()
+    return Planning.objects.filter(number=number).first() if number else None

@@ -1,0 +1,127 @@
+"""What is kept for jobs now: promises, and the last planning's reservations; foreign jobs without number and name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from portal.cluster.models import Node
+from portal.jobs.models import Job, Promise
+from portal.jobs.states import JobState
+from portal.rounds.models import Planning
+from portal.rounds.read.selectors import ANOTHERS
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.explaining.phrases import instant
+from scheduler.fairness.keepers import RESERVATION
+from scheduler.replan.promises import BOUND_RESTARTS
+
+if TYPE_CHECKING:
+    from portal.tenants.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFor:
+    """Nodes kept for a job. `number` None: another tenant's.
+
+    `until`: when it should start there (a reservation), or by when it starts or is given up (a promise, with its cause).
+    """
+
+    job_id: int | None
+    number: str | None
+    name: str
+    nodes: tuple[str, ...]
+    gpus: int | None
+    cause: str
+    until: datetime
+
+    @property
+    def who(self) -> str:
+        return f"job {self.number}" if self.number else ANOTHERS
+
+    @property
+    def until_words(self) -> str:
+        """Say until when, with an instant that pages print in the reader's zone."""
+        at = instant(self.until.timestamp())
+        return f"until about {at}" if self.cause == RESERVATION else f"until it starts, at the latest {at}"
+
+
+def kept_now(*, user: User) -> list[KeptFor]:
+    """Return what is kept for waiting and stopping jobs, promises first, as `user` may see it. Five queries at most."""
+    entries = kept_entries()
+    if not entries:
+        return []
+    names = _names(entries)
+    visible = Job.objects.visible_to(user).in_bulk([entry["job"] for entry in entries])
+    return [_shown(entry, visible.get(entry["job"]), names) for entry in entries]
+
+
+def kept_for(*, job: Job) -> list[KeptFor]:
+    """Return what is kept for one job; who may see the job may see that."""
+    entries = [entry for entry in kept_entries() if entry["job"] == job.pk]
+    names = _names(entries)
+    return [_shown(entry, job, names) for entry in entries]
+
+
+def kept_entries() -> list[dict[str, Any]]:
+    """Return what is kept, promises first, by row ids: `job`, `nodes`, `gpus` (None: what idles), `cause`, `until`."""
+    return [*_promised(), *_reserved()]
+
+
+def kept_gpus() -> dict[int, int | None]:
+    """Return how many GPUs of each node (by row id) are kept for a job; None: all that are idle. Three queries."""
+    found: dict[int, int | None] = {}
+    for shares in Promise.objects.values_list("shares", flat=True):
+        for node, gpus, *_ in shares:
+            found[node] = (found.get(node) or 0) + gpus
+    for entry in _reserved():
+        found |= dict.fromkeys(entry["nodes"], None)
+    return found
+
+
+def _names(entries: list[dict[str, Any]]) -> dict[int, str]:
+    ids = {node for entry in entries for node in entry["nodes"]}
+    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+
+
+def _promised() -> list[dict[str, Any]]:
+    rows = list(Promise.objects.order_by("pk"))
+    if not rows:
+        return []
+    lapse = timedelta(seconds=BOUND_RESTARTS * scheduler_parameters(knobs_current()).restart_cost_s)
+    return [
+        {
+            "job": row.job_id,
+            "nodes": [share[0] for share in row.shares],
+            "gpus": sum(share[1] for share in row.shares),
+            "cause": row.cause,
+            "until": row.given_at + lapse,
+        }
+        for row in rows
+    ]
+
+
+def _reserved() -> list[dict[str, Any]]:
+    """Read the last applied planning's reservations, without jobs that have left the queue since."""
+    last = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
+    kept = last.values_list("reservations", flat=True).first() or []
+    waiting = set(
+        Job.objects.filter(pk__in=[each["job"] for each in kept], state=JobState.PENDING).values_list("pk", flat=True)
+    )
+    return [
+        {**each, "gpus": None, "cause": RESERVATION, "until": datetime.fromisoformat(each["until"])}
+        for each in kept
+        if each["job"] in waiting
+    ]
+
+
+def _shown(entry: dict[str, Any], job: Job | None, names: dict[int, str]) -> KeptFor:
+    return KeptFor(
+        job_id=job.pk if job else None,
+        number=job.number if job else None,
+        name=job.name if job else ANOTHERS,
+        nodes=tuple(sorted(names[node] for node in entry["nodes"] if node in names)),
+        gpus=entry["gpus"],
+        cause=entry["cause"],
+        until=entry["until"],
+    )

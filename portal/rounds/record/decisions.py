@@ -1,0 +1,325 @@
+"""A planning's decisions: a column a figure, a job a row, in the order of the queue; stored as what changed (`frames`).
+
+What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
+windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
+(`portal.rounds.record.explanations`). A planning's bytes follow those of the planning before, back to a key frame: `keyframe`
+is the number of the planning that has it. Plannings from before frames are read as they were packed, whole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import asdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from portal.rounds.models import Planning
+from portal.rounds.record.frames import LONGEST, VERSION, FrameError, frame_head, frame_pack, frame_read
+from scheduler.explaining.places import queue_of
+from scheduler.model import Reason, Result, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from portal.rounds.record.frames import Frame
+    from scheduler.model import Decision, Plan
+
+COLUMNS = {
+    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float64,
+    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
+    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
+}  # fmt: skip
+RESULTS = [str(result) for result in Result]
+REASONS = ["", *(str(reason) for reason in Reason)]
+SIDES = ["", *(str(side) for side in Side)]
+DELTAS = ("job", "rank", "turn")
+
+
+def binding_node(decision: Decision) -> str:
+    """Return the node whose resource binds the best rejected candidate; empty when none does."""
+    binding = decision.figures.get("binding")
+    return str(binding.get("node") or "") if isinstance(binding, dict) else ""
+
+
+def _pack_text(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    known: dict[str, int] = {}
+    codes = [known.setdefault(text, len(known)) for text in texts]
+    return np.array(codes, dtype=np.uint8), list(known)
+
+
+class Columns(NamedTuple):
+    """A plan's decisions as columns (`detail` not among them), with the words behind `array` and `source`."""
+
+    values: dict[str, np.ndarray]
+    arrays: list[str]
+    sources: list[str]
+
+
+def columns_of(decisions: Sequence[Decision]) -> Columns:
+    """Return a plan's decisions as columns."""
+    count = len(decisions)
+    results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
+    standings = [each.standing for each in decisions]
+    arrays, array_words = _pack_text([each.array if each else "" for each in standings])
+    sources, source_words = _pack_text([each.age_source for each in decisions])
+    nan = float("nan")
+
+    def column(name: str, values: Any) -> np.ndarray:
+        return np.fromiter(values, dtype=COLUMNS[name], count=count)
+
+    return Columns(
+        {
+            "job": column("job", (each.job for each in decisions)),
+            "rank": column("rank", (each.rank or 0 for each in decisions)),
+            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
+            "latency_ratio": column(
+                "latency_ratio", (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
+            ),
+            "age_s": column("age_s", (nan if each.age_s is None else each.age_s for each in decisions)),
+            "binding": column("binding", (_mark(binding_node(each)) for each in decisions)),
+            "result": column("result", (results[each.result] for each in decisions)),
+            "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
+            "array": arrays,
+            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
+            "eligible": column("eligible", (each.eligible for each in decisions)),
+            "source": sources,
+            "wait_s": np.fromiter(
+                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
+            ),
+        },
+        array_words,
+        source_words,
+    )
+
+
+def _mark(name: str) -> int:
+    return zlib.crc32(name.encode()) if name else 0
+
+
+class Packed(NamedTuple):
+    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: what reading them gives."""
+
+    bytes: bytes
+    keyframe: int | None
+    read: Decisions
+
+
+def decisions_pack(
+    made: Plan,
+    details: Mapping[int, int] | None = None,
+    columns: Columns | None = None,
+    *,
+    number: int = 0,
+    before: Decisions | None = None,
+) -> Packed:
+    """Return all decisions of a plan in one value, with its windows, shares and reservations.
+
+    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already;
+    `before`: those of the last applied planning, as `decisions_read` gives them.
+    """
+    known, arrays, sources = columns or columns_of(made.decisions)
+    stored = details or {}
+    marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
+    last = before.frame if before is not None else None
+    packed, frame = frame_pack(
+        known | {"detail": marks},
+        {**_head(made, arrays, sources), "last": RESULTS.index("invalid")},
+        number=number,
+        now_s=made.now_s,
+        before=last if last is not None and last.depth + 1 < LONGEST else None,
+    )
+    return Packed(packed, frame.key if frame.depth else None, _kept(packed, frame))
+
+
+def _head(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
+    return {
+        "count": len(made.decisions),
+        "arrays": arrays,
+        "sources": sources,
+        "windows": [asdict(each) for each in made.windows],
+        "shares": [asdict(each) for each in made.shares],
+        "reservations": [asdict(each) for each in made.reservations],
+        "blocking": [[each.job, each.tenant] for each in made.blocking],
+        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
+    }
+
+
+def _placement(decision: Decision) -> list[dict[str, Any]]:
+    pieces = decision.placement.pieces if decision.placement else ()
+    return [
+        {"node": piece.node, "gpus": list(piece.gpus), "cores": len(piece.cores), "memory_mib": piece.memory_mib}
+        for piece in pieces
+    ]
+
+
+class Decisions:
+    """A planning's decisions, read back. `columns` are numpy arrays as `COLUMNS` names them, 0 or NaN for none."""
+
+    def __init__(self, head: Mapping[str, Any], columns: Mapping[str, np.ndarray], frame: Frame | None = None) -> None:
+        self.head, self.columns, self.frame = head, columns, frame
+        self.jobs = columns["job"]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def find(self, job_id: int) -> int | None:
+        """Return the place of a job, or None when this planning did not know it."""
+        found = np.flatnonzero(self.jobs == job_id)
+        return int(found[0]) if len(found) else None
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """Return the places of the jobs that go on waiting in a queue, next first, those of all queues side by side.
+
+        The window's jobs stand in the order in which they were picked, then the others by rank.
+        """
+        at = self.columns
+        waiting = np.flatnonzero((at["rank"] > 0) & (at["result"] == RESULTS.index("waiting")) & (at["eligible"] > 0))
+        outside = at["side"][waiting] == SIDES.index("outside")
+        return waiting[np.lexsort((at["rank"][waiting], at["turn"][waiting], outside))]
+
+    @cached_property
+    def order(self) -> dict[str, np.ndarray]:
+        """Return per array the places of the jobs that go on waiting in its queue, next first."""
+        arrays = self.columns["array"][self.following]
+        return {word: self.following[arrays == code] for code, word in enumerate(self.head["arrays"]) if word}
+
+    @cached_property
+    def nowhere(self) -> np.ndarray:
+        """Return the places of the eligible jobs that stand in no queue: no node could hold them as things are."""
+        at = self.columns
+        return np.flatnonzero((at["rank"] == 0) & (at["result"] == RESULTS.index("waiting")) & (at["eligible"] > 0))
+
+    def ahead(self, place: int) -> int | None:
+        """Return how many waiting jobs stand before this one in its array; None when it stands in none."""
+        array = self.head["arrays"][self.columns["array"][place]]
+        found = np.flatnonzero(self.order.get(array, np.empty(0)) == place)
+        return int(found[0]) if len(found) else None
+
+    def queue(self, array: str) -> str:
+        """Return the queue that an array's jobs stand in, as `scheduler.explaining.places.QUEUES` names it."""
+        return queue_of(array, {each["array"]: each["capacity"] for each in self.head["windows"]})
+
+    def standing(self, place: int) -> dict[str, Any] | None:
+        """Return `{"queue", "place", "queue_length"}` of a job that goes on waiting in a queue; None for others."""
+        ahead = self.ahead(place)
+        if ahead is None:
+            return None
+        array = self.head["arrays"][self.columns["array"][place]]
+        return {"queue": self.queue(array), "place": ahead + 1, "queue_length": len(self.order[array])}
+
+    def considered(self, array: str) -> dict[str, int]:
+        """Return how many jobs of an array the planning considered, and how many of them it started."""
+        at = self.columns
+        inside = (at["array"] == self.head["arrays"].index(array)) & (at["side"] != SIDES.index("outside"))
+        if self.window(array):
+            inside &= at["turn"] > 0  # a promised job is started ahead of the window and has no turn in it
+        started = inside & (at["result"] == RESULTS.index("placed"))
+        return {"considered": int(np.count_nonzero(inside)), "started": int(np.count_nonzero(started))}
+
+    def window(self, array: str) -> dict[str, Any] | None:
+        return next((each for each in self.head["windows"] if each["array"] == array), None)
+
+    def share(self, tenant_id: int, resource: str) -> dict[str, Any] | None:
+        found = (each for each in self.head["shares"] if (each["tenant"], each["resource"]) == (tenant_id, resource))
+        return next(found, None)
+
+    def entry(self, place: int) -> dict[str, Any]:
+        """Return one decision with plain values; figures are not part of it."""
+        at = {name: column[place].item() for name, column in self.columns.items()}
+        ratio, age = (None if np.isnan(value) else value for value in (at["latency_ratio"], at["age_s"]))
+        return {
+            "job": at["job"],
+            "result": RESULTS[at["result"]],
+            "reason": REASONS[at["reason"]] or None,
+            "rank": at["rank"] or None,
+            "array": self.head["arrays"][at["array"]] or None,
+            "side": SIDES[at["side"]] or None,
+            "turn": at["turn"] or None,
+            "latency_ratio": ratio,
+            "wait_s": None if ratio is None or age is None else ratio * age,
+            "age_s": age,
+            "age_source": self.head["sources"][at["source"]],
+            "inside_window": SIDES[at["side"]] in {"front", "backfill"},
+            "eligible": bool(at["eligible"]),
+            "placement": self.head["placements"].get(str(at["job"])),
+        }
+
+
+EMPTY = Decisions(
+    {"arrays": [""], "sources": [""], "windows": [], "shares": [], "reservations": [], "placements": {}},
+    {name: np.empty(0, dtype) for name, dtype in COLUMNS.items()},
+)
+
+
+def decisions_of(made: Plan) -> Decisions:
+    """Return a plan's decisions as those that are read back: of one that is not stored."""
+    known = columns_of(made.decisions)
+    details = np.zeros(len(made.decisions), COLUMNS["detail"])
+    return Decisions(_head(made, known.arrays, known.sources), known.values | {"detail": details})
+
+
+def decisions_read(planning: Planning | None) -> Decisions:
+    """Return what a planning decided; nothing for one that failed before it did, or for None.
+
+    One query where frames before it are not in memory.
+    """
+    packed = bytes(planning.decisions) if planning is not None else b""
+    if not packed:
+        return EMPTY
+    if (known := _recent.get(packed)) is not None:
+        return known
+    if planning.keyframe is None:
+        head, blob = frame_head(packed)
+        whole = head["version"] < VERSION
+        return _keep(packed, _whole(head, blob)) if whole else _kept(packed, frame_read(packed, None))
+    rows = Planning.objects.filter(number__gte=planning.keyframe, number__lt=planning.number)
+    stored = dict(rows.values_list("number", "decisions"))
+    chain, known = [packed], None
+    while (number := frame_head(chain[-1])[0].get("before")) is not None and known is None:
+        if number not in stored:
+            raise FrameError(f"planning {planning.number} follows planning {number}, which is gone")
+        earlier = bytes(stored[number])
+        known = _recent.get(earlier)
+        chain.append(earlier)
+    frame = known.frame if known is not None else frame_read(chain[-1], None)
+    for each in reversed(chain[:-1]):
+        frame = frame_read(each, frame)
+    return _kept(packed, frame)
+
+
+def decisions_before(number: int) -> Decisions:
+    """Return what the last applied planning before this number decided. One query, and that of `decisions_read`."""
+    last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=number).order_by("-number")
+    return decisions_read(last.only("number", "keyframe", "decisions").first())
+
+
+RECENT = 4
+_recent: dict[bytes, Decisions] = {}
+"""The last few that were read or packed: a page, its fragments and the next planning ask for the same ones."""
+
+
+def _kept(packed: bytes, frame: Frame) -> Decisions:
+    columns = {name: frame.jobs[frame.rows] if name == "job" else frame.columns[name][frame.rows] for name in COLUMNS}
+    return _keep(packed, Decisions(frame.head, columns, frame))
+
+
+def _keep(packed: bytes, read: Decisions) -> Decisions:
+    _recent.pop(packed, None)
+    _recent[packed] = read
+    for old in list(_recent)[:-RECENT]:
+        _recent.pop(old, None)  # another thread may have been quicker
+    return read
+
+
+def _whole(head: Mapping[str, Any], blob: bytes) -> Decisions:
+    """Return what a planning from before frames decided."""
+    at, columns = 0, {}
+    for name, dtype in {**COLUMNS, "age_s": np.float32}.items():
+        size = head["count"] * np.dtype(dtype).itemsize
+        values = np.frombuffer(blob[at : at + size], dtype=dtype)
+        columns[name] = np.cumsum(values, dtype=dtype) if name in DELTAS else values
+        at += size
+    return Decisions(head, columns)

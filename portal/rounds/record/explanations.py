@@ -1,0 +1,171 @@
+"""Keep what a planning said of a job in detail, when it changed; read it back as it stood in any planning.
+
+A row is written only when a job's reason, its side of the window or its binding node differs from the planning before,
+and only for jobs of the window and those that leave it: the others' figures follow from the queue (section 7).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.db.models import Exists, Max, OuterRef
+from django.utils import timezone
+
+from portal.jobs.states import QUEUED
+from portal.rounds.models import Explanation
+from portal.rounds.record.decisions import SIDES
+from portal.rounds.settings.knobs import knobs_current
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from django.db.models import QuerySet
+
+    from portal.rounds.models import Planning
+    from portal.rounds.record.decisions import Columns, Decisions
+    from scheduler.model import Decision, Plan
+
+COMPARED = ("reason", "side", "binding")
+OUTSIDE = SIDES.index("outside")
+NO_SIDE = SIDES.index("")
+
+BUDGET_SHARE = 0.02
+"""Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
+
+
+FRESH_JOBS = 100
+"""The first so many jobs of the window have their stored figures refreshed in place when only those changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a planning has to tell anew: rows to add, figures to refresh, and the mark of each job's stored figures."""
+
+    rows: list[Explanation]
+    refreshed: dict[int, bytes]
+    marks: dict[int, int]
+
+
+def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record: Planning, budget_s: float) -> Details:
+    """Return the details that changed since the last applied planning, first those at the head of the queue.
+
+    `columns`: the plan's, as `columns_of` makes them; `before`: what that planning decided.
+
+    Outside the transaction that applies the plan: candidates are looked at again for each job.
+    """
+    changed, kept = _changed(columns.values, before)
+    until = time.monotonic() + budget_s
+    details = Details([], {}, {made.decisions[place].job: mark for place, mark in kept.items()})
+    for place in changed:
+        if details.rows and time.monotonic() > until:
+            return details
+        decision = made.decisions[place]
+        details.rows.append(_row(decision, record))
+        details.marks[decision.job] = _mark(decision)
+    inside = (place for place in kept if made.decisions[place].inside_window)
+    for place in islice(inside, FRESH_JOBS):
+        decision = made.decisions[place]
+        if time.monotonic() > until:
+            break
+        if (mark := _mark(decision)) != kept[place]:
+            details.refreshed[decision.job] = _told(decision, record)
+            details.marks[decision.job] = mark
+    return details
+
+
+def explanations_store(details: Details) -> None:
+    """Store them: an insert and an update for each 2 000."""
+    Explanation.objects.bulk_create(details.rows, batch_size=2000)
+    if details.refreshed:
+        rows = list(Explanation.objects.filter(pk__in=_latest(Explanation.objects.filter(job__in=details.refreshed))))
+        for row in rows:
+            row.detail = details.refreshed[row.job_id]
+        Explanation.objects.bulk_update(rows, ["detail"])
+
+
+def _latest(rows: QuerySet[Explanation]) -> QuerySet[Any]:
+    return rows.order_by().values("job").annotate(last=Max("pk")).values("last")
+
+
+def _changed(columns: Mapping[str, np.ndarray], before: Decisions) -> tuple[list[int], dict[int, int]]:
+    """Return the places of the decisions whose detail is to be made, and those whose stored one holds, with its mark."""
+    jobs = columns["job"]
+    if not len(jobs):
+        return [], {}
+    same, inside_before = np.zeros(len(jobs), dtype=bool), np.zeros(len(jobs), dtype=bool)
+    marks = np.zeros(len(jobs), dtype=np.uint32)
+    if len(before):
+        order = np.argsort(before.jobs, kind="stable")
+        place = order[np.minimum(np.searchsorted(before.jobs, jobs, sorter=order), len(order) - 1)]
+        known = before.jobs[place] == jobs
+        marks = before.columns["detail"][place]
+        same = known & (marks > 0)
+        for name in COMPARED:
+            same &= before.columns[name][place] == columns[name]
+        inside_before = known & _inside(before.columns["side"][place])
+    wanted = ~same & (_inside(columns["side"]) | inside_before)
+    kept = np.flatnonzero(same)
+    return np.flatnonzero(wanted).tolist(), dict(zip(kept.tolist(), marks[kept].tolist(), strict=True))
+
+
+def _inside(sides: np.ndarray) -> np.ndarray:
+    return (sides != OUTSIDE) & (sides != NO_SIDE)
+
+
+def _mark(decision: Decision) -> int:
+    """Return a mark of the figures, above 0; equal figures have equal marks."""
+    return zlib.crc32(json.dumps(dict(decision.figures), sort_keys=True).encode()) or 1
+
+
+def _told(decision: Decision, record: Planning) -> bytes:
+    told = {"figures": dict(decision.figures), "detail": dict(decision.detail) or None, "planning": record.number}
+    return zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+
+
+def _row(decision: Decision, record: Planning) -> Explanation:
+    return Explanation(
+        job_id=decision.job,
+        planning_number=record.number,
+        at=record.started_at,
+        reason=str(decision.reason or ""),
+        side=str(decision.standing.side) if decision.standing else "",
+        detail=_told(decision, record),
+    )
+
+
+def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> dict[int, dict[str, Any]]:
+    """Return each job's detail as it stood in planning `number` (None: now): `planning, at, reason, side, figures, detail`.
+
+    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. Whoever
+    asks has made sure that its reader may see the jobs.
+    """
+    rows = Explanation.objects.filter(job_id__in=job_ids)
+    if number is not None:
+        rows = rows.filter(planning_number__lte=number)
+    return {row.job_id: _shown(row) for row in Explanation.objects.filter(pk__in=_latest(rows))}
+
+
+def _shown(row: Explanation) -> dict[str, Any]:
+    told = json.loads(zlib.decompress(bytes(row.detail)))
+    return {
+        "planning": row.planning_number,
+        "at": row.at,
+        "reason": row.reason or None,
+        "side": row.side or None,
+        **told,
+    }
+
+
+def explanations_expire() -> int:
+    """Delete details older than the operator keeps plannings, but for the one that is in force of a waiting job."""
+    limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
+    newer = Explanation.objects.filter(job=OuterRef("job"), pk__gt=OuterRef("pk"))
+    old = Explanation.objects.filter(at__lt=limit)
+    return old.exclude(~Exists(newer), job__state__in=QUEUED).delete()[0]

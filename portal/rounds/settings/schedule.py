@@ -1,0 +1,47 @@
+"""Beat's schedule, as rows: made after every migrate and whenever the operator changes the tick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from portal.rounds.settings.knobs import knobs_current
+
+LABORATORY = "laboratory"
+"""The queue of the laboratory's worker."""
+
+FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
+    "cluster.pack": 60,
+    "rounds.forecast": 60,
+    "estimation.speeds": 120,
+    "estimation.links": 5,
+    "estimation.expire": 3600,
+    "simulations.next": 5,
+    "simulations.expire": 3600,
+    "launch.demo_arrivals": 5,
+    "backups.make": 300,
+}
+
+QUEUES = {"simulations.next": LABORATORY, "backups.make": LABORATORY}
+"""What does not go to the workers that plan: simulations and backups may take half an hour each."""
+
+
+DEMO_ONLY = frozenset({"launch.demo_arrivals"})
+
+
+def schedule_make(**_: Any) -> None:
+    """Set every periodic task's interval: plannings by the operator's tick, the others fixed."""
+    for task, every_s in {"rounds.plan": knobs_current()["tick_s"], **FIXED_S}.items():
+        interval, _ = IntervalSchedule.objects.get_or_create(every=max(1, round(every_s)), period="seconds")
+        PeriodicTask.objects.update_or_create(
+            name=task,
+            defaults={
+                "task": task,
+                "interval": interval,
+                "enabled": settings.DEMO or task not in DEMO_ONLY,
+                "expire_seconds": 60,
+                "queue": QUEUES.get(task),
+            },
+        )

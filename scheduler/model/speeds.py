@@ -1,0 +1,144 @@
+"""What is known of jobs' speeds: data loading, profiles, links and measured throughput (algorithms.md section 2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RELATIVE_SIGMA_FLOOR = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares.
+
+    `waited` is the weight of the observations that had a wait time: a process alone has nobody to wait for.
+    """
+
+    weight: float
+    data: float
+    data2: float
+    wait: float
+    wait2: float
+    waited: float
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """What makes the part again: `Part(*part.statistics)`."""
+        return self.weight, self.data, self.data2, self.wait, self.wait2, self.waited
+
+    @property
+    def data_s(self) -> float:
+        return self.data / self.weight
+
+    @property
+    def data_sigma_s(self) -> float:
+        spread = max(0.0, self.data2 / self.weight - self.data_s**2)
+        return max(math.sqrt(spread), RELATIVE_SIGMA_FLOOR * abs(self.data_s), 1e-12)
+
+    @property
+    def wait_s(self) -> float:
+        """0 while no wait was observed."""
+        return self.wait / self.waited if self.waited > 0 else 0.0
+
+    @property
+    def wait_sigma_s(self) -> float:
+        return math.sqrt(max(0.0, self.wait2 / self.waited - self.wait_s**2)) if self.waited > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What is known of a job's data and wait times on a resource. `parts`: one, or hit and miss in this order."""
+
+    count: int = 0
+    parts: tuple[Part, ...] = ()
+    recent: tuple[tuple[float, float | None], ...] = ()  # (data, wait) in seconds, oldest first
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        total = sum(part.weight for part in self.parts)
+        return tuple(part.weight / total for part in self.parts)
+
+    @property
+    def is_stable(self) -> bool:
+        return len(self.parts) < 2
+
+
+class Pattern(IntEnum):
+    """How a training loop overlaps its data loading; INFERENCE has no backward pass."""
+
+    OVERLAPPED = 1
+    SEQUENTIAL = 2
+    INFERENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Bandwidths of a GPU type in parameters per second; None = nothing is known of it. See `scheduler.estimator.links`."""
+
+    within_node: float | None
+    between_nodes: float | None
+    within_assumed: bool = False  # nobody has measured it yet
+    between_assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A job's time modules on one GPU type, from profiling on one GPU, and its data times as they accumulate."""
+
+    forward_s: float
+    backward_s: float = 0.0
+    update_s: float = 0.0
+    batch_size: int = 1  # per GPU
+    parameters: float = 0.0  # 0 = not known
+    pattern: Pattern = Pattern.OVERLAPPED
+    loading: Loading = Loading()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Per-GPU throughput in samples per second: how many measurements, their mean and sum of squared deviations."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> Cell:
+        """The cell with one more measurement (Welford). ValueError unless it is a finite number above 0."""
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"throughput {value} is not a finite number above 0")
+        count = self.count + 1
+        mean = self.mean + (value - self.mean) / count
+        return Cell(count, mean, self.squares + (value - self.mean) * (value - mean))
+
+    @property
+    def variance(self) -> float | None:
+        """Sample variance; None below two measurements."""
+        return self.squares / (self.count - 1) if self.count > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellKey:
+    """A job signature, a node id or a GPU type's name, the GPUs in all, and the nodes of a distributed run (None: one).
+
+    `gpus` None: a distributed run measured when only nodes were kept.
+    """
+
+    signature: str
+    resource: int | str
+    gpus: int | None = None
+    nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All that is known of jobs' speeds, by signature. Whoever drives the scheduler stores and loads it."""
+
+    cells: Mapping[CellKey, Cell] = field(default_factory=dict)
+    profiles: Mapping[tuple[str, str], Profile] = field(default_factory=dict)  # (signature, GPU type)
+    links: Mapping[str, Link] = field(default_factory=dict)  # GPU type

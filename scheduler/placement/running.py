@@ -1,0 +1,127 @@
+"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): what each way to run on is worth.
+
+    value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
+    f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
+    w = max(own, the median over the waiting jobs of the window)
+
+T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. That *not* selecting a running
+job costs w * G_present * S / period is written as a gain of every way to select it: the same programme up to a constant,
+and no row more. Who takes part is `scheduler.replan.participants`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from scheduler.placement.feasibility import Offer
+from scheduler.placement.located import weights
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.located import Candidate, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A running job that a re-plan may resize, move or stop. `ranked`: as if it waited, before all who do."""
+
+    live: Running
+    ranked: Ranked
+    present: Configuration
+    factor: float  # f of every configuration but the present one
+    unselected_cost: float  # S / period: what not selecting it costs, in units of w * G_present
+
+    @property
+    def job(self) -> Job:
+        return self.ranked.job
+
+    def keeps(self, configuration: Configuration) -> bool:
+        return configuration.shares == self.present.shares
+
+    def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:
+        """The present configuration, then the others."""
+        return (self.present, *(each for each in found if not self.keeps(each)))
+
+    def own_offers(self, offers: Sequence[Offer], ledger: Ledger) -> list[Offer]:
+        """The offers, and of its own nodes that are kept for another job no more than it holds there now."""
+        open_to = {offer.node.id for offer in offers}
+        rooms = [ledger.rooms[share.node] for share in self.present.shares]
+        own = [
+            Offer(room.node, share.gpus, share.cores, share.memory_mib, room.tenants)
+            for room, share in zip(rooms, self.present.shares, strict=True)
+            if share.node not in open_to
+        ]
+        return sorted([*offers, *own], key=lambda offer: offer.node.id)
+
+    def value(self, candidate: Candidate, weight: float, present_gain: float) -> float:
+        """The objective value of a candidate whose value is w * G_j so far (times what borrowing costs)."""
+        factor = 1.0 if self.keeps(candidate.configuration) else self.factor
+        return candidate.value * factor + weight * present_gain * self.unselected_cost
+
+    def worth(self, weight: float, gain: float, present_gain: float, *, keeps: bool) -> float:
+        """The same from w and G (times what borrowing costs)."""
+        return weight * (gain * (1.0 if keeps else self.factor) + present_gain * self.unselected_cost)
+
+
+def joint_weights(
+    picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float
+) -> dict[int, float]:
+    """W of the waiting and the running ones, by one measure."""
+    found = weights([*(each.ranked for each in participants.values()), *picked], lambda_)
+    if picked:
+        middle = median(found[each.job.id] for each in picked)
+        found |= {number: max(found[number], middle) for number in participants}
+    return found
+
+
+def revalued(
+    candidates: Sequence[Candidate], participants: Mapping[int, Participant], weight: Mapping[int, float]
+) -> list[Candidate]:
+    """The candidates with the objective values of running jobs in place of those of waiting ones."""
+    gains = {each.ranked.job.id: each.gain for each in candidates if is_present(each, participants)}
+    found: list[Candidate] = []
+    for each in candidates:
+        number = each.ranked.job.id
+        running = participants.get(number)
+        value = each.value if running is None else running.value(each, weight[number], gains[number])
+        found.append(replace(each, value=value))
+    return found
+
+
+def least_of_all(
+    least: Mapping[int, float],
+    participants: Mapping[int, Participant],
+    candidates: Mapping[int, Sequence[Configuration]],
+) -> dict[int, float]:
+    """What the G of running jobs divides by: the present configuration and those on kept nodes count among all."""
+    smallest = {number: min(each.throughput for each in candidates[number]) for number in participants}
+    return {number: min(own, least.get(number, own)) for number, own in smallest.items()}
+
+
+def is_present(candidate: Candidate, participants: Mapping[int, Participant]) -> bool:
+    running = participants.get(candidate.ranked.job.id)
+    return running is not None and running.keeps(candidate.configuration)
+
+
+def changes(candidates: Sequence[Candidate], participants: Mapping[int, Participant]) -> set[int]:
+    """The columns that would stop a running job: no greedy plan takes one."""
+    return {
+        column
+        for column, each in enumerate(candidates)
+        if each.ranked.job.id in participants and not is_present(each, participants)
+    }
+
+
+def must_run(program: Program, candidates: Sequence[Candidate], jobs: Collection[int]) -> None:
+    """Rows that select each of these jobs, as far as they have candidates."""
+    columns: dict[int, list[int]] = {}
+    for column, candidate in enumerate(candidates):
+        if candidate.ranked.job.id in jobs:
+            columns.setdefault(candidate.ranked.job.id, []).append(column)
+    for own in columns.values():
+        program.row([(column, -1.0) for column in own], -1.0)

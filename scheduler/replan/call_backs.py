@@ -1,0 +1,96 @@
+"""Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
+
+For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
+what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The borrowers are then
+stopped, and the configuration is promised to the job: it starts exactly there once all of it is idle.
+
+Elastic borrowers, where there are re-plans, are called back in re-plans alone, after the solve that might have moved them or made
+them smaller, and keep what they have for ten restarts' time like everybody there: docs/decisions/0016.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Promised, StopOrder
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import with_lent
+from scheduler.replan.giving_back import borrowers, owner_borrowers, whom_to_stop
+from scheduler.replan.participants import KEPT_RESTARTS, restart_s_of
+from scheduler.replan.promises import Coming, keep
+from scheduler.rules import CALL_BACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.fairness.arrays import Array, Division
+    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.progressive import ArrayWindow
+    from scheduler.model import Ranked, Running
+    from scheduler.placement.work import Outcome, Work
+
+
+CAUSE = "call-back"
+
+LONGEST_ROUND_S = 900.0
+"""With longer rounds owners do not wait for the re-plan."""
+
+
+def call_back(
+    by_array: Mapping[Array, ArrayWindow],
+    work: Work,
+    terms: Terms,
+    division: Division,
+    outcome: Outcome,
+    *,
+    replans: bool,
+) -> None:
+    """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet.
+
+    `replans`: whether running elastic jobs take part in the policy's re-plans.
+    """
+    homes = terms.homes
+    if CALL_BACKS in work.parameters.off or all(
+        outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front
+    ):
+        return
+    lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
+    if replans:
+        lent = [live for live in lent if _may_be_called(live, work)]
+    for array, window in by_array.items():
+        for ranked in window.front if lent else ():
+            job = ranked.job
+            if outcome.has_answer(job.id) or work.remaining_s <= 0:
+                continue
+            if work.ledger.over_quota(job) is None:
+                stopped = {order.job for order in outcome.stops}
+                lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
+                _call_for(ranked, work, terms, lenders, outcome)
+
+
+def _may_be_called(live: Running, work: Work) -> bool:
+    if not (live.elastic and live.gpus):
+        return True
+    kept_s = work.now_s - live.started_s
+    in_turn = work.replan or work.parameters.replan_s > LONGEST_ROUND_S
+    return in_turn and kept_s >= KEPT_RESTARTS * restart_s_of(live, work.parameters)
+
+
+def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:
+    offers = [with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
+    smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
+    try:
+        wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
+    except InvalidJob as error:
+        outcome.invalid[ranked.job.id] = error
+        return
+    ways = [(each, stopped) for each in wanted if (stopped := whom_to_stop(each, work.ledger, lenders))]
+    if ways:
+        best, stopped = min(ways, key=lambda way: (len(way[1]), -min(live.started_s for live in way[1])))
+        job = ranked.job
+        outcome.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
+        outcome.promises.append(Promised(job.id, best.shares, CAUSE))
+        keep(best.shares, job.tenant, work.ledger, Coming(stopped))
+        terms.refresh()

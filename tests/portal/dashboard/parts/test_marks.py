@@ -1,0 +1,60 @@
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from portal.dashboard.parts import marks
+from tests.portal.dashboard.job_samples import job
+
+
+def attributes(svg, selector):
+    return [node.attrib for node in ET.fromstring(svg).iter() if node.attrib.get("class") == selector]
+
+
+def test_bar_is_clamped_and_ticked():
+    svg = marks.bar(30, 24, "held", tick=6)
+    assert attributes(svg, "b-bar-fill")[0]["width"] == "100.00%"
+    assert attributes(svg, "b-bar-tick")[0]["x"] == "25.00%"
+    assert attributes(marks.bar(None, 24, "held"), "b-bar-fill")[0]["width"] == "0.00%"
+    assert attributes(marks.bar(1, 0, "held"), "b-bar-fill")[0]["width"] == "0.00%"
+
+
+def test_stacked_parts_stand_end_to_end():
+    svg = marks.stacked([("done", 3), ("run", 0), ("wait", 1)], None, "3 done, 1 waits")
+    assert attributes(svg, "b-fill-run") == []
+    assert attributes(svg, "b-fill-wait")[0]["x"] == "75.00%"
+
+
+def test_sparkline_leaves_a_gap_where_there_is_no_value():
+    svg = marks.sparkline(
+        {"values": [1.0, 2.0, None, 1.0, 2.0], "low": 0, "high": 2, "kind": "line", "tone": "accent"}, "x"
+    )
+    assert attributes(svg, "b-spark-line")[0]["d"].count("M") == 2
+
+
+@pytest.mark.parametrize("values", [[], [None, None], [5.0]])
+def test_sparkline_of_hardly_anything(values):
+    for kind in ("line", "bars"):
+        ET.fromstring(marks.sparkline({"values": values, "low": 0, "high": 0, "kind": kind, "tone": "wait"}, "x"))
+
+
+def test_shared_scale_keeps_a_calm_line_low():
+    low = marks.sparkline({"values": [0.1, 0.1], "low": 0, "high": 1.0, "kind": "line", "tone": "accent"}, "x")
+    y = float(re.search(r"M[\d.]+ ([\d.]+)", attributes(low, "b-spark-line")[0]["d"])[1])
+    assert y == pytest.approx(27 - 2.4)
+
+
+def test_timeline_height_is_gpus_and_an_open_span_ends_now():
+    context = job()["timeline"]
+    svg = marks.timeline(context)
+    heights = [float(each["height"]) for each in attributes(svg, "b-span-running")]
+    assert heights == [21.0, 42.0, 21.0]
+    last = attributes(svg, "b-span-waiting")[-1]
+    now = attributes(svg, "b-timeline-now")[0]["x1"]
+    assert float(last["x"][:-1]) + float(last["width"][:-1]) == pytest.approx(float(now[:-1]), abs=0.02)
+
+
+def test_timeline_escapes_what_a_tenant_wrote():
+    context = job()["timeline"]
+    context["spans"][1]["caption"] = "<script>alert(1)</script>"
+    assert "<script" not in marks.timeline(context)

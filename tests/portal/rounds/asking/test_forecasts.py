@@ -1,0 +1,143 @@
+"""Predicted starts in the background: stored as ranges, scored as first given, by one worker at a time (section 7)."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.jobs.models import Job
+from portal.rounds.asking import forecasting
+from portal.rounds.asking.experience import experience_read
+from portal.rounds.asking.forecasting import forecasts_refresh, forecasts_settle, records_expire
+from portal.rounds.errands import errand
+from portal.rounds.models import ErrandLease, ForecastRecord, StartForecast
+from portal.rounds.planning.lease import lease_take
+from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.asking.starts.ranges import StartRange
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def jobs(cluster):
+    """A full node and two jobs that wait for it."""
+    cluster.running(gpus=4, expected_duration_s=600)
+    return [cluster.submit(gpus=4, expected_duration_s=300) for _ in range(2)]
+
+
+def test_waiting_jobs_get_a_range(jobs):
+    assert forecasts_refresh() == 2
+    first, second = (forecasts_of([job.pk])[job.pk] for job in jobs)
+    assert timezone.now() < first.earliest_at <= first.median_at <= first.latest_at
+    assert second.median_at >= first.median_at
+    assert range_shown(first)["earliest_at"] == first.earliest_at
+
+
+def fixed(monkeypatch, offsets):
+    """Predict these offsets in s from now for every job."""
+
+    def forecast(state, now_s, *_, **__):
+        moments = [None if each is None else now_s + each for each in offsets]
+        return {job.id: StartRange(*moments, draws=5) for job in state.jobs}
+
+    monkeypatch.setattr(forecasting, "forecast", forecast)
+
+
+def test_the_range_as_first_given_is_kept_beside_the_present_one(jobs, monkeypatch):
+    fixed(monkeypatch, (60, 90, 120))
+    forecasts_refresh()
+    first = StartForecast.objects.get(job=jobs[0])
+    fixed(monkeypatch, (10, 20, None))
+    forecasts_refresh()
+    now = StartForecast.objects.get(job=jobs[0])
+    assert (now.first_at, now.first_median_at) == (first.first_at, first.first_median_at)
+    assert now.median_at < first.median_at
+    assert now.latest_at is None
+
+
+def test_a_range_beyond_what_was_simulated_is_none(jobs, monkeypatch):
+    fixed(monkeypatch, (60, 90, 120))
+    forecasts_refresh()
+    fixed(monkeypatch, (None, None, None))
+    assert forecasts_refresh() == 0
+    assert not StartForecast.objects.exists()
+
+
+def test_starts_are_scored_by_the_first_range(cluster, jobs, monkeypatch):
+    assert forecast_record() == {"starts": 0, "held": None, "median_error_s": None}
+    fixed(monkeypatch, (-5, 0, 30))
+    forecasts_refresh()
+    StartForecast.objects.filter(job=jobs[1]).update(first_earliest_at=timezone.now() + timedelta(seconds=100),
+                                                     first_median_at=timezone.now() + timedelta(seconds=100))  # fmt: skip
+    nodes = [cluster.node.__class__.objects.get(pk=cluster.node.pk)]
+    for job in jobs:
+        cluster.start(job, *nodes, gpus=0)
+    assert forecasts_settle() == 2
+    record = forecast_record()
+    assert (record["starts"], record["held"]) == (2, 0.5)
+    assert 40 < record["median_error_s"] < 60
+    assert not StartForecast.objects.exists()
+    assert forecasts_settle() == 0
+
+
+def test_a_job_that_ends_waiting_is_no_start(jobs, monkeypatch):
+    fixed(monkeypatch, (60, 90, 120))
+    forecasts_refresh()
+    Job.objects.filter(pk=jobs[0].pk).update(state="CANCELLED", waiting_since=None, ended_at=timezone.now())
+    assert forecasts_settle() == 0
+    assert list(StartForecast.objects.values_list("job", flat=True)) == [jobs[1].pk]
+
+
+def test_one_worker_at_a_time_and_never_beside_a_planning(jobs, monkeypatch):
+    monkeypatch.setattr(forecasting, "PATIENCE_S", 0.3)
+    with errand("forecast", limit_s=60) as mine:
+        assert mine
+        assert forecasts_refresh() is None
+    lease_take(holder="planner")
+    assert forecasts_refresh() is None
+    assert not StartForecast.objects.exists()
+
+
+def test_a_killed_workers_lease_ends(jobs):
+    ErrandLease.objects.create(name="forecast", holder="dead", until=timezone.now() - timedelta(seconds=1))
+    assert forecasts_refresh() == 2
+    assert ErrandLease.objects.get().until is None
+
+
+def test_records_are_kept_as_long_as_plannings():
+    now = timezone.now()
+    for days in (6, 8):
+        ForecastRecord.objects.create(
+            job_number=1, given_at=now, earliest_at=now, started_at=now - timedelta(days=days)
+        )
+    assert records_expire() == 1
+
+
+def test_what_was_drawn_is_kept_and_makes_the_next_ranges(cluster, jobs):
+    """The record holds the ranges as drawn: those that started with their wait, those that wait with theirs so far."""
+    forecasts_refresh()
+    first = StartForecast.objects.get(job=jobs[0])
+    low_s, middle_s, high_s = first.drawn
+    assert 0 < low_s <= middle_s <= high_s
+    StartForecast.objects.update(first_at=timezone.now() - timedelta(seconds=500))
+    cluster.start(jobs[0], cluster.node, gpus=0)
+    assert forecasts_settle() == 1
+    assert ForecastRecord.objects.get().drawn == first.drawn
+    ForecastRecord.objects.create(
+        job_number=7, given_at=timezone.now(), earliest_at=timezone.now(), started_at=timezone.now()
+    )
+    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current())).foretold
+    assert sorted(each.started for each in known) == [False, True]  # what is older than `drawn` tells nothing
+    assert all(490 < each.waited_s < 600 for each in known)
+
+
+def test_run_times_and_arrivals_are_learnt_from_the_jobs(cluster):
+    ended = {"state": "COMPLETED", "waiting_since": None, "started_at": timezone.now(), "ended_at": timezone.now()}
+    for _ in range(25):
+        job = cluster.submit(gpus=2, expected_duration_s=300)
+        Job.objects.filter(pk=job.pk).update(**ended, age_s=300.0, ran_s=30.0, attained_gpu_s=60.0)
+    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert known.run_times.ratio(job.owner_id, 0.0) == pytest.approx(0.1, rel=0.05)
+    assert [(each.requirement, each.expected_duration_s) for each in known.arrived] == [((2,), 300.0)] * 25
+    assert timezone.now().timestamp() - known.since_s == pytest.approx(1800, abs=5)  # one burst is no rate
