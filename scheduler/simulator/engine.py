@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scheduler.planning.deciding import Decided
     from scheduler.policies.policy import Policy
     from scheduler.simulator.load import Attempt
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Plan, Decided], None]
 
@@ -52,27 +52,6 @@ STUCK_REPLANS = 3
 
 PROGRESS_EVERY, PROGRESS_EVERY_S = 256, 0.5
 """Plannings between two reports of progress, and seconds of the caller's clock: whichever comes first."""
-
-
-def simulate(
-    jobs: Iterable[TracedJob],
-    world: World,
-    parameters: Parameters,
-    *,
-    seed: int,
-    clock: Clock,
-    progress: Callable[[float, int], None] | None = None,
-    until_s: float | None = None,
-) -> Run:
-    """What becomes of the jobs under `parameters.policy` (ours or a rival's).
-
-    `clock`: monotonic, for the records' `solve_s` alone; nothing else depends on it. `progress` is told (virtual seconds,
-    jobs ended) now and then, and may raise to give up. `until_s`: cut off then. The same arguments give an equal Run,
-    `solve_s` apart. SimulationError: jobs or a world that cannot be.
-    """
-    engine = Engine(jobs, world, parameters, seed=seed, clock=clock, progress=progress)
-    engine.run(math.inf if until_s is None else until_s)
-    return engine.result()
 
 
 class Engine:
