@@ -17,7 +17,7 @@ from scheduler.explaining.places import Places
 from scheduler.explaining.sentences import sentence
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
-from scheduler.placement.ledger import Shortfall
+from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
