@@ -24,3 +24,6 @@ if MARK not in os.environ:
     atexit.register(_remove)
 
 from portal.settings import *  # noqa: E402, F403
+
+# Argon2 is slow on purpose, and many a test makes six people. tests/portal/tenants/test_passwords.py has the product's.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

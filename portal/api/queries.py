@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from portal import checks
 from portal.bulk import rows_between
 from portal.errors import BerthError
-from portal.jobs import checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
 from portal.jobs.states import FINAL
-from scheduler.estimator import tables
-from scheduler.model import speeds
+from scheduler.estimator import iteration, mixture, tables
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ MANY = 5000
 """Above so many signatures all rows are read: a longer list of ids costs more than it spares."""
 
 
-def knowledge_load(jobs: Sequence[Job]) -> speeds.Knowledge:
+def knowledge_load(jobs: Sequence[Job]) -> Knowledge:
     """What is known of these jobs, and of no others: no other tenant's signature is among them."""
     known = _signatures(jobs)
-    return speeds.Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
+    return Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
 
 
 def _signatures(jobs: Sequence[Job]) -> dict[int, str]:
@@ -41,18 +41,18 @@ def _of(known: Mapping[int, str]) -> Q:
     return Q(signature_id__in=list(known)) if len(known) <= MANY else Q()
 
 
-def _cells(known: Mapping[int, str]) -> dict[speeds.CellKey, speeds.Cell]:
+def _cells(known: Mapping[int, str]) -> dict[CellKey, Cell]:
     rows = ThroughputCell.objects.filter(_of(known)).values_list(
         "signature_id", "node_id", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
     )
     return {
-        speeds.CellKey(known[signature], node or gpu_type, gpus, nodes): speeds.Cell(count, mean, squares)
+        CellKey(known[signature], node or gpu_type, gpus, nodes): Cell(count, mean, squares)
         for signature, node, gpu_type, gpus, nodes, count, mean, squares in rows
         if signature in known
     }
 
 
-def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], speeds.Profile]:
+def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], iteration.Profile]:
     rows = JobProfile.objects.filter(_of(known), modules__gt=0).select_related("gpu_type")
     return {
         (known[row.signature_id], row.gpu_type.name): profile_of(row)
@@ -61,16 +61,16 @@ def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], speeds.Profile]
     }
 
 
-def profile_of(row: JobProfile) -> speeds.Profile:
+def profile_of(row: JobProfile) -> iteration.Profile:
     """The estimator's profile, with the mixture but without its latest observations."""
-    return speeds.Profile(
+    return iteration.Profile(
         forward_s=row.forward_s,
         backward_s=row.backward_s,
         update_s=row.update_s,
         batch_size=row.batch,
         parameters=row.parameters,
-        pattern=speeds.Pattern(row.pattern or speeds.Pattern.OVERLAPPED),
-        loading=speeds.Loading(row.data_count, tuple(speeds.Part(*part) for part in row.data_parts)),
+        pattern=iteration.Pattern(row.pattern or iteration.Pattern.OVERLAPPED),
+        loading=mixture.Loading(row.data_count, tuple(mixture.Part(*part) for part in row.data_parts)),
     )
 
 
@@ -83,7 +83,7 @@ class Found:
     forward_s: float
     backward_s: float
     update_s: float
-    pattern: speeds.Pattern | None
+    pattern: iteration.Pattern | None
 
 
 def profiles_found(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], Found]:
@@ -101,14 +101,14 @@ def _found(row: JobProfile) -> Found:
     loading = profile_of(row).loading
     means = [part.data_s for part in loading.parts]
     data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
-    pattern = speeds.Pattern(row.pattern) if row.pattern else None
+    pattern = iteration.Pattern(row.pattern) if row.pattern else None
     return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
 
 
-def links_load() -> dict[str, speeds.Link]:
+def links_load() -> dict[str, iteration.Link]:
     """Return the bandwidths by GPU type's name: refined, else measured, else assumed. One query."""
     return {
-        row.gpu_type.name: speeds.Link(
+        row.gpu_type.name: iteration.Link(
             row.bandwidth("within"),
             row.bandwidth("between"),
             row.is_assumed("within"),

@@ -18,10 +18,10 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from portal.launch.descendants import become_subreaper, end_all
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
+_WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
 # Two files of them at a time: each waits for servers, leases and browsers.
 WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
-WHOLE = (COMPUTING_PART, WAITING_PART)
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 NO_TESTS = 5
@@ -72,6 +72,17 @@ def summary_of(outputs: list[str], took_s: float) -> str:
     return f"===== {', '.join(words) or 'no tests ran'} in {took_s:.0f} s ====="
 
 
+def waiting_files() -> list[str]:
+    """Find the files whose text names a mark of the waiting part: its processes need not import all the others."""
+    files = sorted(SOURCE.glob("tests/**/test_*.py"))
+    return [str(path.relative_to(SOURCE)) for path in files if _WAITS.search(path.read_text(encoding="utf-8"))]
+
+
+def whole() -> tuple[list[str], list[str]]:
+    """Return the arguments of the two runs that are the whole."""
+    return COMPUTING_PART, [*WAITING_PART, *waiting_files()]
+
+
 def _pytest(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *arguments]
 
@@ -90,7 +101,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]] = WHOLE) -> int:
+def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]]) -> int:
     """Both parts at once: the first is shown as it goes, the second when both have ended.
 
     Each has a session of its own, so that Ctrl-C reaches this process alone, which passes it on once.
@@ -99,23 +110,8 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "second"
         with told.open("wb") as file:
-            second = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(parts[1]),
-                cwd=SOURCE,
-                env=environment,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            first = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(parts[0]),
-                cwd=SOURCE,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
+            second = _begun(parts[1], environment, file)
+            first = _begun(parts[0], environment, subprocess.PIPE)
             try:
                 shown = _shown(first)
                 codes = (first.wait(), second.wait())
@@ -127,6 +123,18 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
     sys.stdout.write(summary_of([shown, output], time.monotonic() - began_s) + "\n")
     sys.stdout.flush()
     return next((code for code in codes if code not in {0, NO_TESTS}), 0)
+
+
+def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] | int) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own argv
+        _pytest(arguments),
+        cwd=SOURCE,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def _shown(running: subprocess.Popen[str]) -> str:
@@ -169,7 +177,7 @@ def main(arguments: list[str]) -> int:
     for number in STOPPING:
         signal.signal(number, _stop)
     try:
-        parts = {(): WHOLE, ("--fast",): FAST_PARTS}.get(tuple(arguments))
+        parts = {(): whole(), ("--fast",): FAST_PARTS}.get(tuple(arguments))
         if parts is not None and len(os.sched_getaffinity(0)) > 1:
             return _side_by_side(environment, parts)
         return _alone(arguments_for(arguments), environment)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from scheduler.model import Figures
 
 
 def count(number: Any, word: str) -> str:
@@ -26,5 +27,6 @@ def listed(names: Sequence[Any], most: int = 3) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def minutes(figures: Figures) -> int:
-    return max(1, round(float(figures["in_s"]) / 60))
+def instant(at_s: float) -> str:
+    """A time of the snapshot's clock as ISO 8601 in UTC, to the next full minute: 2026-11-22T07:14Z."""
+    return f"{np.datetime64(math.ceil(at_s / 60.0), 'm')}Z"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.explaining.phrases import are, count, listed, minutes
+from scheduler.explaining.kept_words import kept_for_it_words, kept_words
+from scheduler.explaining.phrases import are, count, listed
 from scheduler.explaining.places import QUEUES, is_strange
 from scheduler.model import Reason
 
@@ -31,7 +32,7 @@ def sentence(reason: Reason | str | None, figures: Figures) -> str:
         return f"Placed on {_places(figures.get('nodes', {}))}."
     if "promised" in figures:
         return _promised(figures)
-    return SENTENCES[Reason(reason)](figures) + _kept_for_it(figures)
+    return SENTENCES[Reason(reason)](figures) + kept_for_it_words(figures)
 
 
 def queue_words(figures: Figures) -> str:
@@ -48,13 +49,6 @@ def _promised(figures: Figures) -> str:
     return (
         f"It needs {needed}, which {'is' if one else 'are'} being freed on {nodes}. It starts there when {until} idle."
     )
-
-
-def _kept_for_it(figures: Figures) -> str:
-    """After the reason of a job that waited long: what is kept for it until others end by themselves."""
-    if (kept := figures.get("kept_for_it")) is None:
-        return ""
-    return f" What becomes idle on {listed(kept['nodes'])} is kept for it. It should start there in about {minutes(kept)} min."
 
 
 def _places(nodes: Mapping[str, Mapping[str, int]]) -> str:
@@ -239,33 +233,6 @@ def _bound(binding: Figures) -> str:
     return f" {where} it needs {needed}, and {are(left)} left."
 
 
-def _reserved(figures: Figures) -> str:
-    kept_for = figures.get("kept_for")
-    if kept_for == "array":
-        return _kept_in_pool(figures)
-    if kept_for == "promise":
-        nodes = listed(figures["nodes"])
-        return f"Idle GPUs on {nodes} are kept for jobs that start there as soon as others have stopped for them."
-    if "in_s" not in figures:
-        return "Idle GPUs are kept for another job that has waited longer."
-    nodes, in_min, own = listed(figures["nodes"]), minutes(figures), figures.get("job")
-    whom = "a job that has waited longer" if own is None else f"job {own}, which has waited longer"
-    return f"Idle GPUs on {nodes} are kept for {whom}. That job should start in about {in_min} min."
-
-
-def _kept_in_pool(figures: Figures) -> str:
-    """`owner`: the pool whose the idle resources are; it lends to jobs that can be stopped."""
-    stoppable = "a job that can be stopped may borrow them: one that is checkpointable or restartable."
-    is_cpu, owner = figures["array"] == "gpu", str(figures.get("owner"))
-    if not is_cpu and owner not in QUEUES:
-        return "Idle GPUs are kept for other jobs."
-    what = "CPU cores" if is_cpu else "CPU cores beside idle GPUs" if owner == "cpu" else "GPUs"
-    kept = f"Idle {what} are kept for {'GPU jobs' if is_cpu else QUEUES[owner]}"
-    if not figures.get("borrowing", True):
-        return f"{kept}, and on this cluster no job may borrow them."
-    return f"{kept}{'' if is_cpu else ', and such jobs queue'}. Only {stoppable}"
-
-
 def _dependency(figures: Figures) -> str:
     jobs = figures.get("depends_on") or []
     return f"It waits for {listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end."
@@ -303,7 +270,7 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
     Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet. The next one will.",
     Reason.NODES_UNAVAILABLE: _nodes_unavailable,
-    Reason.RESERVED: _reserved,
+    Reason.RESERVED: kept_words,
     Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,
     Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
     Reason.RESTORED: _restored,

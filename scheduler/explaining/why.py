@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.sentences import sentence
+from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
 from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from scheduler.explaining.detail import Details
+    from scheduler.fairness.keepers import Keeper
     from scheduler.model import Job, Ranked
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Foresight", "Hindsight", "Why", "placed", "sentence"]
 
 STOPPED_SHORT = frozenset({"time-limit", "failed"})
+
+
+UNASKED = Why(Reason.HELD, {})
+"""Of a shape that nobody has asked about yet."""
 
 
 class Foresight:
@@ -49,6 +55,20 @@ class Foresight:
     @cached_property
     def _all(self) -> list[Offer]:
         return whole_offers(self._start.nodes)
+
+    def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
+        """By id, those of the jobs that take no part in this planning whatever is idle, and why."""
+        found: dict[int, Why] = {}
+        never, limited = self._never, self._start.limited_tenants()
+        for job in jobs:  # there may be 100 000: `why_aside` is asked about each shape alone
+            least = job.requirement[0]
+            cores = least * job.least_cores if least else job.cores
+            why = never.get((least, job.gpu_types, cores, job.memory_mib, job.checkpoint_domain), UNASKED)
+            if why is UNASKED or not job.eligible or job.tenant in limited:
+                why = self.why_aside(job)
+            if why is not None:
+                found[job.id] = why
+        return found
 
     def why_aside(self, job: Job) -> Why | None:
         """Why the job takes no part in this planning whatever is idle; None = it queues."""
@@ -102,16 +122,17 @@ class Hindsight:
         queue: Sequence[Ranked],
         details: Details,
         limit_s: float,
-        now_s: float,
         *,
+        keepers: Sequence[Keeper] = (),
         late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`late`: whether it is too late to look for more than the reasons that lie at hand."""
+        """`keepers`: of what is promised. `late`: whether it is too late to look for more than what lies at hand."""
         self._details, self._late, self._is_late = details, late, False
-        self._start, self._final, self._outcome, self._limit_s, self._now_s = start, final, outcome, limit_s, now_s
+        self._start, self._final, self._outcome, self._limit_s = start, final, outcome, limit_s
         self._idle, self._left = idle_offers(start), idle_offers(final)
         self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
-        self._with_kept = idle_offers(final.with_kept()) if final.withholds else None
+        self._keepers = keepers if final.withholds else ()
+        self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
         self._queue = queue
         self._takers = [
             (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
@@ -124,7 +145,7 @@ class Hindsight:
         self._short: dict[tuple[object, ...], Why] = {}
         self._offered: dict[tuple[object, ...], dict[str, Any]] = {}
         self._rivals: dict[tuple[object, ...], _Rivals] = {}
-        self._ends: dict[tuple[object, ...], bool] = {}
+        self._ends: dict[tuple[object, ...], dict[str, Any] | None] = {}
         self._told = self._promised | {each.job for each in outcome.reservations}
         self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
         alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
@@ -134,13 +155,15 @@ class Hindsight:
 
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
-        why = self._why(ranked)
-        if ranked.job.id not in self._told:
+        job = ranked.job
+        if self._outcome.unswept is not None and job.id not in self._alone and not job.is_cpu:
+            return self._why_of_kind(ranked)
+        why = self._why_alone(ranked)
+        if job.id not in self._told:
             return why
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
-            in_s = max(0.0, each.until_s - self._now_s)
-            why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "in_s": in_s}
+            why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
         for given in self._outcome.promises:
             if given.job == ranked.job.id:
                 stopped = sum(order.for_job == given.job for order in self._outcome.stops)
@@ -157,11 +180,9 @@ class Hindsight:
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
 
-    def _why(self, ranked: Ranked) -> Why:
+    def _why_of_kind(self, ranked: Ranked) -> Why:
         """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
         job = ranked.job
-        if self._outcome.unswept is None or job.is_cpu or job.id in self._alone:
-            return self._why_alone(ranked)
         kind = (
             job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
         )  # fmt: skip
@@ -197,23 +218,33 @@ class Hindsight:
     def _why_beaten(self, ranked: Ranked) -> Why:
         """It fitted what was idle: that is kept from it, or went to others."""
         job, outcome = ranked.job, self._outcome
-        if self._with_kept is not None and self._only_with_kept(job):
-            nodes = [room.node.name for room in self._final.rooms.values() if room.kept.gpus or room.kept.cores]
-            return Why(Reason.RESERVED, {"needs": needs(job), "kept_for": "promise", "nodes": nodes[:NODES_SHOWN]})
+        if (kept := self._kept_by_promise(job)) is not None:
+            return Why(Reason.RESERVED, {"needs": needs(job), **kept})
         if job.id in outcome.kept:
             return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
         return self._lost(ranked)
 
-    def _only_with_kept(self, job: Job) -> bool:
-        """Whether what the plan leaves would fit the job with what is kept for promises, and does not without."""
+    def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
+        """For whom it is kept what would fit the job beside what the plan leaves; None where that is not why it waits."""
+        if not self._keepers:
+            return None
         shape = (*_shape(job), job.checkpoint_domain, job.tenant)
         if shape not in self._ends:
-            largest = self._start.largest
-            self._ends[shape] = (
-                first_failing(job, self._with_kept or (), largest) is None
-                and first_failing(job, self._left, largest) is not None
-            )
+            self._ends[shape] = self._kept_figures(job)
         return self._ends[shape]
+
+    def _kept_figures(self, job: Job) -> dict[str, Any] | None:
+        largest, numbers = self._start.largest, self._final.rooms
+
+        def helps(nodes: Collection[int]) -> bool:
+            both = zip(self._with_kept, self._left, strict=True)
+            opened = [kept if kept.node.id in nodes else left for kept, left in both]
+            return first_failing(job, opened, largest) is None
+
+        if helps(()) or not helps(numbers):
+            return None
+        names = {number: room.node.name for number, room in numbers.items()}
+        return kept_figures(job, in_the_way(self._keepers, helps), names)
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
+from scheduler.fairness.keepers import RESERVATION, Keeper, in_the_way, kept_figures
 from scheduler.placement.feasibility import first_failing, idle_offers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.fairness.borrowing import Terms
-    from scheduler.model import Ranked
+    from scheduler.model import Ranked, Reservation
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.work import Outcome, Work
@@ -48,16 +49,19 @@ def kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, t
         more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
         return first_failing(job, [*(open_to | more).values()], largest) is None
 
-    for number, (each, now_s) in enumerate(terms.reservations):
-        if number in access.barred and holds(each.nodes):
-            nodes = sorted(work.ledger.rooms[node].node.name for node in each.nodes)
-            in_s = max(0.0, each.until_s - now_s)
-            own = each.job if each.tenant == job.tenant else None
-            return {"kept_for": "job", "job": own, "nodes": nodes, "in_s": in_s, "until_s": each.until_s}
-    if access.barred and holds(node for number in access.barred for node in terms.reservations[number][0].nodes):
-        return {"kept_for": "job"}
+    barring = [terms.reservations[number][0] for number in sorted(access.barred)]
+    if holds(node for each in barring for node in each.nodes):
+        gpus = {offer.node.id: offer.gpus for offer in left}
+        names = {node: work.ledger.rooms[node].node.name for each in barring for node in each.nodes}
+        every = [_keeper(each, gpus) for each in barring]
+        return kept_figures(job, in_the_way(every, holds), names)
     owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
     owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
     return {
         "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
     }  # fmt: skip
+
+
+def _keeper(kept: Reservation, gpus: Mapping[int, int]) -> Keeper:
+    idle = sum(gpus.get(node, 0) for node in kept.nodes)
+    return Keeper(kept.job, kept.tenant, kept.nodes, idle, kept.until_s, RESERVATION)

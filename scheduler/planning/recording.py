@@ -10,9 +10,11 @@ from scheduler import metrics
 from scheduler.explaining import why as explain
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
+from scheduler.fairness.keepers import promise_keepers
 from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.planning.conservation import beside_fitting
 from scheduler.planning.deciding import INELIGIBLE
+from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,8 +45,12 @@ def record(
     """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
     ledger, outcome, queue = books.ledger, decided.outcome, decided.queue
     details = Details(start, ledger, outcome, queue, books.estimator)
+    keepers = promise_keepers(
+        outcome, ledger, queue, books.state.running,
+        now_s=now_s, lapse_s=BOUND_RESTARTS * parameters.restart_cost_s,
+    )  # fmt: skip
     hindsight = Hindsight(
-        start, ledger, outcome, queue, details, parameters.limit_s, now_s,
+        start, ledger, outcome, queue, details, parameters.limit_s, keepers=keepers,
         late=lambda: clock() >= decided.unexplained_s,
     )  # fmt: skip
     decisions = [

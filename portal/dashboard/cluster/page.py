@@ -16,7 +16,7 @@ from portal.dashboard.parts.kept import kept_rows
 from portal.dashboard.parts.sharing_html import shared_html
 from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
-from portal.launch.layout import Layout, read_json
+from portal.layout import Layout, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,14 +20,10 @@ def kept_rows(kept: list[KeptFor]) -> list[KeptRow]:
         {
             "url": reverse("job-detail", args=[each.number]) if each.number else None,
             "who": f"#{each.number}" if each.number else each.name,
-            "until": until_words(each),
+            "until": each.until_words,
         }
         for each in kept
     ]
-
-
-def until_words(kept: KeptFor) -> str:
-    return f"until about {kept.until:%H:%M} UTC" if kept.until else "until it starts"
 
 
 def kept_note(*, job: Job) -> str | None:
@@ -36,7 +32,7 @@ def kept_note(*, job: Job) -> str | None:
     if not own:
         return None
     words = [
-        f"{f'{each.gpus} GPUs on ' if each.gpus and each.gpus > 1 else ''}{', '.join(each.nodes)} {until_words(each)}"
+        f"{f'{each.gpus} GPUs on ' if each.gpus and each.gpus > 1 else ''}{', '.join(each.nodes)} {each.until_words}"
         for each in own
     ]
     return f"Kept for it: {'; '.join(words)}."

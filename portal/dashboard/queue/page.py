@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.dashboard.parts.kept import until_words
 from portal.dashboard.parts.waiting_words import aside_words, counted, eligible_words
 from portal.dashboard.queue.rows import Rows
 from portal.dashboard.templatetags.berth import DASH, duration, number, share
@@ -213,7 +212,7 @@ def kept_words(kept: list[KeptFor]) -> list[Rich]:
     lines: list[Rich] = []
     for each in kept:
         gpus = f"{each.gpus} GPU{'s' if each.gpus != 1 else ''} on " if each.gpus else ""
-        where = f": {gpus}{', '.join(each.nodes)}, {until_words(each)}."
+        where = f": {gpus}{', '.join(each.nodes)}, {each.until_words}."
         if each.number:
             url = reverse("job-detail", args=[each.number])
             lines.append([{"text": f"#{each.number}", "href": url}, {"text": f" {each.name}{where}"}])

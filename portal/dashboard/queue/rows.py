@@ -12,6 +12,7 @@ from portal.dashboard.templatetags.berth import share
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
 from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, reason_sentence, waited_s
@@ -29,6 +30,7 @@ class Rows:
     """Reads what the rows at `places` need, at once: jobs that the reader may see, their details and forecasts."""
 
     def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
+        self._keepers = KeepersNow(snapshot.now)
         self._decisions, self._turns = decisions, Turns(decisions, snapshot.planning)
         planning = snapshot.planning
         self.swept = bool(planning and planning.policy == "berth" and planning.parameters.get("sweep") == "on")
@@ -52,6 +54,8 @@ class Rows:
         figures = figures_of(entry, job, self._details.get(job.pk))
         figures = self._turns.told(place, job, figures)
         waits = job.state in QUEUED
+        if waits:
+            figures = self._keepers.told(job, entry["reason"], figures)
         return {
             **base,
             "job_id": job.number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ register = template.Library()
 NBSP = "\u00a0"
 THIN = "\u202f"
 MINUS = "\u2212"
+INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")
 DASH = "\u2013"
 
 # state: (glyph, word, tone); every glyph has a shape of its own, so a list reads in greyscale
@@ -102,12 +104,25 @@ def rich(sentence: Rich | None) -> SafeString:
     if not sentence:
         return SafeString("")
     if isinstance(sentence, str):
-        return format_html("{}", sentence)
+        return _timed(sentence)
     return format_html_join("", "{}", ((_segment(part),) for part in sentence))
 
 
+def _timed(text: str) -> SafeString:
+    """The text with its instants (`scheduler.phrases.instant`) as times in the reader's zone."""
+    parts = INSTANT.split(text)  # texts and instants in turn
+    return format_html_join("", "{}", ((_moment(each) if place % 2 else each,) for place, each in enumerate(parts)))
+
+
+def _moment(text: str) -> str:
+    try:
+        return moment(text)
+    except ValueError:  # no day of the calendar: somebody's own words, such as a job's name
+        return text
+
+
 def _segment(part: dict[str, Any]) -> SafeString:
-    text = format_html("{}", part["text"])
+    text = _timed(part["text"])
     if part.get("code"):
         text = format_html('<code class="b-reason">{}</code>', text)
     if part.get("note"):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.utils import timezone
+
 from portal.jobs.states import QUEUED
 from portal.rounds.models import Planning
 from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 from portal.rounds.record.decisions import decisions_read
@@ -36,6 +39,8 @@ def explanation(job: Job) -> dict[str, Any]:
     reason, figures = _reason(job, entry, detail)
     if place is not None and entry is not None and reason == entry["reason"]:
         figures = Turns(decisions, planning).told(place, job, figures)
+    if job.state in QUEUED:
+        figures = KeepersNow(timezone.now()).told(job, reason, figures)
     known = entry or {}
     standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
     return {

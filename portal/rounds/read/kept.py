@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
@@ -11,6 +11,10 @@ from portal.jobs.models import Job, Promise
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
 from portal.rounds.read.selectors import ANOTHERS
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.explaining.phrases import instant
+from scheduler.fairness.keepers import RESERVATION
+from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
     from portal.tenants.models import User
@@ -18,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptFor:
-    """Nodes kept for a job. `number` None: another tenant's. `until` None: until it starts (a promise, with its cause)."""
+    """Nodes kept for a job. `number` None: another tenant's.
+
+    `until`: when it should start there (a reservation), or by when it starts or is given up (a promise, with its cause).
+    """
 
     job_id: int | None
     number: str | None
@@ -26,16 +33,22 @@ class KeptFor:
     nodes: tuple[str, ...]
     gpus: int | None
     cause: str
-    until: datetime | None
+    until: datetime
 
     @property
     def who(self) -> str:
         return f"job {self.number}" if self.number else ANOTHERS
 
+    @property
+    def until_words(self) -> str:
+        """Say until when, with an instant that pages print in the reader's zone."""
+        at = instant(self.until.timestamp())
+        return f"until about {at}" if self.cause == RESERVATION else f"until it starts, at the latest {at}"
+
 
 def kept_now(*, user: User) -> list[KeptFor]:
     """Return what is kept for waiting and stopping jobs, promises first, as `user` may see it. Five queries at most."""
-    entries = [*_promised(), *_reserved()]
+    entries = kept_entries()
     if not entries:
         return []
     names = _names(entries)
@@ -45,9 +58,14 @@ def kept_now(*, user: User) -> list[KeptFor]:
 
 def kept_for(*, job: Job) -> list[KeptFor]:
     """Return what is kept for one job; who may see the job may see that."""
-    entries = [entry for entry in (*_promised(), *_reserved()) if entry["job"] == job.pk]
+    entries = [entry for entry in kept_entries() if entry["job"] == job.pk]
     names = _names(entries)
     return [_shown(entry, job, names) for entry in entries]
+
+
+def kept_entries() -> list[dict[str, Any]]:
+    """Return what is kept, promises first, by row ids: `job`, `nodes`, `gpus` (None: what idles), `cause`, `until`."""
+    return [*_promised(), *_reserved()]
 
 
 def kept_gpus() -> dict[int, int | None]:
@@ -67,15 +85,19 @@ def _names(entries: list[dict[str, Any]]) -> dict[int, str]:
 
 
 def _promised() -> list[dict[str, Any]]:
+    rows = list(Promise.objects.order_by("pk"))
+    if not rows:
+        return []
+    lapse = timedelta(seconds=BOUND_RESTARTS * scheduler_parameters(knobs_current()).restart_cost_s)
     return [
         {
             "job": row.job_id,
             "nodes": [share[0] for share in row.shares],
             "gpus": sum(share[1] for share in row.shares),
             "cause": row.cause,
-            "until": None,
+            "until": row.given_at + lapse,
         }
-        for row in Promise.objects.order_by("pk")
+        for row in rows
     ]
 
 
@@ -87,7 +109,7 @@ def _reserved() -> list[dict[str, Any]]:
         Job.objects.filter(pk__in=[each["job"] for each in kept], state=JobState.PENDING).values_list("pk", flat=True)
     )
     return [
-        {**each, "gpus": None, "cause": "reservation", "until": datetime.fromisoformat(each["until"])}
+        {**each, "gpus": None, "cause": RESERVATION, "until": datetime.fromisoformat(each["until"])}
         for each in kept
         if each["job"] in waiting
     ]

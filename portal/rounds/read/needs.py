@@ -105,7 +105,10 @@ def _dependency(figures: Figures) -> str:
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
         return "idle resources of its own pool"
-    whom = f"#{figures['job']}" if figures.get("job") else "the job ahead"
+    keepers = figures.get("keepers") or [{"job": None}]
+    if len(keepers) > 1:
+        return f"a place beside what is kept for {len(keepers)} jobs, or their start"
+    whom = f"#{keepers[0]['job']}" if keepers[0]["job"] else "another job"
     return f"a place beside what is kept for {whom}, or that job's start"
 
 

@@ -7,13 +7,11 @@ from django.test import override_settings
 from tests.portal.access.world import build
 from tests.portal.dashboard.cluster_world import PLAIN_STATIC
 
-QUICK = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _plain():
-    """Static files by their own names, quick passwords, no broker: once a module, since each change drops loaded URLs."""
-    with override_settings(STORAGES=PLAIN_STATIC, PASSWORD_HASHERS=QUICK, REDIS_URL="redis://127.0.0.1:1/0"):
+    """Static files by their own names, no broker: once a module, since each change drops loaded URLs."""
+    with override_settings(STORAGES=PLAIN_STATIC, REDIS_URL="redis://127.0.0.1:1/0"):
         yield
 
 

@@ -11,11 +11,10 @@ PASSWORD = "a-long-pass-word-1"
 
 @pytest.fixture(autouse=True)
 def _quick(settings):
-    """Static files by their own names (tests collect none), and quick passwords."""
+    """Static files by their own names (tests collect none)."""
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     }
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Argon2 costs a third of a second
 
 
 @pytest.fixture

@@ -206,7 +206,7 @@ class TestLogs:
         assert error["field"] == field
 
     def test_follow_ends_by_itself_and_sees_what_comes(self, world, log, monkeypatch):
-        from portal.jobs import api_logs
+        from portal.jobs.api import logs as api_logs
 
         naps = []
         monkeypatch.setattr(api_logs.time, "sleep", lambda _: (naps.append(1), log(b"late\n")))

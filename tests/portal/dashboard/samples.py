@@ -288,8 +288,12 @@ def node_row(sample):
         "memory_total_gib": 512.0,
         "note": "1 idle GPU without cores" if sample["name"] == "a100-02" else None,
         "kept": [
-            {"url": "/jobs/1042/", "who": "#1042", "until": "until about 12:50 UTC"},
-            {"url": None, "who": "a job of another tenant", "until": "until it starts"},
+            {"url": "/jobs/1042/", "who": "#1042", "until": "until about 2026-11-21T12:50Z"},
+            {
+                "url": None,
+                "who": "a job of another tenant",
+                "until": "until it starts, at the latest 2026-11-21T12:57Z",
+            },
         ],
     }
 

@@ -44,7 +44,6 @@ PAGES = (
 @pytest.fixture(autouse=True)
 def plain(settings):
     settings.STORAGES = PLAIN_STATIC
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast; nothing here tests hashing
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
 

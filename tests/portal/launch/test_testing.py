@@ -42,6 +42,21 @@ def test_a_summary_counts_both_runs():
     assert counts_of("Killed\n") == {}
 
 
+def test_every_test_of_the_waiting_part_stands_in_a_file_that_it_is_given(request):
+    """A mark that is added elsewhere, as by a conftest.py, would take a test out of both parts."""
+    files = set(testing.waiting_files())
+    marked = {
+        str(item.path.relative_to(testing.SOURCE))
+        for item in request.session.items
+        if any(item.get_closest_marker(name) for name in testing.WAITING.split(" or "))
+    }
+    assert marked <= files
+    assert {"tests/system/test_road.py", "tests/postgres/test_same_on_postgres.py"} <= files
+    for conftest in (testing.SOURCE / "tests").rglob("conftest.py"):
+        assert not testing._WAITS.search(conftest.read_text()), conftest
+    assert len(files) < 40
+
+
 TESTS = """
 import pytest
 def test_plain(): pass
@@ -55,12 +70,13 @@ def test_gpu(): assert False
 @pytest.mark.impure
 @pytest.mark.parametrize(("system", "code", "words"), [(True, 0, "2 passed"), (False, 1, "1 failed, 1 passed")])
 def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_path, system, code, words):
-    (tmp_path / "test_it.py").write_text(TESTS.format(system=system))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(TESTS.format(system=system))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
     script = (
         "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
     )
-    run = "import os; sys.exit(testing._side_by_side({**os.environ, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}))"
+    run = "import os; sys.exit(testing._side_by_side({**os.environ, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}, testing.whole()))"
     command = [sys.executable, "-c", f"{script}; {run}", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=testing.SOURCE)
     assert done.returncode == code, done.stdout + done.stderr
@@ -120,7 +136,8 @@ def running_with(mark):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_when_it_is_stopped_all_that_it_started_ends(tmp_path, number):
     mark, ready = f"mark-{uuid.uuid4()}", tmp_path / "ready"
-    (tmp_path / "test_it.py").write_text(STARTS.format(mark=mark, ready=ready))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(STARTS.format(mark=mark, ready=ready))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
     run = (
         "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1]); "

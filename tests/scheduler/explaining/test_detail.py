@@ -94,7 +94,7 @@ def test_a_node_kept_for_another_job_binds():
     jobs = [job(1, 4, wait_s=5000, age_s=1000, gpu_types=frozenset({"a100"})), job(2, 2, wait_s=5, age_s=900)]
     made = make_plan(nodes, jobs, running=live, **BERTH)
     assert decisions_of(made)[2].reason is Reason.RESERVED
-    assert decisions_of(made)[2].figures["until_s"] == 1_000_300.0
+    assert decisions_of(made)[2].figures["keepers"][0]["until_s"] == 1_000_300.0
     rejected = detail(made, 2)["best_rejected"]
     assert (rejected["nodes"], rejected["binding"]["resource"]) == (["n1"], "kept")
 

@@ -305,7 +305,11 @@ def reserved_for_another_job():
     return (
         starving_job_of_4(),
         2,
-        ("Idle GPUs on n1 are kept for job 1, which has waited longer. That job should start in about 5 min."),
+        (
+            "The 2 idle GPUs on n1 are kept for job 1 until about 1970-01-12T13:52Z. "
+            "Job 1 has waited long for its length and should start there then. "
+            "Only a job that should end before that time may use them."
+        ),
     )
 
 
@@ -314,7 +318,8 @@ def kept_for_this_job():
         starving_job_of_4(),
         1,
         (
-            "It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it. It should start there in about 5 min."
+            "It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it. "
+            "It should start there at about 1970-01-12T13:52Z."
         ),
     )
 
@@ -343,11 +348,11 @@ def reserved_cores():
     )
 
 
-def promised_to_this_job():
+def promised_to_this_job(of_tenant=3):
     promise = Promise((Share(1, 4, 4, 0),), NOW_S, "call-back")
     live = [Running(90, 2, running(0, 2, 1, 2, 2).pieces, 0.0, (2,), movable=True, stopping=True)]
     nodes = [node(1, 4, idle=2, idle_cores=30)]
-    jobs = [job(1, 4, promise=promise), job(2, 1, tenant=3, movable=True)]
+    jobs = [job(1, 4, promise=promise), job(2, 1, tenant=of_tenant, movable=True)]
     return (
         make_plan(nodes, jobs, running=live, policy="berth", arrays="off"),
         1,
@@ -357,7 +362,65 @@ def promised_to_this_job():
 
 def reserved_by_a_promise():
     made, _, _ = promised_to_this_job()
-    return made, 2, ("Idle GPUs on n1 are kept for jobs that start there as soon as others have stopped for them.")
+    words = (
+        "The 2 idle GPUs on n1 are kept for a job of another tenant until 1970-01-12T13:57Z at the latest. "
+        "That job starts there as soon as others have stopped for it."
+    )
+    return made, 2, words
+
+
+def reserved_by_a_promise_of_its_own_tenant():
+    made, _, _ = promised_to_this_job(of_tenant=1)
+    words = (
+        "The 2 idle GPUs on n1 are kept for job 1 until 1970-01-12T13:57Z at the latest. "
+        "Job 1 starts there as soon as others have stopped for it."
+    )
+    return made, 2, words
+
+
+def reserved_by_a_resize():
+    """Job 1 runs on 2 GPUs of node 1 and stops there for 4 of node 2, of which 1 is idle beside a job that ends."""
+    promise = Promise((Share(2, 4, 4, 0),), NOW_S, "resize")
+    own = Running(
+        1, 1, running(0, 1, 1, 2, 2).pieces, 0.0, (2, 4), movable=True, elastic=True, stopping=True,
+        description=job(1, 2, 4, tenant=1, movable=True, promise=promise),
+    )  # fmt: skip
+    ends = Running(90, 2, running(0, 2, 2, 3).pieces, 0.0, (3,), movable=True, stopping=True)
+    nodes = [node(1, 2, idle=0, idle_cores=30), node(2, 4, idle=1, idle_cores=30)]
+    made = make_plan(nodes, [job(2, 1, tenant=3, movable=True)], running=[own, ends], policy="berth", arrays="off")
+    words = (
+        "The idle GPU on n2 is kept for a job of another tenant until 1970-01-12T13:57Z at the latest. "
+        "That job goes on there as soon as it has stopped where it runs now."
+    )
+    return made, 2, words
+
+
+def reserved_by_two_promises():
+    """Neither node alone holds it: what both keep would."""
+    to = {
+        1: Promise((Share(1, 2, 2, 0),), NOW_S, "call-back"),
+        2: Promise((Share(2, 2, 2, 0),), NOW_S - 60, "call-back"),
+    }
+    live = [
+        Running(91, 9, running(0, 9, 1, 1, 1).pieces, 0.0, (1,), movable=True, stopping=True),
+        Running(92, 9, running(0, 9, 2, 1, 1).pieces, 0.0, (1,), movable=True, stopping=True),
+    ]
+    nodes = [node(1, 2, idle=1, idle_cores=30), node(2, 2, idle=1, idle_cores=30)]
+    waiting = [*(job(n, 2, tenant=n, promise=given) for n, given in to.items()), job(3, 1, 2, tenant=2, movable=True)]
+    return make_plan(nodes, waiting, running=live, policy="berth", arrays="off")
+
+
+def several_keepers():
+    figures = {
+        "needs": {"gpus": [8], "min_gpus": 8, "gpu_types": [], "cores": 8},
+        "kept_for": "job",
+        "nodes": ["n1", "n2"],
+        "keepers": [
+            {"job": 7, "nodes": ["n1"], "gpus": 4, "until_s": NOW_S + 300, "cause": "reservation"},
+            {"job": None, "nodes": ["n2"], "gpus": 4, "until_s": NOW_S + 600, "cause": "call-back"},
+        ],
+    }
+    return sentence("reserved", figures)
 
 
 def idle_of_two_types():
@@ -449,6 +512,8 @@ CASES = {
     reserved_cores: Reason.RESERVED,
     promised_to_this_job: Reason.NOT_ENOUGH_IDLE_GPUS,
     reserved_by_a_promise: Reason.RESERVED,
+    reserved_by_a_promise_of_its_own_tenant: Reason.RESERVED,
+    reserved_by_a_resize: Reason.RESERVED,
     outside_window: Reason.OUTSIDE_WINDOW,
     strict_order: Reason.OUTSIDE_WINDOW,
     tenant_quota: Reason.TENANT_QUOTA,
@@ -484,6 +549,19 @@ def test_reason(case):
     decision, text = one(made, number)
     assert decision.reason is CASES[case]
     assert text == words
+
+
+def test_what_keeps_a_job_out_names_the_first_to_make_room_for_it():
+    figures = decisions_of(reserved_by_two_promises())[3].figures
+    assert [(each["job"], each["nodes"], each["gpus"]) for each in figures["keepers"]] == [(2, ["n2"], 1)]
+
+
+def test_several_who_keep_what_a_job_needs_are_named_one_by_one():
+    assert several_keepers() == (
+        "The 4 idle GPUs on n1 are kept for job 7 until about 1970-01-12T13:52Z. "
+        "The 4 idle GPUs on n2 are kept for a job of another tenant until 1970-01-12T13:57Z at the latest. "
+        "It could start with all of them."
+    )
 
 
 def test_every_reason_is_produced_by_a_case():

@@ -26,46 +26,60 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         names = parser.add_subparsers(dest="name", required=True)
-        one = names.add_parser("latency", help="submit to running on an idle virtual GPU")
-        one.add_argument("--submissions", type=int, default=100, help="how many (default 100)")
-        one.add_argument("--url", help="measure this Berth instead of starting one; needs --token")
-        one.add_argument("--token", help="an API token with the scopes jobs:read and jobs:write")
-        one.add_argument("--json", action="store_true", help="print one JSON object")
-        two = names.add_parser("planning", help="placing one window of a seeded queue on a seeded cluster")
-        two.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
-        two.add_argument("--jobs", type=int, default=500, help="queued jobs (default 500)")
-        two.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
-        two.add_argument("--formulation", choices=(*planning.FORMULATIONS, planning.BOTH), default=planning.BOTH)
-        two.add_argument("--workload", choices=planning.WORKLOADS, default="gpu-only")
-        two.add_argument("--gap", type=float, help="allowed gap of aggregated (default: by size and workload)")
-        two.add_argument("--located-gap", type=float, default=planning.LOCATED_GAP, help="of located (default 0.01)")
-        two.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
-        two.add_argument("--json", action="store_true", help="print one JSON object")
-
-        three = names.add_parser("round", help="whole plannings, from the database and back, on a seeded cluster")
-        three.add_argument("--gpus", type=int, default=8000, help="GPUs in nodes of 8 (default 8000)")
-        three.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
-        three.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
-        three.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
-        three.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
-        self.add_database(three)
-        four = names.add_parser("plannings", help="what the last plannings of this Berth took")
-        four.add_argument("--last", type=int, default=200, help="how many (default 200)")
-        four.add_argument("--json", action="store_true", help="print one JSON object")
+        self.add_latency(names.add_parser("latency", help="submit to running on an idle virtual GPU"))
+        self.add_planning(names.add_parser("planning", help="placing one window of a seeded queue on a seeded cluster"))
+        self.add_round(
+            names.add_parser("round", help="whole plannings, from the database and back, on a seeded cluster")
+        )
+        self.add_plannings(names.add_parser("plannings", help="what the last plannings of this Berth took"))
         self.add_pages(names.add_parser("pages", help="every page, fragment and REST list, at size"))
-        six = names.add_parser("never-late", help="plannings of random and adversarial instances under short limits")
-        six.add_argument("--instances", type=int, default=200, help="how many (default 200)")
-        six.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
-        six.add_argument("--long", type=int, default=0, help="and so many queues of 100000 jobs (default 0)")
-        six.add_argument("--json", action="store_true", help="print one JSON object")
-        seven = names.add_parser("anytime", help="placing one window within shares of the time limit")
-        seven.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
-        seven.add_argument("--workload", choices=anytime.WORKLOADS, action="append", help="default gpu-only and mixed")
-        seven.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
-        seven.add_argument("--limit-s", type=float, default=anytime.LIMIT_S, help="the whole limit (default 15)")
-        seven.add_argument("--json", action="store_true", help="print one JSON object")
+        help_late = "plannings of random and adversarial instances under short limits"
+        self.add_never_late(names.add_parser("never-late", help=help_late))
+        self.add_anytime(names.add_parser("anytime", help="placing one window within shares of the time limit"))
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
+
+    def add_latency(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--submissions", type=int, default=100, help="how many (default 100)")
+        parser.add_argument("--url", help="measure this Berth instead of starting one; needs --token")
+        parser.add_argument("--token", help="an API token with the scopes jobs:read and jobs:write")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_planning(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
+        parser.add_argument("--jobs", type=int, default=500, help="queued jobs (default 500)")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        parser.add_argument("--formulation", choices=(*planning.FORMULATIONS, planning.BOTH), default=planning.BOTH)
+        parser.add_argument("--workload", choices=planning.WORKLOADS, default="gpu-only")
+        parser.add_argument("--gap", type=float, help="allowed gap of aggregated (default: by size and workload)")
+        parser.add_argument("--located-gap", type=float, default=planning.LOCATED_GAP, help="of located (default 0.01)")
+        parser.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_round(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=8000, help="GPUs in nodes of 8 (default 8000)")
+        parser.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        parser.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
+        parser.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
+        self.add_database(parser)
+
+    def add_plannings(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--last", type=int, default=200, help="how many (default 200)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_never_late(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--instances", type=int, default=200, help="how many (default 200)")
+        parser.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        parser.add_argument("--long", type=int, default=0, help="and so many queues of 100000 jobs (default 0)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_anytime(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
+        parser.add_argument("--workload", choices=anytime.WORKLOADS, action="append", help="default gpu-only and mixed")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        parser.add_argument("--limit-s", type=float, default=anytime.LIMIT_S, help="the whole limit (default 15)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_simulate(self, parser: ArgumentParser) -> None:
         parser.add_argument("--jobs", type=int, default=2000, help="and ten times as many (default 2000)")

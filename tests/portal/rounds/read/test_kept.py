@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.jobs.models import Job, Promise
 from portal.rounds.models import Planning
+from portal.rounds.read.explained import explanation
 from portal.rounds.read.kept import kept_now
 from portal.rounds.read.outcomes import planning_outcomes, stop_sentence
 from scheduler import model
@@ -34,7 +36,7 @@ def test_the_owner_reads_for_whom_and_until_when(cluster, resized):
     attempt, waits, record = resized
     first, second = kept_now(user=cluster.owner)
     assert (first.number, first.nodes, first.gpus, first.cause, first.until) == (
-        str(attempt.job_id), ("n1",), 4, "resize", None,
+        str(attempt.job_id), ("n1",), 4, "resize", Promise.objects.get().given_at + timedelta(minutes=10),
     )  # fmt: skip
     assert (second.number, second.nodes, second.cause) == (str(waits.pk), ("n1",), "reservation")
     assert second.until > timezone.now()
@@ -65,11 +67,11 @@ def test_pages_and_rest_say_it_and_give_nothing_away(client, cluster, resized, o
             assert "another tenant" in text or sees, path
     client.force_login(cluster.owner)
     assert "nothing placed, 1 stopped" in client.get("/rounds/").content.decode()
-    assert "Kept for it: n1 until about" in client.get(f"/jobs/{waits.pk}/").content.decode()
+    assert "Kept for it: n1 until about <time datetime=" in client.get(f"/jobs/{waits.pk}/").content.decode()
     cluster.end(attempt, reason="stopped", exit_code=143)
     page = client.get(f"/jobs/{attempt.job_id}/").content.decode()
     assert "Stopped to go on with 4 GPUs in place of 1" in page
-    assert "Kept for it: 4 GPUs on n1 until it starts" in page
+    assert "Kept for it: 4 GPUs on n1 until it starts, at the latest <time datetime=" in page
     told = client.get(f"/api/v1/jobs/{attempt.job_id}").json()["attempts"][0]
     assert (told["stop_cause"], told["stop_to_gpus"], told["stop_for"]) == ("resize", 4, None)
 
@@ -79,3 +81,65 @@ def test_a_reservation_ends_with_its_jobs_waiting_or_the_next_planning(cluster, 
     assert [each.cause for each in kept_now(user=cluster.owner)] == ["resize"]
     Planning.objects.update(reservations=[])
     assert len(kept_now(user=cluster.owner)) == 1
+
+
+def kept_out(cluster, holder, **fields):
+    """A job that the last planning kept out: what idles on n1 was kept for `holder` until nine minutes past."""
+    told = {"job": holder.pk, "nodes": ["n1"], "gpus": 2, "until_s": 540.0, "cause": "reservation"}
+    figures = {"needs": {"min_gpus": 1}, "kept_for": "job", "keepers": [told], "more": 0}
+    job = cluster.submit(gpus=1, name="kept-out", **fields)
+    Job.objects.filter(pk=job.pk).update(reason="reserved", reason_figures=figures)
+    job.refresh_from_db()
+    return job
+
+
+def reserve(job, node, minutes=5):
+    until = timezone.now().replace(second=0, microsecond=0) + timedelta(minutes=minutes)
+    applied(reservations=[model.Kept(job.pk, (node.pk,), until.timestamp())])
+    return f"{until:%Y-%m-%dT%H:%MZ}"
+
+
+def test_a_job_that_is_kept_out_is_told_for_whom_and_until_when_as_of_now(client, cluster):
+    """Its stored figures are as old as its reason: the nodes are kept for another job by now, until another time."""
+    first, task = cluster.submit(gpus=4), cluster.submit(gpus=4, array={"size": 3})
+    job, task = kept_out(cluster, first), Job.objects.get(array=task, array_index=2)
+    until = reserve(task, cluster.node)
+    assert explanation(job)["sentence"] == (
+        f"The 2 idle GPUs on n1 are kept for job {task.number} until about {until}. "
+        f"Job {task.number} has waited long for its length and should start there then. "
+        "Only a job that should end before that time may use them."
+    )
+    client.force_login(cluster.owner)
+    page = client.get(f"/jobs/{job.pk}/").content.decode()
+    assert f'until about <time datetime="{until}" data-format="clock">' in page
+    assert client.get(f"/api/v1/jobs/{job.pk}/explain").json()["figures"]["keepers"][0]["job"] == task.number
+
+
+def test_another_tenants_job_for_whom_it_is_kept_has_no_number(client, cluster):
+    other = given.Tenant.objects.create(name="other-lab")
+    foreign = cluster.submit(gpus=4, name="secret-name", user=given.member("otto", other))
+    job = kept_out(cluster, cluster.submit(gpus=4))
+    until = reserve(foreign, cluster.node)
+    told = explanation(job)
+    assert told["sentence"].startswith(
+        f"The 2 idle GPUs on n1 are kept for a job of another tenant until about {until}."
+    )
+    assert told["figures"]["keepers"][0]["job"] is None
+    client.force_login(cluster.owner)
+    for path in (f"/jobs/{job.pk}/", f"/api/v1/jobs/{job.pk}/explain", "/queue/"):
+        assert "secret-name" not in client.get(path).content.decode(), path
+
+
+def test_a_time_that_is_past_is_not_told(cluster):
+    """The reservation is over and the next planning has not said what holds the job now."""
+    assert explanation(kept_out(cluster, cluster.submit(gpus=4)))["sentence"].startswith(
+        "The 2 idle GPUs on n1 are kept for job"
+    )
+    assert "until" not in explanation(Job.objects.get(name="kept-out"))["sentence"]
+
+
+def test_a_name_that_looks_like_a_time_is_a_name(client, cluster):
+    job = cluster.submit(gpus=4, name="2026-99-99T99:99Z")
+    reserve(job, cluster.node)
+    client.force_login(cluster.owner)
+    assert "2026-99-99T99:99Z: n1, until about <time" in client.get("/queue/").content.decode()

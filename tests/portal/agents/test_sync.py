@@ -11,9 +11,9 @@ from asgiref.testing import ApplicationCommunicator
 from django.db import OperationalError, connection
 from django.utils import timezone
 
+from portal.agents.sync import sync_application
 from portal.cluster.models import Node
 from portal.cluster.services import node_touch
-from portal.cluster.sync import sync_application
 from portal.events import relay
 from portal.events.services import node_wake
 from portal.tenants.services import secret_digest
@@ -182,6 +182,6 @@ def test_a_database_that_does_not_answer_is_no_crash(node, monkeypatch):
     def gone(**_):
         raise OperationalError("server closed the connection")
 
-    monkeypatch.setattr("portal.cluster.sync.node_seen", gone)
+    monkeypatch.setattr("portal.agents.sync.node_seen", gone)
     status, body, _ = ask("revision=-1&wait=0")
     assert (status, body["error"]["code"]) == (503, "unavailable")

@@ -3,13 +3,13 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
-from portal.cluster import api as cluster
-from portal.jobs import api as jobs
-from portal.jobs.api_logs import JobLogsView
+from portal.jobs.api import jobs
+from portal.jobs.api import nodes as cluster
+from portal.jobs.api.logs import JobLogsView
+from portal.jobs.api.me import MeView
 from portal.rounds import api as rounds
 from portal.simulations import api as simulations
 from portal.simulations import api_traces as traces
-from portal.tenants.api import MeView
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.launch.errors import LaunchError
+from portal.command_errors import LaunchError
 
-SOURCE = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import get_type_hints
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
-from portal.cluster import agent_serializers as shapes
+from portal.agents import serializers as shapes
 from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
 from workers.protocol import wire

@@ -13,11 +13,11 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from portal.api.prometheus_figures import figure_families
 from portal.cluster.models import Gpu, Node
 from portal.cluster.serializers import HEALTHS
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
+from portal.health.figures import figure_families
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, QUEUED, JobState

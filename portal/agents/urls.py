@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.cluster import agent_api
+from portal.agents import api as agent_api
 
 urlpatterns = [
     path("register", agent_api.RegisterView.as_view(), name="agent-register"),

@@ -16,10 +16,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_celery_beat.models import PeriodicTask
 
-from portal.api.problems import problems_of
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.disk import disk_state
-from portal.launch.broker import ping
+from portal.health.problems import problems_of
+from portal.redis_urls import ping
 from portal.rounds.models import Planning
 from portal.rounds.settings.knobs import knobs_current
 

@@ -16,8 +16,8 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.db import DatabaseError, InterfaceError, OperationalError
 
+from portal.agents.authentication import bearer_secret, node_by_token
 from portal.api.errors import plain_error
-from portal.cluster.agent_authentication import bearer_secret, node_by_token
 from portal.cluster.models import Node
 from portal.cluster.services import node_seen
 from portal.disk import disk_full_error

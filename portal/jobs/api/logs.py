@@ -18,7 +18,7 @@ from portal.api.base import ApiView
 from portal.api.queries import Query
 from portal.api.schema import documented, parameter, time_parameter
 from portal.errors import BerthError
-from portal.jobs.api import JOB_PATH, job_of
+from portal.jobs.api.jobs import JOB_PATH, job_of
 from portal.jobs.log_both import BothStreams, Cursor
 from portal.jobs.log_reading import (
     STREAMS,

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.cluster.agent_fields import MOST_GPUS, Number, inventory_check, series_check
+from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]

@@ -1,4 +1,4 @@
-"""The agents' door, docs/agent-protocol.md; `sync`, which waits, is a plain ASGI app in `portal.cluster.sync`."""
+"""The agents' door, docs/agent-protocol.md; `sync`, which waits, is a plain ASGI app in `portal.agents.sync`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from portal.cluster import agent_serializers as shapes
-from portal.cluster.agent_authentication import NodeToken, bearer_secret
-from portal.cluster.agent_fields import clock_check
+from portal.agents import serializers as shapes
+from portal.agents.authentication import NodeToken, bearer_secret
+from portal.agents.fields import clock_check
 from portal.cluster.services import node_disk_note, node_hello, node_problems, node_register, node_seen
 from portal.cluster.telemetry import telemetry_store
 from portal.disk import disk_require
