@@ -13,7 +13,7 @@ from django.conf import settings
 
 from portal.cluster.selectors import node_get
 from portal.dashboard.board.feed import stream_of
-from portal.dashboard.parts.horizons import HORIZONS_H
+from portal.dashboard.board.horizons import HORIZONS_H
 from portal.errors import BerthError
 from portal.jobs.selectors import job_get
 from portal.simulations.selectors import simulation_get
