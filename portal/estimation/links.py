@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from portal.estimation.absorbing import Row
-    from portal.estimation.records import Record, Run
+    from portal.estimation.runs import Record, Run
 
 SIDES = ("within", "between")
 RECENT = 32
