@@ -22,9 +22,9 @@ from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
-from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
+from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
 from scheduler.model import Chosen, SolverFigures
-from scheduler.placement import configurations, turn
+from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
@@ -78,7 +78,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
     cpu_queue = [each for each in work.queue if each.job.is_cpu]
     homes = Homes(division, work.ledger)
-    whole, work = work, before_sweep(work) if mode.sweep else work
+    whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
     windows, shares = _fill(gpu_queue, solving, mode, division, homes)
