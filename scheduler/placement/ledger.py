@@ -227,6 +227,10 @@ class Ledger:
                 return Shortfall(resource, None, needed, left)
         return None
 
+    def limited_tenants(self) -> set[int]:
+        """Those with a quota."""
+        return {tenant for tenant, left in self.allowances.items() if left.gpus is not None or left.cores is not None}
+
     def over_quota(self, job: Job) -> Shortfall | None:
         """Why even the job's smallest size would exceed its tenant's quota now."""
         allowance = self.allowances.get(job.tenant)

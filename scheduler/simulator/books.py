@@ -19,7 +19,7 @@ from scheduler.intake.validation import check_job, is_plainly_sound
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
-from scheduler.planning.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
+from scheduler.planning.books import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 
@@ -142,8 +142,8 @@ class KeptBooks:
     def foresight(self, ledger: Ledger) -> Foresight:
         return Foresight(ledger, self._never)
 
-    def age(self, job: Job, tick_s: float) -> Age:
-        return known_age(job, self.estimator, self.state, self._gpus_by_type, tick_s)
+    def ages(self, tick_s: float) -> Callable[[Job], Age]:
+        return known_ages(self.estimator, self.state, self._gpus_by_type, tick_s)
 
     def line_up(
         self,
