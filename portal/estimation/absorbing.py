@@ -12,7 +12,7 @@ from scheduler.model.speeds import Cell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.estimation.records import Record, Run
+    from portal.estimation.runs import Record, Run
 
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
 """Columns of a record's rows."""

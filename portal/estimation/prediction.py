@@ -11,7 +11,7 @@ from scheduler import model
 from scheduler.estimator.estimator import estimator_for
 
 if TYPE_CHECKING:
-    from portal.estimation.records import Run
+    from portal.estimation.runs import Run
 
 
 def prediction_make(run: Run) -> tuple[float | None, str]:
