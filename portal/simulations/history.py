@@ -22,8 +22,8 @@ from portal.simulations.errors import SimulationError
 from portal.tenants.models import Tenant
 from scheduler import model
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.scaling import EXPONENT
-from scheduler.simulator.truth import World
+from scheduler.simulator.world.scaling import EXPONENT
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

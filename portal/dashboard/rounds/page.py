@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.cluster.models import Node
-from portal.dashboard.templatetags.berth import DASH, number
+from portal.dashboard.parts.formatting import DASH, number
 from portal.errors import BerthError
 from portal.rounds.models import Planning
 from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed

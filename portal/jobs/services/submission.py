@@ -18,8 +18,8 @@ from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
 from portal.jobs.searching import job_text_add
-from portal.jobs.services.arrays import array_refresh
-from portal.jobs.services.changes import event_record
+from portal.jobs.services.changes import array_refresh
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
