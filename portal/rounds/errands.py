@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@contextmanager
-def errand(name: str, *, limit_s: float) -> Iterator[bool]:
-    """Hold the errand's lease; yields False, and nothing is to be done, while another holds it.
+@dataclass(slots=True)
+class Errand:
+    """An errand as its holder sees it; false while another holds it, or it rests."""
 
-    A killed holder is replaced after `limit_s`.
+    mine: bool
+    rest_s: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.mine
+
+
+@contextmanager
+def errand(name: str, *, limit_s: float) -> Iterator[Errand]:
+    """Hold the errand's lease; yields a false one, and nothing is to be done, while another holds it or it rests.
+
+    A killed holder is replaced after `limit_s`. A holder that sets `rest_s` keeps everybody from it for so long afterwards.
     """
     ErrandLease.objects.get_or_create(name=name)
     holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
     now = timezone.now()
     free = ErrandLease.objects.filter(Q(until=None) | Q(until__lt=now), name=name)
     taken = bool(free.update(holder=holder, until=now + timedelta(seconds=limit_s)))
+    own = Errand(mine=taken)
     try:
-        yield taken
+        yield own
     finally:
         if taken:
-            ErrandLease.objects.filter(name=name, holder=holder).update(holder="", until=None)
+            until = timezone.now() + timedelta(seconds=own.rest_s) if own.rest_s else None
+            ErrandLease.objects.filter(name=name, holder=holder).update(holder="", until=until)
