@@ -20,7 +20,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.errands import errand
+from portal.rounds.errands import errand, errand_rest
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -55,8 +55,9 @@ def forecasts_refresh() -> int | None:
         forecasts_settle()
         found = _predict()
         rest_s = (time.monotonic() - began_s) * (1.0 / SHARE - 1.0)
-        mine.rest_s = rest_s if rest_s > PERIOD_S else 0.0
-        return found
+    if rest_s > PERIOD_S:
+        errand_rest("forecast", rest_s=rest_s)
+    return found
 
 
 def _predict() -> int:
