@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Piece, Running, Tenant
+from scheduler.placement.tightest import IdleNodes
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where, why
 
 TYPES = ("a100", "rtx")
@@ -49,18 +50,22 @@ def clusters(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]))
-def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size):
+@given(
+    clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]), st.sampled_from([1, 2, 16])
+)
+def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size, reserve_jobs):
     nodes, jobs, live = cluster
     made = make_plan(
         nodes, jobs, running=live, tenants=[Tenant(1, gpu_quota=quota), Tenant(2), Tenant(3)], policy="berth",
-        replan=replan, window_size=window_size,
+        replan=replan, window_size=window_size, reserve_jobs=reserve_jobs,
     )  # fmt: skip
     assert made.metrics.idle_beside_fitting == 0
     assert "outside-window" not in why(made).values()
     for decision in made.decisions:
         if str(decision.reason) == "reserved" and decision.figures.get("kept_for") == "job":
             assert made.reservations
+    kept = [number for each in made.reservations for number in each.nodes]
+    assert len(kept) == len({*kept})
 
 
 def test_four_idle_gpus_do_not_wait_for_jobs_of_8_that_cannot_be_placed_there():
@@ -83,3 +88,19 @@ def test_who_stands_outside_the_window_takes_what_nobody_inside_could():
     )
     assert where(made) == {6: {2: 1}}
     assert set(why(made).values()) == {"not-enough-idle-gpus", "lost-to-higher-priority"}
+
+
+def test_jobs_that_differ_in_memory_alone_are_asked_about_as_often_as_it_takes_to_tell_them(monkeypatch):
+    """100 000 amounts of memory cost a starved core the sweep: every shape asked every node."""
+    asked = []
+    tightest = IdleNodes.tightest
+
+    def counted(nodes, each, access, *, spreads):
+        asked.append(each.id)
+        return tightest(nodes, each, access, spreads=spreads)
+
+    monkeypatch.setattr(IdleNodes, "tightest", counted)
+    jobs = [job(k, 1, memory_mib=90_000 - k * 100, wait_s=60 + k) for k in range(1, 200)]
+    made = make_plan([node(1, 8, memory_mib=80_000), node(2, 8, memory_mib=80_000, gpu_type="b")], jobs, policy="berth")
+    assert made.metrics.idle_beside_fitting == 0
+    assert len(asked) < 120
