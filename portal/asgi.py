@@ -16,7 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path, re_path
 
-from portal.cluster.sync import sync_application
+from portal.agents.sync import sync_application
 from portal.dashboard.board import ticker
 from portal.dashboard.shell.consumers import LiveConsumer
 from portal.events import relay

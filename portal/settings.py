@@ -8,7 +8,7 @@ import dj_database_url
 
 from portal.admin_site import CONFIGURATION
 from portal.environment import env
-from portal.launch.broker import channels_host, kombu_url
+from portal.redis_urls import channels_host, kombu_url
 from portal.secret_key import key_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "portal.simulations",
     "portal.launch",
     "portal.backups",
+    "portal.bench",
 ]
 
 MIDDLEWARE = [

@@ -3,16 +3,16 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from portal.api.health import healthz, livez
-from portal.api.prometheus import metrics
+from portal.health.health import healthz, livez
+from portal.health.prometheus import metrics
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
     path("livez", livez, name="livez"),
     path("metrics", metrics, name="metrics"),
-    path("api/v1/", include("portal.api.urls")),
-    path("api/agent/v1/", include("portal.cluster.agent_urls")),
+    path("api/v1/", include("portal.api_urls")),
+    path("api/agent/v1/", include("portal.agents.urls")),
     path("", include("portal.simulations.urls")),
     path("", include("portal.dashboard.urls")),
 ]

@@ -10,7 +10,7 @@ BIN = Path(sys.executable).parent
 CHECKS = {
     "ruff check": [BIN / "ruff", "check", "--quiet", "--output-format", "concise", ".", "berth"],
     "ruff format": [BIN / "ruff", "format", "--check", ".", "berth"],
-    "mypy strict on scheduler": [BIN / "mypy"],
+    "mypy strict": [BIN / "mypy"],
     "import rules": [BIN / "lint-imports"],
     "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
 }

@@ -25,8 +25,8 @@ import pytest
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker, identity
-from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.preparation import fingerprint
+from portal.layout import SOURCE, Layout, read_json, write_json
 
 UP_LIMIT_S = 150.0
 

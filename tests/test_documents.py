@@ -7,7 +7,7 @@ import pytest
 from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
-from portal.api.health import health
+from portal.health.health import health
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS
 

@@ -8,9 +8,9 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import JSONRenderer
 from rest_framework.views import APIView
 
+from portal import checks
 from portal.api.parsers import StrictJSONParser, request_object
 from portal.errors import BerthError
-from portal.jobs import checks
 from portal.tenants.authentication import BearerToken, BrowserSession, HasScope
 
 if TYPE_CHECKING:

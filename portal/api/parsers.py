@@ -11,8 +11,8 @@ from django.core.exceptions import RequestDataTooBig
 from django.http.request import RawPostDataException
 from rest_framework.parsers import BaseParser
 
+from portal.checks import kind_of, text_safe
 from portal.errors import BerthError
-from portal.jobs.checks import kind_of, text_safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

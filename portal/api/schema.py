@@ -32,7 +32,7 @@ class SessionScheme(OpenApiAuthenticationExtension):
 
 
 class NodeScheme(OpenApiAuthenticationExtension):
-    target_class = "portal.cluster.agent_authentication.NodeToken"
+    target_class = "portal.agents.authentication.NodeToken"
     name = "node"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from portal.environment import env
-from portal.launch.layout import Layout
+from portal.layout import Layout
 
 NAMES = ("launch.json", "operator.json", "demo-tokens.json", "demo-users.json")
 

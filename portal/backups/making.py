@@ -25,7 +25,7 @@ from portal.backups.contents import files_here, layout_here
 from portal.backups.errors import BackupError
 from portal.backups.models import Backup
 from portal.environment import env
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,7 +21,7 @@ from portal.backups.contents import file_put, layout_here
 from portal.backups.errors import BackupError
 from portal.backups.making import Tell, room_check
 from portal.backups.settling import Settled, database_settle
-from portal.launch.layout import write_json
+from portal.layout import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

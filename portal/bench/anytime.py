@@ -25,7 +25,8 @@ from scheduler.placement import located
 from scheduler.placement.joint import place_jointly
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.work import Outcome, Work
-from scheduler.workloads.queues import WORKLOADS, instance_draw
+from scheduler.workloads import queues
+from scheduler.workloads.queues import instance_draw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ WANTED = {0.1: 0.7, 0.25: 0.9}
 """By share of the limit, what of the converged objective must be there."""
 CONVERGED = 4.0
 SIZES = (512, 10_000)
+WORKLOADS = queues.WORKLOADS
 KINDS = ("gpu-only", "mixed")
 JOBS_PER_GPU = 2
 LIMIT_S = 15.0

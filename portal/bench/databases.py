@@ -18,9 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
+from portal.command_errors import LaunchError
 from portal.launch import broker
-from portal.launch.errors import LaunchError
-from portal.launch.layout import SOURCE, Layout
+from portal.layout import SOURCE, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

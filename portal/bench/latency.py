@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from portal.bench.errors import BenchError
-from portal.launch.layout import Layout, read_json
+from portal.layout import Layout, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

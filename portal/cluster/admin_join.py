@@ -16,7 +16,7 @@ from portal.admin_site_show import mark
 from portal.cluster import services
 from portal.cluster.joining import join_line
 from portal.errors import BerthError
-from portal.launch.layout import Layout, read_json
+from portal.layout import Layout, read_json
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

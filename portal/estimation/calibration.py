@@ -21,7 +21,7 @@ from portal.events.services import plan_nudge
 from portal.jobs.log_reading import log_bytes, log_part
 from portal.jobs.services import job_submit
 from portal.jobs.states import JobState
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.tenants.services import audit_record
 from scheduler.estimator.iteration import bandwidth
 

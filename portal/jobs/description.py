@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from portal import checks
 from portal.errors import BerthError, Forbidden
-from portal.jobs import checks
 from portal.jobs import description_parts as parts
 from portal.jobs.naming import name_of
 

@@ -7,8 +7,8 @@ import binascii
 import re
 from typing import Any
 
+from portal import checks
 from portal.errors import BerthError
-from portal.jobs import checks
 
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_FILES = 1000

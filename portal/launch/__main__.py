@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from portal.command_errors import LaunchError
 from portal.launch import backups, control, preflight
-from portal.launch.errors import LaunchError
-from portal.launch.layout import SOURCE, Layout, read_json
 from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
+from portal.layout import SOURCE, Layout, read_json
 
 
 def default_data() -> str:

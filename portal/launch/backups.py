@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from portal.command_errors import LaunchError
 from portal.launch import identity
-from portal.launch.errors import LaunchError
 from portal.launch.identity import MARK
-from portal.launch.layout import SOURCE, Layout, read_json
 from portal.launch.lock import SupervisorLock
 from portal.launch.programs import portal_environment
+from portal.layout import SOURCE, Layout, read_json
 
 
 def _command(layout: Layout, *arguments: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from portal.alive import VARIABLE
 from portal.launch.identity import identity_of
-from portal.launch.layout import SOURCE, Layout
+from portal.layout import SOURCE, Layout
 
 FIRST_DELAY_S = 0.5
 

@@ -7,10 +7,10 @@ import sys
 import time
 from typing import Any
 
+from portal.command_errors import LaunchError
 from portal.launch import health, identity, nodes
-from portal.launch.errors import LaunchError
-from portal.launch.layout import Layout, read_json, write_json
 from portal.launch.lock import SupervisorLock, supervisor_state
+from portal.layout import Layout, read_json, write_json
 
 DOWN_LIMIT_S = 120.0
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.db import transaction
 
 from portal.cluster import services as cluster
-from portal.launch.layout import Layout, write_json
 from portal.launch.operator import operator_account, password_generate
 from portal.launch.programs import DEMO_NODES
+from portal.layout import Layout, write_json
 from portal.rounds import services as rounds
 from portal.tenants import services as tenants
 from portal.tenants.models import Tenant, User
@@ -67,6 +67,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
 
 
 def _token(user: User, tenant: Tenant, operator: User) -> str:
+    secret: str
     _, secret = tenants.token_create(user=user, tenant=tenant, name="demo", scopes=TOKEN_SCOPES, actor=operator)
     return secret
 

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from portal.launch.guarded import directory_of
-from portal.launch.layout import Layout
+from portal.layout import Layout
 
 # Each process but the agents has its data directory on its command line (`guarded`), or in this variable: the broker, and
 # what a Berth of version 0.1 left. Agents do not: a job's shim is their child.

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from portal.launch.errors import LaunchError
+from portal.command_errors import LaunchError
 from portal.launch.identity import Identity, identity_of, is_alive
-from portal.launch.layout import Layout, read_json
+from portal.layout import Layout, read_json
 
 
 class SupervisorLock:

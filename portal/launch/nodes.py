@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from portal.launch.errors import LaunchError
-from portal.launch.layout import SOURCE, Layout, read_json
+from portal.command_errors import LaunchError
 from portal.launch.programs import agent_environment, portal_environment
+from portal.layout import SOURCE, Layout, read_json
 
 KEEP_HOURS = 24
 STOP_GRACE_S = 10
@@ -65,20 +65,22 @@ def _each(layout: Layout, flags: list[str]) -> None:
         )
         for directory in node_directories(layout)
     }
-    failed = []
-    for name, process in started.items():
-        try:
-            output, _ = process.communicate(timeout=STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
-            failed.append(f"{name} (took over {STOP_LIMIT_S:.0f} s)")
-            continue
-        if process.returncode:
-            last = output.strip().splitlines()[-1:] or ["it said nothing"]
-            failed.append(f"{name} ({last[0]})")
+    failed = [f"{name} ({why})" for name, process in started.items() if (why := _failure(process))]
     if failed:
         raise LaunchError(
             f"The jobs of {', '.join(failed)} could not be reached.",
             "They may still run; look with `ps`, or start Berth again with `./berth up`.",
         )
+
+
+def _failure(process: subprocess.Popen[str]) -> str:
+    """Wait for one agent's command; why it failed, or "" when it worked."""
+    try:
+        output, _ = process.communicate(timeout=STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"took over {STOP_LIMIT_S:.0f} s"
+    if not process.returncode:
+        return ""
+    return (output.strip().splitlines() or ["it said nothing"])[-1]

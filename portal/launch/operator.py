@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from portal.launch.layout import Layout, read_json, write_json
+from portal.layout import Layout, read_json, write_json
 from portal.tenants import services
 from portal.tenants.models import User
 
@@ -25,7 +25,8 @@ def password_generate() -> str:
 
 def operator_account() -> User:
     """The oldest active operator; raises User.DoesNotExist when there is none."""
-    return User.objects.filter(is_superuser=True, is_active=True).earliest("pk")
+    account: User = User.objects.filter(is_superuser=True, is_active=True).earliest("pk")
+    return account
 
 
 def operator_ensure(layout: Layout) -> list[str]:

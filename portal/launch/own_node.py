@@ -10,8 +10,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from portal.launch.layout import SOURCE, Layout, read_json
 from portal.launch.programs import REGISTERED_FILE, agent_environment
+from portal.layout import SOURCE, Layout, read_json
 
 CHECK_LIMIT_S = 30.0
 

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from portal.launch.errors import LaunchError
+from portal.command_errors import LaunchError
 
 # SQLite's WAL, logs and the append-only file need room; below this a first hour of work may already fail.
 FREE_DISK_MIB = 300

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from portal.launch.errors import LaunchError
+from portal.command_errors import LaunchError
 from portal.launch.guarded import guarded_argv
 from portal.launch.identity import MARK
-from portal.launch.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.notices import Notices
 from portal.launch.programs import REGISTERED_FILE, node_names
+from portal.layout import SOURCE, Layout, read_json, write_json
 
 LIMIT_S = 300.0
 

@@ -7,9 +7,9 @@ import sys
 
 import django
 
-from portal.launch.layout import Layout
 from portal.launch.preparation import nodes_unregistered
 from portal.launch.programs import node_names
+from portal.layout import Layout
 
 JOIN_TOKEN_LIFE_S = 3600
 

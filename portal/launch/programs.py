@@ -6,17 +6,18 @@ import socket
 import sys
 from dataclasses import dataclass
 
+from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import health
-from portal.launch.broker import Server, ping
+from portal.launch.broker import Server
 from portal.launch.children import Program
-from portal.launch.errors import LaunchError
 from portal.launch.guarded import guarded_argv
 from portal.launch.identity import MARK
-from portal.launch.layout import Layout, read_json
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
 from portal.launch.tls import Tls, names_of_this_machine
+from portal.layout import Layout, read_json
+from portal.redis_urls import ping
 
 # What an agent needs of its surroundings. No database, no broker, no secret: tenants' processes run beside it.
 AGENT_VARIABLES = (

@@ -18,10 +18,10 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from portal.launch.descendants import become_subreaper, end_all
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,23 +110,8 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "second"
         with told.open("wb") as file:
-            second = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(parts[1]),
-                cwd=SOURCE,
-                env=environment,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            first = subprocess.Popen(  # noqa: S603 - our own argv
-                _pytest(parts[0]),
-                cwd=SOURCE,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
+            second = _begun(parts[1], environment, file)
+            first = _begun(parts[0], environment, subprocess.PIPE)
             try:
                 shown = _shown(first)
                 codes = (first.wait(), second.wait())
@@ -138,6 +123,18 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
     sys.stdout.write(summary_of([shown, output], time.monotonic() - began_s) + "\n")
     sys.stdout.flush()
     return next((code for code in codes if code not in {0, NO_TESTS}), 0)
+
+
+def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] | int) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - our own argv
+        _pytest(arguments),
+        cwd=SOURCE,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def _shown(running: subprocess.Popen[str]) -> str:

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from portal import redis_urls
+from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import broker, health, identity, nodes, own_node, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
-from portal.launch.errors import LaunchError
 from portal.launch.guarded import guarded_argv
-from portal.launch.layout import Layout, read_json, write_json, write_private
 from portal.launch.liveness import Liveness
 from portal.launch.lock import lock_or_refuse
 from portal.launch.notices import Notices
 from portal.launch.options import Options
 from portal.launch.supervisor import Supervisor
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
+from portal.layout import Layout, read_json, write_json, write_private
 
 HEALTH_LIMIT_S = 120.0
 TICK_S = 0.2
@@ -89,11 +90,7 @@ class Launch:
         if not self.layout.secret_key.exists():
             write_private(self.layout.secret_key, secrets.token_urlsafe(64))
         redis_url = self._broker()
-        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
-        ca = {"ca_sha256": tls.authority_sha256 if tls else None}
-        self.supervisor.about = {"url": site.base_url, **about, **ca}
-        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
-        write_json(self.layout.mode, mode)
+        self._note_mode(site, redis_url)
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
         if self.options.demo_minutes is not None:
             environment["BERTH_DEMO_UNTIL"] = str(round(time.time() + 60 * self.options.demo_minutes))
@@ -114,6 +111,15 @@ class Launch:
         self._until_healthy(tls)
         self._workload_finish(workload)
         self._farewell(site.base_url, prepared.farewell)
+
+    def _note_mode(self, site: programs.Site, redis_url: str) -> None:
+        """Write launch.json, and hand the supervisor what it writes into its own file."""
+        tls = site.tls
+        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
+        ca = {"ca_sha256": tls.authority_sha256 if tls else None}
+        self.supervisor.about = {"url": site.base_url, **about, **ca}
+        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
+        write_json(self.layout.mode, mode)
 
     def _own_node(self) -> dict[str, bool]:
         """Whether this machine is a node, kept in launch.json; said where that is not as people expect."""
@@ -146,7 +152,7 @@ class Launch:
         """The outside server's address, or that of an embedded one, which is started."""
         given = os.environ.get("REDIS_URL")
         if given:
-            broker.kombu_url(given)  # a form we do not know is refused here, before anything runs
+            redis_urls.kombu_url(given)  # a form we do not know is refused here, before anything runs
             self.supervisor.liveness.asker.begin(programs.BROKER, lambda: programs.broker_ask(given))
             return given
         server = broker.server_configure(self.layout)

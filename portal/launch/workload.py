@@ -11,9 +11,9 @@ from typing import Any
 
 import django
 
-from portal.launch.layout import SOURCE
 from portal.launch.prepare import step
 from portal.launch.programs import DEMO_NODES
+from portal.layout import SOURCE
 
 NODES_LIMIT_S = 60.0
 # A tenant's people in turn, and the kind of its work.

@@ -11,6 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.response import Response
 
+from portal import checks
 from portal.api.base import ApiView, body_of, idempotency_key_of
 from portal.api.parsers import request_object
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
@@ -25,7 +26,6 @@ from portal.api.schema import (
 )
 from portal.api.throttles import LaboratoryThrottle
 from portal.errors import Conflict
-from portal.jobs import checks
 from portal.simulations import told
 from portal.simulations.asked_schema import EXAMPLES, Sharing, SimulationAsked
 from portal.simulations.laboratory import (

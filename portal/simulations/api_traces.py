@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.response import Response
 
+from portal import checks
 from portal.api.base import body_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter
 from portal.errors import BerthError
-from portal.jobs import checks
 from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.api import NUMBER_PATH, LaboratoryView, sharing_of, tenant_asked
 from portal.simulations.asked_schema import HistoryAsked, Sharing

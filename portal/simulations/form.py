@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from portal.checks import quoted
 from portal.errors import BerthError
-from portal.jobs.checks import quoted
 from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.generators import GENERATORS

@@ -6,8 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from portal import checks
 from portal.errors import BerthError
-from portal.jobs import checks
 from portal.simulations.checking import SimulationOrder, description_check, description_of
 from portal.simulations.selectors import cluster_described, traces_for
 from scheduler.parameters import PARAMETERS

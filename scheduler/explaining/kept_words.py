@@ -67,7 +67,7 @@ def _then(keeper: Figures) -> str:
     it = "That job" if keeper["job"] is None else f"Job {keeper['job']}"
     if keeper["cause"] == RESERVATION:
         return (
-            f"{it} has waited longer and should start there then. "
+            f"{it} has waited long for its length and should start there then. "
             "Only a job that should end before that time may use them."
         )
     if keeper["cause"] in MOVING:

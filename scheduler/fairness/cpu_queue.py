@@ -103,8 +103,9 @@ def place_cpu_queue(
             waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
     heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
     heapify(heap)
+    ends_s = work.ends_s(cpu.LIMIT_SHARE)
     while heap:
-        if work.remaining_s <= 0:
+        if work.clock() >= ends_s:
             outcome.out_of_time.update(late.job.id for jobs in waiting.values() for late in jobs)
             break
         _, _, tenant = heappop(heap)

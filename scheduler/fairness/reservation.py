@@ -8,7 +8,9 @@ An unknown expected end counts as one hour after the start, one that has passed 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import LAST_RESORT_S
@@ -16,7 +18,7 @@ from scheduler.model import Reservation
 from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Piece, Running
 
@@ -38,7 +40,8 @@ def soonest(
 ) -> Reservation | None:
     """The nodes, of those offered, on which the job's R_1 fits soonest; None when it never will.
 
-    One node unless R_1 exceeds the largest of its type. Ties: fewest idle GPUs left over, then the lowest id.
+    One node unless R_1 exceeds the largest of its type. Ties: fewest idle GPUs left over, then the lowest id. Nodes are
+    looked at once, and then each when something on it ends.
     """
     offers = {offer.node.id: offer for offer in idle if usable(job, offer, Level.TRUST)}
     releases = sorted(
@@ -50,17 +53,52 @@ def soonest(
         ),
         key=lambda each: (each.time_s, each.piece.node),
     )
-    times_s = [now_s, *dict.fromkeys(release.time_s for release in releases)]
-    done = 0
-    for time_s in times_s:
-        while done < len(releases) and releases[done].time_s <= time_s:
-            piece = releases[done].piece
+    parts = _Parts(job, largest)
+    grown = set(offers)
+    for time_s, ended in chain([(now_s, ())], groupby(releases, key=lambda each: each.time_s)):
+        for piece in (release.piece for release in ended):
             offers[piece.node] = _grown(offers[piece.node], piece)
-            done += 1
-        nodes = _suiting(job, list(offers.values()), largest)
+            grown.add(piece.node)
+        single = [offers[node] for node in grown if aggregated_gpus(job, offers[node]) >= job.min_gpus]
+        if single:
+            node = min(single, key=lambda each: (each.gpus, each.node.id)).node.id
+            return Reservation(job.id, frozenset({node}), time_s, job.tenant)
+        nodes = parts.enough(offers, sorted(grown))
         if nodes:
             return Reservation(job.id, nodes, time_s, job.tenant)
+        grown.clear()
     return None
+
+
+class _Parts:
+    """What nodes could hold of a job that is larger than any node of their type, by type."""
+
+    def __init__(self, job: Job, largest: dict[str, int]) -> None:
+        self._job, self._largest = job, largest
+        self._parts: dict[str, dict[int, int]] = {}  # type -> node -> GPUs
+        self._sums = Counter[str]()
+
+    def enough(self, offers: Mapping[int, Offer], grown: Iterable[int]) -> frozenset[int]:
+        """The fewest nodes of one type that hold the job together, once what these have now is counted; empty = none do."""
+        for node in grown:
+            gpu_type = offers[node].node.gpu_type or ""
+            if self._job.min_gpus > self._largest.get(gpu_type, 0):
+                own = self._parts.setdefault(gpu_type, {})
+                gpus = distributed_gpus(self._job, offers[node], self._job.min_gpus)
+                self._sums[gpu_type] += gpus - own.get(node, 0)
+                own[node] = gpus
+        held = next((name for name in self._parts if self._sums[name] >= self._job.min_gpus), None)
+        return frozenset() if held is None else self._fewest(self._parts[held])
+
+    def _fewest(self, parts: Mapping[int, int]) -> frozenset[int]:
+        taken: list[int] = []
+        missing = self._job.min_gpus
+        for node in sorted(parts, key=lambda each: (-parts[each], each)):
+            if missing <= 0:
+                break
+            taken.append(node)
+            missing -= parts[node]
+        return frozenset(taken)
 
 
 def _grown(offer: Offer, piece: Piece) -> Offer:
@@ -70,24 +108,3 @@ def _grown(offer: Offer, piece: Piece) -> Offer:
         cores=offer.cores + len(piece.cores),
         memory_mib=offer.memory_mib + piece.memory_mib,
     )
-
-
-def _suiting(job: Job, offers: Sequence[Offer], largest: dict[str, int]) -> frozenset[int]:
-    single = [offer for offer in offers if aggregated_gpus(job, offer) >= job.min_gpus]
-    if single:
-        return frozenset({min(single, key=lambda each: (each.gpus, each.node.id)).node.id})
-    by_type: dict[str, list[Offer]] = {}
-    for offer in offers:
-        if job.min_gpus > largest.get(offer.node.gpu_type or "", 0):
-            by_type.setdefault(offer.node.gpu_type or "", []).append(offer)
-    for own in by_type.values():
-        nodes: set[int] = set()
-        missing = job.min_gpus
-        for offer in sorted(own, key=lambda each: (-each.gpus, each.node.id)):
-            gpus = distributed_gpus(job, offer, job.min_gpus)
-            if gpus and missing > 0:
-                nodes.add(offer.node.id)
-                missing -= gpus
-        if missing <= 0:
-            return frozenset(nodes)
-    return frozenset()

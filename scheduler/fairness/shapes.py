@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.borrowing import Terms
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
@@ -44,15 +44,30 @@ def shapes_of(
                 )
             if fits and job.id not in promised:
                 key = (
-                    kind, job.tenant, job.memory_mib, job.cores, job.movable, job.model_label, job.checkpoint_domain,
-                    job.least_cores,
+                    kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores,
                 )  # fmt: skip
                 own = alike.get(key)
                 if own is None:
                     alike[key] = [ranked]
                 else:
                     own.append(ranked)
-    return [Shape(own, terms.access(own[0])) for jobs in alike.values() for own in _apart(jobs, terms, estimator)]
+    return [
+        shape for jobs in alike.values() for own in _apart(jobs, terms, estimator) for shape in _by_memory(own, terms)
+    ]
+
+
+def _by_memory(jobs: list[Ranked], terms: Terms) -> list[Shape]:
+    """Jobs that differ in memory at most: there may be as many amounts as jobs, and one answer to what they may use."""
+    access = terms.access(jobs[0])
+    shapes: dict[int, Shape] = {}
+    for ranked in jobs:
+        memory_mib = ranked.job.memory_mib
+        own = shapes.get(memory_mib)
+        if own is None:
+            shapes[memory_mib] = Shape([ranked], access)
+        else:
+            own.jobs.append(ranked)
+    return list(shapes.values())
 
 
 def _apart(jobs: list[Ranked], terms: Terms, estimator: Estimator) -> list[list[Ranked]]:

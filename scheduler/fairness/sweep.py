@@ -62,7 +62,7 @@ class Sweep:
         self._standing: Standing | None = None
         self._shapes: list[Shape] = []
         self._ends_s = work.deadline_s
-        self._hopeless: set[tuple[object, ...]] = set()
+        self._hopeless: dict[tuple[object, ...], int] = {}  # by kind of job: from so much memory on nothing holds it
         self._picked_shape: dict[int, Shape] = {}
         self._unswept: set[int] = set()
         outcome.unswept = self._unswept
@@ -96,9 +96,9 @@ class Sweep:
         self._unswept.clear()
         share_s = LIMIT_SHARE * self._work.parameters.limit_s
         if not opened:  # from here on it has its time, however late the stages were
-            self._ends_s = max(self._ends_s, self._work.clock() + share_s)
+            self._ends_s = max(self._ends_s, self._work.ends_s(LIMIT_SHARE))
         shapes: list[Shape] = []
-        good: set[tuple[object, ...]] = set()
+        good: dict[tuple[object, ...], int] = {}
         for position, each in enumerate(self._shapes):
             if position % 16 == 15 and self._is_late():
                 self._leave(self._shapes[position:])  # many shapes: each asks every node
@@ -119,25 +119,29 @@ class Sweep:
         return self._work.clock() >= self._ends_s
 
     def _leave(self, shapes: Iterable[Shape]) -> None:
-        self._unswept.update(each.job.id for own in shapes for each in self._waiting(own))
+        self._unswept.update(each.job.id for own in shapes for each in own.jobs)
+        self._unswept.difference_update(self._outcome.chosen, self._outcome.invalid)
 
     def _waiting(self, shape: Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
 
-    def _fits(self, shape: Shape, nodes: IdleNodes, good: set[tuple[object, ...]], *, opened: bool) -> bool:
-        """Ask once for all shapes that differ in nothing that decides it. `good`: those that fit, as the pass begins."""
+    def _fits(self, shape: Shape, nodes: IdleNodes, good: dict[tuple[object, ...], int], *, opened: bool) -> bool:
+        """Ask once for all shapes that differ in nothing that decides it, and of those that differ in memory alone as few
+        as tell the others. `good`: by kind, up to how much memory fits, as the pass begins.
+        """
         job = shape.jobs[0].job
         shape.next = 0
         if opened:
             shape.access = self._terms.opened(shape.access)
         spreads = self._spreads(job)
         key = (
-            job.requirement[0], job.gpu_types, job.memory_mib, job.least_cores, job.checkpoint_domain, shape.access, spreads,
+            job.requirement[0], job.gpu_types, job.least_cores, job.checkpoint_domain, shape.access, spreads,
             job.tenant if nodes.tells_tenants_apart else 0,
         )  # fmt: skip
-        if key not in good and key not in self._hopeless:
-            (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless).add(key)
-        shape.fits = key in good and self._work.ledger.over_quota(job) is None
+        memory = job.memory_mib
+        if good.get(key, -1) < memory < self._hopeless.get(key, memory + 1):
+            (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory
+        shape.fits = memory <= good.get(key, -1) and self._work.ledger.over_quota(job) is None
         return shape.fits
 
     def _spreads(self, job: Job) -> bool:
@@ -239,8 +243,3 @@ class _NoSweep:
 
 
 NO_SWEEP = _NoSweep()
-
-
-def before_sweep(work: Work) -> Work:
-    """The planning's work but for the time that the sweep has to itself."""
-    return replace(work, deadline_s=work.deadline_s - LIMIT_SHARE * work.parameters.limit_s)

@@ -13,6 +13,9 @@ from scheduler.estimator.cores import DEFAULT_CORES
 from scheduler.model import Configuration, Share
 from scheduler.placement.feasibility import domain_allowed, idle_offers
 
+LIMIT_SHARE = 0.03
+"""Of a planning's limit, what CPU jobs have to themselves, however long the solver took: their places cost next to nothing."""
+
 if TYPE_CHECKING:
     from scheduler.model import Job
     from scheduler.placement.feasibility import Offer

@@ -46,9 +46,9 @@ def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
 def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
     """Step 8 of section 7: CPU jobs in queue order, whoever fits; no window, for they do not compete for GPUs."""
     failed: set[tuple[object, ...]] = set()
-    waiting = list(queue)
+    waiting, ends_s = list(queue), work.ends_s(cpu.LIMIT_SHARE)
     for position, ranked in enumerate(waiting):
-        if work.remaining_s <= 0:
+        if work.clock() >= ends_s:
             outcome.out_of_time.update(late.job.id for late in waiting[position:])
             return
         outcome.window.add(ranked.job.id)

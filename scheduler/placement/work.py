@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.errors import InvalidJob
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Clock, ClusterState, Job, Promise, Promised, Ranked, Reservation, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.placement.aggregated.classes import Pool
@@ -63,6 +63,14 @@ class Work:
     def with_least(self) -> Work:
         """The same with `PLACING_LEAST` of the limit left, if what went before has used more."""
         return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
+
+    def before(self, share: float) -> Work:
+        """The same for the steps before one that has so much of the limit to itself."""
+        return replace(self, deadline_s=self.deadline_s - share * self.parameters.limit_s)
+
+    def ends_s(self, share: float) -> float:
+        """When that step ends, on `clock`, if it begins now: it has its time however late those before it were."""
+        return max(self.deadline_s, self.clock() + share * self.parameters.limit_s)
 
     @property
     def changeable(self) -> Mapping[int, Participant]:

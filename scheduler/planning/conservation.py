@@ -18,7 +18,7 @@ from scheduler.model import Reason, Result
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Decision, Job, Reservation
     from scheduler.placement.ledger import Ledger
 
@@ -30,7 +30,7 @@ APART = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.INVAL
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Idle GPUs on nodes where a waiting job could have started, and one such job of each kind."""
+    """Idle GPUs on nodes where a waiting job could have started, and one such job of each kind, the one that asks for least."""
 
     gpus: int
     jobs: tuple[int, ...]
@@ -98,36 +98,9 @@ def beside_fitting(
     if not any(room.gpus and room.cores for room in ledger.rooms.values()):
         return NOTHING
     nodes = _Nodes(ledger)
-    total = int(nodes.gpus.sum())
-    keepers = {each.job for each in reservations}
-    seen: set[Shape] = set()
     idle = np.zeros(len(nodes.rooms), dtype=bool)
     jobs: list[int] = []
-    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one shape apart
-    for job, decision in waiting:
-        age_s = decision.age_s or 0.0
-        bars = (
-            tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations) if reservations else ()
-        )
-        own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
-        shape = (
-            job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores, job.tenant,
-            job.model_label, job.id if own else 0, bars,
-        )  # fmt: skip
-        if shape in seen:  # looked at first: a long queue has few
-            continue
-        if (
-            job.requirement[0] > total
-            or job.is_cpu
-            or decision.reason in APART
-            or decision.result is not Result.WAITING
-        ):
-            continue
-        if "promised" in decision.figures:
-            continue  # it starts elsewhere
-        seen.add(shape)
-        if ledger.over_quota(job) is not None:
-            continue
+    for job, bars in _humblest(waiting, int(nodes.gpus.sum()), ledger, reservations, estimator, sigma, now_s):
         barred = {node for kept, bar in zip(reservations, bars, strict=True) if bar for node in kept.nodes}
         insensitive = estimator.sensitivity(job) <= sigma
         types = {name for name in set(nodes.types) if insensitive or job.min_gpus > ledger.largest.get(name, 0)}
@@ -136,3 +109,49 @@ def beside_fitting(
             idle |= held
             jobs.append(job.id)
     return Beside(int(nodes.gpus[idle].sum()), tuple(jobs)) if jobs else NOTHING
+
+
+def _humblest(
+    waiting: Iterable[tuple[Job, Decision]],
+    total: int,
+    ledger: Ledger,
+    reservations: Sequence[Reservation],
+    estimator: Estimator,
+    sigma: float,
+    now_s: float,
+) -> Iterable[tuple[Job, tuple[bool, ...]]]:
+    """Of each kind the job that asks for least memory, for it fits wherever another of its kind does, and whether each
+    reservation bars it. Jobs that differ in memory alone are one kind: a queue may have 100 000 amounts of memory.
+    """
+    keepers = {each.job for each in reservations}
+    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one kind apart
+    least: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
+    for job, decision in waiting:
+        bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
+        own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
+        kind = (
+            bars, job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant, job.model_label,
+            job.id if own else 0,
+        )  # fmt: skip
+        known = least.get(kind)
+        if known is not None and known[0].memory_mib <= job.memory_mib:  # looked at first: a long queue has few kinds
+            continue
+        if (
+            job.requirement[0] <= total
+            and not job.is_cpu
+            and decision.reason not in APART
+            and decision.result is Result.WAITING
+            and "promised" not in decision.figures  # it starts elsewhere
+        ):
+            least[kind] = job, bars
+    alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
+    for parts, (job, bars) in least.items():
+        if ledger.over_quota(job) is None:
+            same = (*parts[:6], estimator.sensitivity(job) <= sigma)
+            if same not in alike or job.memory_mib < alike[same][0].memory_mib:
+                alike[same] = job, bars
+    return alike.values()
+
+
+def _bars(job: Job, age_s: float, reservations: Sequence[Reservation], now_s: float) -> tuple[bool, ...]:
+    return tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations)

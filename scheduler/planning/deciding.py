@@ -38,10 +38,11 @@ INELIGIBLE = frozenset(
 )
 """Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
 
-EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 0.8
+EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.1
 """What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
-took, which grows with the queue and with the machine's slowness as they do. A third of it is for explanations."""
-RECORDING_MOST = 0.4
+took, which grows with the queue and with the machine's slowness as they do, and as the sweep's list of the queue does. A third of
+it is for explanations."""
+RECORDING_MOST = 0.5
 """But at most so much of what is left of the limit."""
 
 
@@ -126,9 +127,7 @@ def decide(
     def moment(waiting: int) -> Moment:
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
-    def age(job: Job) -> Age:
-        return books.age(job, parameters.tick_s)
-
+    age = books.ages(parameters.tick_s)
     ordering_s = clock()
     queue, aside = books.line_up(foresight, priority, moment, age)
     order_s = clock() - ordering_s

@@ -9,7 +9,6 @@ borrowers keep out call back the fewest of them; CPU jobs come last, in the orde
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,9 @@ from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.reservation import soonest
 from scheduler.fairness.standings import shares_of, standings_of, views_of
-from scheduler.fairness.sweep import NO_SWEEP, Sweep, before_sweep
+from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
 from scheduler.model import Chosen, SolverFigures
-from scheduler.placement import configurations, turn
+from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.gain import LINEAR, efficient
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import is_located, place_jointly, together
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
 
+CPU = (0,)
+"""The requirement of a CPU job."""
 FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""
 
@@ -75,13 +76,13 @@ def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
     began_s = work.clock()
     division = _division(work, mode)
-    gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
-    cpu_queue = [each for each in work.queue if each.job.is_cpu]
+    gpu_queue, cpu_queue = _apart(work.queue, mode)
     homes = Homes(division, work.ledger)
-    whole, work = work, before_sweep(work) if mode.sweep else work
+    at_home = homes.of_all(each.job for each in gpu_queue)
+    whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-    windows, shares = _fill(gpu_queue, solving, mode, division, homes)
+    windows, shares = _fill(gpu_queue, solving, mode, division, at_home)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
@@ -166,6 +167,13 @@ def _offers_beside(work: Work, terms: Terms) -> Callable[[Ranked, Ledger], Seque
     return offers
 
 
+def _apart(queue: Sequence[Ranked], mode: Mode) -> tuple[list[Ranked], list[Ranked]]:
+    """The GPU jobs and the CPU jobs."""
+    gpu_queue = [each for each in queue if each.job.requirement != CPU]
+    cpu_queue = [each for each in queue if each.job.requirement == CPU] if len(gpu_queue) < len(queue) else []
+    return [_rigid(each) for each in gpu_queue] if mode.rigid else gpu_queue, cpu_queue
+
+
 def _division(work: Work, mode: Mode) -> Division:
     if not mode.arrays:
         return UNDIVIDED
@@ -183,7 +191,7 @@ def _rigid(ranked: Ranked) -> Ranked:
 
 
 def _fill(
-    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Homes
+    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Mapping[int, Array]
 ) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
@@ -205,7 +213,7 @@ def _fill(
         windows,
         shares,
         work.ledger,
-        array=lambda each: homes.of(each.job),
+        array=lambda each: homes[each.job.id],
         units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
     )
     if not mode.fair or STAGES in work.parameters.off:
@@ -214,16 +222,21 @@ def _fill(
     return filled, shares_of("gpus", held, shares, gpu_units)
 
 
-def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Homes) -> None:
+def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Mapping[int, Array]) -> None:
     """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
 
     Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
     Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
     """
-    asked = Counter[Array]()
+    asked: dict[tuple[Array, int], int] = {}  # by home and smallest size: how many
     for ranked in gpu_queue:
-        asked[homes.of(ranked.job)] += ranked.job.min_gpus
-    spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
+        job = ranked.job
+        kind = (homes[job.id], job.requirement[0])
+        asked[kind] = asked.get(kind, 0) + 1
+    spare = {
+        array: max(0, window.idle - sum(size * jobs for (home, size), jobs in asked.items() if home is array))
+        for array, window in windows.items()
+    }
     for array, window in windows.items():
         window.idle += sum(spare.values()) - spare[array]
 

@@ -14,7 +14,7 @@ from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.parameters.choices import POLICIES
-from scheduler.placement import turn
+from scheduler.placement import cpu, turn
 from scheduler.placement.joint import is_located, place_jointly, together, top_up
 from scheduler.placement.running import joint_weights
 from scheduler.placement.work import Outcome
@@ -44,6 +44,8 @@ class Hops:
 
     def place(self, work: Work) -> Outcome:
         began_s = work.clock()
+        cpu_queue = [ranked for ranked in work.queue if ranked.job.is_cpu]
+        whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue)).with_least()
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)
@@ -64,7 +66,7 @@ class Hops:
             _place_large(view.picked, solving, work, outcome)
         make_room((), view.picked, work, outcome)
         take_better(work, outcome)
-        turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
+        turn.place_cpu_jobs(cpu_queue, whole, outcome)
         return outcome
 
 

@@ -5,7 +5,7 @@ import redis
 from django.core.cache import cache
 from django.db import connection
 
-from portal.launch.broker import channels_host, kombu_url
+from portal.redis_urls import channels_host, kombu_url
 from tests.portal import given
 
 

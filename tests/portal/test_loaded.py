@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 pytestmark = pytest.mark.impure  # processes of their own
 

@@ -14,7 +14,7 @@ import uuid
 import pytest
 
 from portal.launch import broker
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.servers import RunningBerth
 from tests.smalldisk import NOT_HERE, may_mount, small_disk
 from tests.system.helpers.client import Tenant, leaks

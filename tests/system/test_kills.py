@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from portal.launch.layout import read_json
+from portal.layout import read_json
 from tests.system.helpers.client import Tenant, rows
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 

@@ -80,9 +80,9 @@ def test_without_the_shims_lease_this_test_would_fail(berth_up, tmp_path):
     """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
     copy = mutated_copy(
         tmp_path / "source",
-        file="workers/controls/shim.py",
-        old='        if not self.launch["leased"]:\n            return False\n',
-        new="        return False\n",
+        file="workers/controls/lease.py",
+        old='    if not launch["leased"]:\n        return False\n',
+        new="    return False\n",
     )
     berth = berth_up(demo=True, workload=False, environment=LEASE | {"PYTHONPATH": copy})
     ledger = Ledger(tmp_path / "ledger", Tenant(berth))

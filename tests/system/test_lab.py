@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.system.helpers.client import MACHINE_SLACK
 
 pytestmark = pytest.mark.system

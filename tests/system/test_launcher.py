@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.launch import identity
-from portal.launch.layout import read_json
+from portal.layout import read_json
 
 pytestmark = pytest.mark.system
 

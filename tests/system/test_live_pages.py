@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, browser_started, sign_in, until
 

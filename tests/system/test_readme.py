@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.conftest import LOUD
 
 pytestmark = pytest.mark.system

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, operator_settings
 
 pytestmark = pytest.mark.system

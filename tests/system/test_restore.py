@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 
 from portal.launch import identity
-from portal.launch.layout import read_json
+from portal.layout import read_json
 from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 

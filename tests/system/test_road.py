@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, rows
 from tests.system.helpers.ledger import alive
 

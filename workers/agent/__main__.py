@@ -2,6 +2,6 @@
 
 import sys
 
-from workers.agent.agent import main
+from workers.agent.program import main
 
 sys.exit(main())

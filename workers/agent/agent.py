@@ -7,24 +7,11 @@ time: jobs run on under their shims, and the next agent finds them in the journa
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import signal
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.agent import alive
+from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
-from workers.agent.enrol import EnrolError, enrol
-from workers.agent.hold import HeldError, hold_agent
 from workers.agent.inventory import virtual_pace
-from workers.agent.isolation import isolation_find
-from workers.agent.measuring import Measuring, sampler_for
-from workers.agent.offline import keep_jobs, stop_all
-from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
-from workers.agent.trust import TrustError
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
@@ -34,24 +21,21 @@ from workers.parts.reporting import Reporter
 from workers.parts.shipping import Shipper
 from workers.parts.tools import Tools
 from workers.parts.workspace import Workplace
-from workers.protocol.client import Backoff, Portal, PortalAwayError, PortalFullError, PortalRefusedError
 from workers.system import log
-from workers.system.filework import FileWork
 from workers.system.modes import entries, put_right
-from workers.system.procs import boottime, hide
-from workers.telemetry.sampler import GpuFailedError
+from workers.system.procs import boottime
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Awaitable, Callable
-
+    from workers.agent.measuring import Measuring
+    from workers.agent.settings import AgentSettings
+    from workers.protocol.client import Portal
     from workers.protocol.wire import Hello, Inventory
+    from workers.system.filework import FileWork
     from workers.system.landlock import Walls
 
 _TIDY_S = 60.0
 _DISK_S = 2.0
 _MODES_S = 1.0
-_FULL_TOLD_S = 300.0
 
 
 class Agent:
@@ -69,7 +53,6 @@ class Agent:
     ) -> None:
         self._settings = settings
         self._portal = portal
-        portal.on_success = self._note_back
         self._inventory = inventory
         self._walls = walls
         self._measuring = measuring
@@ -80,29 +63,43 @@ class Agent:
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
         self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")
-        both: dict[str, Any] = {"portal": portal, "journal": self._journal}
-        boot = inventory["boot_id"]
-        self._reporter = Reporter(**both, engine=self._engine, problems=self._problems, boot_id=boot)
-        self._shipper = Shipper(**both, engine=self._engine, files=files, problems=self._problems)
-        self._records = Records(**both, files=files, boot_id=boot)
-        tools = Tools(
-            portal=portal,
-            journal=self._journal,
-            engine=self._engine,
-            reporter=self._reporter,
-            shipper=self._shipper,
-            records=self._records,
-            files=files,
-            problems=self._problems,
-        )
+        tools = self._tools_make()
+        self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
         self._revision = -1
-        self._revoked = False
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
-        self._away_since: float | None = None
-        self._full_told_at = -_FULL_TOLD_S
+        self._contact = self._contact_make()
+
+    def _tools_make(self) -> Tools:
+        both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}
+        boot, files, problems = self._inventory["boot_id"], self._files, self._problems
+        return Tools(
+            **both,
+            engine=self._engine,
+            reporter=Reporter(**both, engine=self._engine, problems=problems, boot_id=boot),
+            shipper=Shipper(**both, engine=self._engine, files=files, problems=problems),
+            records=Records(**both, files=files, boot_id=boot),
+            files=files,
+            problems=problems,
+        )
+
+    def _contact_make(self) -> Contact:
+        contact = Contact(
+            problems=self._problems,
+            retry_max_s=self._settings.retry_max_s,
+            revoked_retry_s=self._settings.revoked_retry_s,
+            token_file=self._settings.dir / "node.json",
+        )
+        contact.on_away = self._forget_revision
+        contact.on_boot_changed = lambda: contact.once(self._say_hello)
+        self._portal.on_success = contact.note_back
+        return contact
+
+    def _forget_revision(self) -> None:
+        # Its database may be another when it is back, in which the same number of revisions says other things.
+        self._revision = -1
 
     async def run(self) -> None:
         """Until cancelled, or until something here fails unexpectedly."""
@@ -110,7 +107,7 @@ class Agent:
         for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
             self._problems.note(f"remains {failure.filename}", f"What a job left cannot be removed: {failure}")
         await self._parts.adopt()
-        await self._lasting(self._say_hello, once=True)
+        await self._contact.once(self._say_hello)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
             for step in (
@@ -122,65 +119,12 @@ class Agent:
                 self._look_at_modes,
                 self._tidy,
             ):
-                group.create_task(self._lasting(step))
+                group.create_task(self._contact.for_ever(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
-            group.create_task(self._lasting(self._telemetry))
+            group.create_task(self._contact.for_ever(self._telemetry))
 
     async def _watch_failures(self) -> None:
         await self._parts.failed
-
-    async def _lasting(self, step: Callable[[], Awaitable[None]], *, once: bool = False) -> None:
-        """Do `step` for ever (or until it worked once), with a pause after each failure."""
-        backoff = Backoff(0.2, self._settings.retry_max_s)
-        while True:
-            try:
-                await step()
-            except PortalFullError as full:  # it answers: it is not away
-                self._note_full(str(full))
-                await asyncio.sleep(backoff.next_s())
-            except PortalAwayError as away:
-                self._note_away(str(away))
-                await asyncio.sleep(backoff.next_s())
-            except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
-                self._problems.note("disk", f"The agent's own files cannot be read or written: {error}.")
-                await asyncio.sleep(backoff.next_s())
-            except PortalRefusedError as refusal:
-                await asyncio.sleep(self._pause_after(refusal, backoff))
-                if refusal.code == "boot_changed" and not once:  # the portal lost our hello, to an older backup perhaps
-                    await self._lasting(self._say_hello, once=True)
-            else:
-                backoff.reset()
-                if once:
-                    return
-
-    def _note_away(self, why: str) -> None:
-        # Its database may be another when it is back, in which the same number of revisions says other things.
-        self._revision = -1
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-            log.warning("portal away", reason=why)
-
-    def _note_full(self, why: str) -> None:
-        if time.monotonic() >= self._full_told_at + _FULL_TOLD_S:
-            self._full_told_at = time.monotonic()
-            log.warning("portal takes less", reason=f"{why}: logs, figures and records wait here")
-
-    def _note_back(self) -> None:
-        if self._away_since is not None:
-            log.info("portal back", after_s=round(time.monotonic() - self._away_since, 1))
-        self._away_since, self._revoked = None, False
-
-    def _pause_after(self, refusal: PortalRefusedError, backoff: Backoff) -> float:
-        if refusal.status != 401:
-            log.error("portal refuses", reason=str(refusal))
-            return backoff.next_s()
-        if not self._revoked:
-            self._revoked = True
-            log.error(
-                "the portal refuses this node's token: no job is started and leases run out",
-                remedy=f"remove {self._settings.dir / 'node.json'} and start with a new join token",
-            )
-        return self._settings.revoked_retry_s
 
     # The steps
 
@@ -240,10 +184,8 @@ class Agent:
         self._reporter.disk = await asyncio.to_thread(self._disk.look)
         if self._disk.low != was_low:
             said = log.warning if self._disk.low else log.info
-            said(
-                "disk almost full: no new jobs" if self._disk.low else "disk has room again",
-                **self._reporter.disk or {},
-            )
+            figures = dict(self._reporter.disk or {})
+            said("disk almost full: no new jobs" if self._disk.low else "disk has room again", **figures)
             self._reporter.wake()
         if self._journal.unsaved:
             self._problems.note(
@@ -262,77 +204,3 @@ class Agent:
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await asyncio.sleep(_TIDY_S)
-
-
-NO_USE_TO_RETRY = 2
-"""Exit code for what only a person can mend; whoever restarts agents leaves this one alone."""
-
-
-async def _serve(settings: AgentSettings) -> None:
-    pipe = alive.descriptor_take()
-    signs = None if pipe is None else asyncio.create_task(alive.sign_for_ever(pipe))
-    try:
-        await _serve_alive(settings)
-    finally:
-        if signs is not None:
-            signs.cancel()
-
-
-async def _serve_alive(settings: AgentSettings) -> None:
-    sampler, host, inventory = sampler_for(settings)
-    isolation, walls = isolation_find(settings)
-    inventory["isolation"] = isolation
-    if isolation["why"]:
-        log.warning("isolation of jobs", **isolation)
-    enrolled = await enrol(settings, inventory)
-    portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    files = FileWork()
-    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s, files=files)
-    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
-    task = asyncio.current_task()
-    for sig in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]
-    try:
-        await agent.run()
-    finally:
-        await portal.close()
-
-
-def _complain(sentence: str, code: int = 1) -> int:
-    sys.stderr.write(f"workers.agent: {sentence}\n")
-    return code
-
-
-def _offline(given: argparse.Namespace) -> int:
-    if given.dir is None or not Path(given.dir).is_dir():
-        return _complain("--dir must name the directory of an agent")
-    try:
-        if given.keep_jobs is not None:
-            return keep_jobs(Path(given.dir).resolve(), given.keep_jobs)
-        return stop_all(Path(given.dir).resolve(), given.grace)
-    except HeldError as error:
-        return _complain(str(error))
-
-
-def main(argv: list[str] | None = None) -> int:
-    hide()
-    given = arguments_parser().parse_args(argv)
-    if given.keep_jobs is not None or given.stop_all:
-        return _offline(given)
-    try:
-        settings = settings_read(given)
-        if given.check_isolation:
-            sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
-            return 0
-        settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put_right(entries(settings.dir, settings.dir / "parts"))
-        put_right(entries(*(settings.dir / "parts").glob("*")))
-        log.log_setup(node=settings.name)
-        with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
-            asyncio.run(_serve(settings))
-    except (SettingError, TrustError, EnrolError) as error:
-        return _complain(str(error), NO_USE_TO_RETRY)
-    except (HeldError, GpuFailedError) as error:
-        return _complain(str(error))
-    log.info("agent leaves; jobs run on")
-    return 0

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from workers.agent.hold import agent_end, hold_agent
 from workers.engines.process import ProcessEngine
-from workers.parts.journal import Journal, Part
+from workers.parts.journal import Journal
 from workers.system.files import write_json
 from workers.system.procs import boot_id, boottime
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from workers.parts.part import Part
 
 # Beyond the grace, a shim needs this long to notice that all are dead and to write its result.
 _PATIENCE_S = 15.0

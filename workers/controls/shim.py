@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from workers.controls.diskuse import disk_meter
 from workers.controls.joblog import JobLog
+from workers.controls.lease import lease_ended
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
+from workers.controls.signals import kill_all, signal_all, wake_on_signals
 from workers.controls.spawn import StartFailedError, command_spawn
 from workers.controls.usage import UsageMeter
 from workers.system.files import BrokenFileError, read_record, write_json
 from workers.system.modes import put_right
-from workers.system.procs import Family, Identity, Stat, Tree, become_subreaper, boottime, hide
+from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
 
 if TYPE_CHECKING:
@@ -35,9 +37,6 @@ TICK_S = 1.0
 LEFTOVER_GRACE_S = 2.0
 # Silence may free a job elsewhere at lease + grace; so ours must be dead well before the grace is over.
 LEASE_GRACE_SHARE = 1 / 3
-# So many running processes are stopped before they are killed, and so often at most: some may not be stopped.
-FREEZE_FROM = 50
-FREEZE_ROUNDS = 20
 # So long the shim goes by the lease that it read last.
 BLIND_S = 10.0
 
@@ -75,7 +74,7 @@ class Shim:
 
     def run(self) -> None:
         """Start, watch, end, and leave `result.json`."""
-        if self._lease_ended():
+        if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
         try:
@@ -134,7 +133,7 @@ class Shim:
             return False
         if self.ending is None:
             self.ending = Ending("exit", "", boottime() + LEFTOVER_GRACE_S)
-            self._signal_all(signal.SIGTERM)
+            signal_all(self.meter.tree, signal.SIGTERM)
         return True
 
     def _look(self) -> None:
@@ -148,7 +147,7 @@ class Shim:
             self.family.note(self.meter.seen)
             self._look_at_disk()
         if self.ending is not None and now >= self.ending.kill_at:
-            self._signal_all(signal.SIGKILL)
+            kill_all(self.meter.tree)
 
     def _look_for_orders(self, now: float) -> None:
         try:
@@ -175,7 +174,7 @@ class Shim:
             self._end("stopped", stop["detail"], float(stop["grace_s"]))
         elif self.told:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
-        elif self._lease_ended():
+        elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
             self._end("lease", "no word from the portal until the lease ended", grace_s)
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
@@ -189,7 +188,7 @@ class Shim:
             return
         self.ending = Ending(reason, detail, kill_at)
         if grace_s > 0:
-            self._signal_all(signal.SIGTERM)
+            signal_all(self.meter.tree, signal.SIGTERM)
 
     def _look_at_memory(self, memory_mib: float) -> None:
         limit_mib = self.launch["memory_mib"]
@@ -203,37 +202,6 @@ class Shim:
         self.disk.pids = [p.pid for p in self.meter.seen]
         if (why := self.disk.over()) is not None:
             self._end("disk_limit", why, 0.0)
-
-    def _lease_ended(self) -> bool:
-        """A lease is due when the launch says so; the maintenance lease of `--keep-jobs` holds beside it."""
-        if not self.launch["leased"]:
-            return False
-        now = boottime()
-        for name in ("lease.json", "maintenance.json"):
-            lease = read_record(self.directory / name, boot_id=str, until=(int, float))
-            if lease is not None and lease["boot_id"] == self.launch["boot_id"] and now < lease["until"]:
-                return False
-        return True
-
-    def _signal_all(self, sig: int) -> None:
-        if sig == signal.SIGKILL:
-            self._freeze()
-        self._send(sig, self.meter.tree.scan(full=True))
-
-    def _freeze(self) -> None:
-        """Stop all before any is killed: what forks faster than we kill would never end."""
-        for _ in range(FREEZE_ROUNDS):
-            moving = [p for p in self.meter.tree.scan(full=True) if p.state not in "tT"]
-            if len(moving) < FREEZE_FROM:
-                return
-            self._send(signal.SIGSTOP, moving)
-
-    def _send(self, sig: int, processes: list[Stat]) -> None:
-        for process in processes:
-            try:
-                os.kill(process.pid, sig)  # ours to reap, so the pid cannot be another's before we did
-            except ProcessLookupError:
-                continue
 
     def _sleep(self) -> None:
         """Until the next look is due or a signal comes; the job's output is moved meanwhile."""
@@ -276,20 +244,6 @@ class Shim:
         )
 
 
-def _wake_on_signals(shim_terminated: Any) -> int:
-    """A pipe that becomes readable with each signal that means something here."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for sig in (signal.SIGCHLD, signal.SIGUSR1):
-        signal.signal(sig, lambda *_: None)
-    signal.signal(signal.SIGTERM, shim_terminated)
-    for sig in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(sig, signal.SIG_IGN)
-    return reader
-
-
 def main(directory: Path) -> int:
     hide()
     if not hold_part(directory):
@@ -302,7 +256,7 @@ def main(directory: Path) -> int:
     write_until_room(directory / "shim.json", me.to_json())
     become_subreaper()
     terminated: list[bool] = []
-    wake = _wake_on_signals(lambda *_: terminated.append(True))
+    wake = wake_on_signals(lambda *_: terminated.append(True))
     launch = read_record(directory / "launch.json")
     if launch is None:
         raise BrokenFileError(directory / "launch.json", "is missing")

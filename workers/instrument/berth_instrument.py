@@ -81,6 +81,9 @@ class Recorder:
         self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is left alone
         self._times: dict[str, float] = {}
         self._steps, self._timed, self._news = 0, 0, False
+        self._iterations: int = 0
+        self._samples: float = 0.0
+        self._seconds: float = 0.0
         self._began = self._stepped = self._written = time.monotonic()
         self._clear()
         if self._directory is not None:

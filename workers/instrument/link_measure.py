@@ -53,6 +53,8 @@ def _ring_process(rank: int, count: int, names: list[str], barrier: Any, sizes: 
     """2(N-1) steps: each copies a chunk of its neighbour's buffer into its own, then waits for all."""
     blocks = [shared_memory.SharedMemory(name) for name in names]
     mine, neighbour = blocks[rank].buf, blocks[rank - 1].buf
+    assert mine is not None  # both are open until close()
+    assert neighbour is not None
     found = []
     for parameters in sizes:
         chunk = parameters * BYTES // count
@@ -73,7 +75,7 @@ def _ring_process(rank: int, count: int, names: list[str], barrier: Any, sizes: 
 
 def within_node(sizes: list[int], processes: int) -> Measured:
     """All-reduces of one node's processes through shared memory."""
-    context = multiprocessing.get_context("spawn" if os.name == "nt" else "fork")
+    context = multiprocessing.get_context("fork")
     blocks = [shared_memory.SharedMemory(create=True, size=max(sizes) * BYTES) for _ in range(processes)]
     try:
         barrier, out = context.Barrier(processes), context.Queue()
@@ -82,7 +84,7 @@ def within_node(sizes: list[int], processes: int) -> Measured:
         ranks = [context.Process(target=_ring_process, args=(rank, *arguments)) for rank in range(processes)]
         for process in ranks:
             process.start()
-        found = out.get(timeout=PATIENCE_S)
+        found: Measured = out.get(timeout=PATIENCE_S)
         for process in ranks:
             process.join(PATIENCE_S)
         return found
@@ -108,7 +110,8 @@ def gather(value: Any) -> list[Any]:
     if RANK:
         with _connect(ADDRESS) as first:
             _send(first, [RANK, value])
-            return _receive(first)
+            everything: list[Any] = _receive(first)
+            return everything
     found = {0: value}
     with socket.create_server(("", ADDRESS[1])) as door:
         door.settimeout(PATIENCE_S)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from workers.parts.journal import Part
+from workers.parts.part import Part
 from workers.parts.workspace import SpecError, Workplace, part_prepare
-from workers.protocol.wire import Spec, Wanted, job_key, part_key
+from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from workers.parts.ending import Ending
     from workers.parts.tools import Tools
+    from workers.protocol.wire import Spec, Wanted
 
 # Before a part that the portal did not let start is tried again.
 REFUSED_PAUSE_S = 1.0

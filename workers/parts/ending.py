@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from workers.parts.journal import Part
+    from workers.parts.part import Part
     from workers.parts.tools import Tools
 
 _Value = TypeVar("_Value")

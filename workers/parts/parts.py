@@ -10,7 +10,7 @@ from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
 from workers.parts.reconcile import Action, decide, forgotten
 from workers.protocol.client import Backoff, PortalAwayError, PortalRefusedError
-from workers.protocol.wire import Wanted, job_key, part_key
+from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.procs import boot_id, boottime
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from workers.parts.journal import Part
+    from workers.parts.part import Part
     from workers.parts.tools import Tools
     from workers.parts.workspace import Workplace
+    from workers.protocol.wire import Wanted
 
 _Value = TypeVar("_Value")
 # A shim that has not come up by then never will (its interpreter is broken, or the disk is full).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from workers.protocol.wire import clean
+from workers.protocol.names import clean
 from workers.system import log
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from workers.protocol.wire import Wanted, job_key, part_key
+from workers.protocol.names import job_key, part_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from workers.parts.journal import Part
+    from workers.parts.part import Part
+    from workers.protocol.wire import Wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from workers.parts.recordlines import Found, records_read
 from workers.protocol.client import PortalRefusedError
-from workers.protocol.wire import PartRecords, RecordsTaken, part_key, part_name
+from workers.protocol.names import part_key, part_name
 from workers.system import log
 from workers.system.filework import SlowFilesError
 
 if TYPE_CHECKING:
-    from workers.parts.journal import Journal, Part
+    from workers.parts.journal import Journal
+    from workers.parts.part import Part
     from workers.protocol.client import Portal
+    from workers.protocol.wire import PartRecords, RecordsTaken
     from workers.system.filework import FileWork
 
 PARTS_AT_ONCE = 8

@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from workers.protocol.wire import PartName, Report, ReportAnswer, ReportBody, Wanted, part_key, part_name
+from workers.protocol.names import part_key, part_name
 from workers.system import log
 from workers.system.procs import boottime
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.engines import Engine
-    from workers.parts.journal import Journal, Part
+    from workers.parts.journal import Journal
+    from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.protocol.client import Portal
-    from workers.protocol.wire import DiskRoom
+    from workers.protocol.wire import DiskRoom, PartName, Report, ReportAnswer, ReportBody, Wanted
 
 
 MOST_ENTRIES = 500
@@ -91,24 +92,27 @@ class Reporter:
         return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
-        for item in answer["refused"]:
-            log.warning("report refused", **part_name(item), sequence=item["sequence"], code=item["code"])
-        for item in [*answer["accepted"], *answer["refused"]]:
-            if self.disowned.pop(part_key(item), None) is not None:
-                continue
-            self.told_at[part_key(item)] = boottime()
-            part = self._journal.parts.get(part_key(item))
-            if part is not None:
-                self._journal.settle(part, item["sequence"])
-                self.on_settled(part)
+        for refused in answer["refused"]:
+            log.warning("report refused", **part_name(refused), sequence=refused["sequence"], code=refused["code"])
+        for answered in [*answer["accepted"], *answer["refused"]]:
+            self._settle(answered, answered["sequence"])
         for lease in answer["leases"]:
             part = self._journal.parts.get(part_key(lease))
             if part is not None and part.live:
                 self._renew(part, begun + lease["lease_s"])
-        for item in answer["stop"]:
-            part = self._journal.parts.get(part_key(item))
+        for stop in answer["stop"]:
+            part = self._journal.parts.get(part_key(stop))
             if part is not None and part.live:
                 self.on_stop(part)
+
+    def _settle(self, answered: PartName, sequence: int) -> None:
+        if self.disowned.pop(part_key(answered), None) is not None:
+            return
+        self.told_at[part_key(answered)] = boottime()
+        part = self._journal.parts.get(part_key(answered))
+        if part is not None:
+            self._journal.settle(part, sequence)
+            self.on_settled(part)
 
     def told_before(self, moment: float) -> set[str]:
         """Name the parts of which the portal had taken the last report by `moment` (seconds since boot)."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.engines import Engine
-    from workers.parts.journal import Journal, Part
+    from workers.parts.journal import Journal
+    from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.protocol.client import Portal
     from workers.system.filework import FileWork

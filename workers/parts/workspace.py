@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.wire import Spec, Wanted, job_key, part_name
+from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 
 if TYPE_CHECKING:
+    from workers.protocol.wire import Spec, Wanted
     from workers.system.landlock import Walls
 
 SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000

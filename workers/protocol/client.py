@@ -110,32 +110,38 @@ class Portal:
             raise PortalAwayError(f"the portal's answer is no JSON: {error}") from error
 
     async def register(self, inventory: Inventory) -> Registered:
-        return await self._call("POST", "register", json=inventory)
+        answer: Registered = await self._call("POST", "register", json=inventory)
+        return answer
 
     async def hello(self, inventory: Inventory) -> Hello:
-        return await self._call("POST", "hello", json=inventory)
+        answer: Hello = await self._call("POST", "hello", json=inventory)
+        return answer
 
     async def sync(self, *, revision: int, wait_s: float) -> Sync:
         query = {"revision": revision, "wait": wait_s}
-        return await self._call("GET", "sync", params=query, timeout=wait_s + _TIMEOUT_S)
+        answer: Sync = await self._call("GET", "sync", params=query, timeout=wait_s + _TIMEOUT_S)
+        return answer
 
     async def spec(self, attempt: str) -> Spec | None:
         """None when the attempt is not, or no longer, wanted here."""
         try:
-            return await self._call("GET", f"attempts/{attempt}/spec")
+            spec: Spec = await self._call("GET", f"attempts/{attempt}/spec")
         except PortalRefusedError as refusal:
             if refusal.status == 404:
                 return None
             raise
+        return spec
 
     async def report(self, body: ReportBody) -> ReportAnswer:
-        return await self._call("POST", "report", json=body)
+        answer: ReportAnswer = await self._call("POST", "report", json=body)
+        return answer
 
     async def telemetry(self, body: Telemetry) -> None:
         await self._call("POST", "telemetry", json=body)
 
     async def records(self, body: RecordsBody) -> RecordsAnswer:
-        return await self._call("POST", "records", json=body)
+        answer: RecordsAnswer = await self._call("POST", "records", json=body)
+        return answer
 
     async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
         """Send a chunk; (the answer, whether the chunk was taken). Not taken: go on from its `next_offset`."""

@@ -12,7 +12,7 @@ _logger = logging.getLogger("workers")
 
 
 class _Line(logging.Formatter):
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
     default_time_format = "%Y-%m-%dT%H:%M:%S"
 

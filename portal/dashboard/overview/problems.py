@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.api.health import health
+from portal.health.health import health
 
 if TYPE_CHECKING:
     from portal.dashboard.parts.snapshot import Snapshot

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from django.db.models import Max
 from django.utils import timezone
 
+from portal import checks
 from portal.errors import BerthError
-from portal.jobs import checks
 from portal.jobs.description import MAX_CORES
 from portal.jobs.models import CoreTuning
 

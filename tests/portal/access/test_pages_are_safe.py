@@ -17,7 +17,7 @@ from django.urls import reverse
 from portal.cluster.services import node_drain
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services import job_submit, log_append
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.middleware import CONSOLE_PREFIX
 from portal.rounds.services import planning_run
 from tests.portal.access.routes import filled, path_of

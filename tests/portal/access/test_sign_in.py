@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.tenants.models import AuditEvent
 from portal.tenants.services import sign_in_failures_forget, user_password_reset, user_update
 from tests.portal.access.world import PASSWORD

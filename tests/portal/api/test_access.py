@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import get_resolver
 from django.utils import timezone
 
-from portal.api.urls import urlpatterns
+from portal.api_urls import urlpatterns
 from portal.tenants.models import ApiToken
 from portal.tenants.services import SCOPES, token_create, token_revoke
 from tests.portal.api.conftest import Caller, refusal

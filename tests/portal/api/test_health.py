@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 
-from portal.api import health
+from portal.health import health
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.planning.lease import idle_count
 from portal.rounds.settings.schedule import schedule_make

@@ -102,7 +102,7 @@ def test_every_operation_is_tried(operations):
 @pytest.mark.parametrize("label", LABELS)
 def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, monkeypatch, label, mode):
     from portal.api import throttles
-    from portal.jobs import api_logs
+    from portal.jobs.api import logs as api_logs
 
     monkeypatch.setattr(throttles.PlanThrottle, "rate", "100000/min")
     monkeypatch.setattr(throttles.LaboratoryThrottle, "rate", "100000/min")

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.api.problems import FAILED_PLANNINGS, NAMED, STARTING_LIMIT_S
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.services import node_disk_note
+from portal.health.problems import FAILED_PLANNINGS, NAMED, STARTING_LIMIT_S
 from portal.jobs.models import Attempt
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
-from portal.api.problems import problems_of
 from portal.backups import automatic
 from portal.backups.automatic import backup_if_due, backup_problems
 from portal.backups.errors import BackupError
 from portal.backups.models import Backup
 from portal.cluster.models import Node
+from portal.health.problems import problems_of
 from portal.rounds.models import ErrandLease
 from tests.portal import given
 

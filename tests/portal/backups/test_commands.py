@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch.layout import SOURCE, Layout
 from portal.launch.lock import SupervisorLock
+from portal.layout import SOURCE, Layout
 
 FILL = """
 from tests.portal import given

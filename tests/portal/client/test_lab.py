@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from portal.client import lab
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.simulations.checking import SimulationOrder
 from portal.simulations.laboratory import simulation_cancel, simulation_order
 from portal.simulations.models import LabTrace, Simulation

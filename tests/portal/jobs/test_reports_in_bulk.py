@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from portal.cluster.agent_serializers import MOST_ENTRIES
+from portal.agents.serializers import MOST_ENTRIES
 from portal.cluster.models import Node
 from portal.jobs.models import Allocation
 from portal.jobs.services import report_apply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.launch.layout import Layout
+from portal.layout import Layout
 
 
 @pytest.fixture

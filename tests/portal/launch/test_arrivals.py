@@ -11,9 +11,9 @@ from portal.jobs.models import Job
 from portal.launch import arrivals
 from portal.launch.arrivals import CALM, CROWDED, CROWDED_SHARE, SWING_S, arrival, arrivals_step, target_share
 from portal.launch.demo import demo_ensure
-from portal.launch.layout import Layout
 from portal.launch.operator import operator_ensure
 from portal.launch.workload import TENANTS
+from portal.layout import Layout
 from tests.portal import given
 
 CALM_AT = 100 * SWING_S + SWING_S - 10.0

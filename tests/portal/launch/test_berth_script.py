@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 SCRIPT = SOURCE / "berth"
 

@@ -7,9 +7,10 @@ import pytest
 from channels_redis.pubsub import RedisPubSubChannelLayer
 from kombu import Connection
 
+from portal import redis_urls
+from portal.command_errors import LaunchError
 from portal.launch import broker
-from portal.launch.errors import LaunchError
-from portal.launch.layout import Layout
+from portal.layout import Layout
 
 
 @pytest.mark.parametrize(
@@ -27,14 +28,14 @@ from portal.launch.layout import Layout
     ],
 )
 def test_redis_url_forms(url, kombu, channels):
-    assert broker.kombu_url(url) == kombu
-    assert broker.channels_host(url) == {"address": channels, "socket_timeout": None}
+    assert redis_urls.kombu_url(url) == kombu
+    assert redis_urls.channels_host(url) == {"address": channels, "socket_timeout": None}
 
 
 @pytest.mark.parametrize("url", ["http://h", "amqp://h", "unix://relative.sock", "localhost:6379"])
 def test_a_form_we_do_not_know_is_refused_with_the_ones_we_do(url):
     with pytest.raises(LaunchError, match="redis://HOST:PORT/0"):
-        broker.kombu_url(url)
+        redis_urls.kombu_url(url)
 
 
 def _serve_and_use(layout):
@@ -42,8 +43,8 @@ def _serve_and_use(layout):
     process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)
     try:
         broker.wait_until_up(server.url)
-        Connection(broker.kombu_url(server.url)).ensure_connection(max_retries=1)
-        RedisPubSubChannelLayer(hosts=[broker.channels_host(server.url)])
+        Connection(redis_urls.kombu_url(server.url)).ensure_connection(max_retries=1)
+        RedisPubSubChannelLayer(hosts=[redis_urls.channels_host(server.url)])
     finally:
         process.terminate()
         process.wait()

@@ -10,7 +10,7 @@ import pytest
 
 from portal.launch import identity
 from portal.launch.guarded import directory_of, guarded_argv
-from portal.launch.layout import SOURCE, Layout
+from portal.layout import SOURCE, Layout
 
 pytestmark = pytest.mark.impure  # processes of their own
 

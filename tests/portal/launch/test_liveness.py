@@ -9,9 +9,9 @@ import pytest
 
 from portal.launch import identity
 from portal.launch.children import Program
-from portal.launch.layout import SOURCE, read_json
 from portal.launch.liveness import FIRST_SIGN_S, Asker, Liveness
 from portal.launch.supervisor import Supervisor
+from portal.layout import SOURCE, read_json
 from tests.portal.launch.test_supervisor import Clock, until
 
 pytestmark = pytest.mark.impure  # processes of their own

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from portal.launch import identity
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 
 pytestmark = pytest.mark.impure  # processes of their own

@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from portal.launch.layout import Layout, read_json
 from portal.launch.operator import operator_ensure
+from portal.layout import Layout, read_json
 from portal.tenants import services
 
 pytestmark = pytest.mark.django_db

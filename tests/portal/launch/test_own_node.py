@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from portal.launch import own_node
-from portal.launch.layout import Layout, write_json
 from portal.launch.programs import REGISTERED_FILE, node_names
+from portal.layout import Layout, write_json
 from workers.system.landlock import landlock_version
 
 CLOSED = {"files": True, "signals": True, "landlock": 7, "why": ""}

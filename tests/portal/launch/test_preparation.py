@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
+from portal.command_errors import LaunchError
 from portal.launch import identity, preparation
-from portal.launch.errors import LaunchError
-from portal.launch.layout import Layout, write_json
 from portal.launch.notices import Notices
 from portal.launch.programs import node_names
+from portal.layout import Layout, write_json
 
 
 @pytest.fixture

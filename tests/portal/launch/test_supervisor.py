@@ -9,8 +9,8 @@ import time
 import pytest
 
 from portal.launch import identity
-from portal.launch.layout import read_json
 from portal.launch.supervisor import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLED_AFTER_S, Program, Supervisor, exit_words
+from portal.layout import read_json
 
 pytestmark = pytest.mark.impure  # processes of their own
 

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from portal.launch.errors import LaunchError
-from portal.launch.layout import Layout, read_json
+from portal.command_errors import LaunchError
 from portal.launch.notices import Notices
 from portal.launch.options import Options
 from portal.launch.supervisor import STATE_RETRY_S, Supervisor
 from portal.launch.up import Launch
+from portal.layout import Layout, read_json
 from tests.portal.launch.test_supervisor import Clock, pid_of, program, until
 from tests.smalldisk import small_disk
 

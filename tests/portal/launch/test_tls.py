@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from portal.command_errors import LaunchError
 from portal.launch import tls
-from portal.launch.errors import LaunchError
 
 
 def handshake(made, name):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.simulations.management.commands import experiment, simulate, trace
 
 COMMANDS = {"simulate": simulate, "experiment": experiment, "trace": trace}

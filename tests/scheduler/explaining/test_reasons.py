@@ -307,7 +307,7 @@ def reserved_for_another_job():
         2,
         (
             "The 2 idle GPUs on n1 are kept for job 1 until about 1970-01-12T13:52Z. "
-            "Job 1 has waited longer and should start there then. "
+            "Job 1 has waited long for its length and should start there then. "
             "Only a job that should end before that time may use them."
         ),
     )

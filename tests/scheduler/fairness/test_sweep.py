@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Piece, Running, Tenant
+from scheduler.placement.tightest import IdleNodes
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where, why
 
 TYPES = ("a100", "rtx")
@@ -83,3 +84,19 @@ def test_who_stands_outside_the_window_takes_what_nobody_inside_could():
     )
     assert where(made) == {6: {2: 1}}
     assert set(why(made).values()) == {"not-enough-idle-gpus", "lost-to-higher-priority"}
+
+
+def test_jobs_that_differ_in_memory_alone_are_asked_about_as_often_as_it_takes_to_tell_them(monkeypatch):
+    """100 000 amounts of memory cost a starved core the sweep: every shape asked every node."""
+    asked = []
+    tightest = IdleNodes.tightest
+
+    def counted(nodes, each, access, *, spreads):
+        asked.append(each.id)
+        return tightest(nodes, each, access, spreads=spreads)
+
+    monkeypatch.setattr(IdleNodes, "tightest", counted)
+    jobs = [job(k, 1, memory_mib=90_000 - k * 100, wait_s=60 + k) for k in range(1, 200)]
+    made = make_plan([node(1, 8, memory_mib=80_000), node(2, 8, memory_mib=80_000, gpu_type="b")], jobs, policy="berth")
+    assert made.metrics.idle_beside_fitting == 0
+    assert len(asked) < 120

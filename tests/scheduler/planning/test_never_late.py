@@ -5,7 +5,8 @@ from itertools import count
 import pytest
 
 from scheduler.model import Tenant
-from tests.scheduler.builders import job, make_plan, node
+from scheduler.policies import arrays_and_windows, hops
+from tests.scheduler.builders import job, make_plan, node, why
 
 LIMIT_S = 2.0
 
@@ -25,6 +26,12 @@ def crowd(nodes):
         for k in range(1, 61)
     ]
     return cluster, jobs, [Tenant(1, gpu_quota=9), Tenant(2)]
+
+
+def assert_cpu_jobs_had_their_turn(made, jobs):
+    reasons = why(made)
+    assert "not-planned-yet" not in {reasons.get(each.id) for each in jobs if each.is_cpu}
+    assert any(each.id not in reasons for each in jobs if each.is_cpu)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
@@ -85,3 +92,24 @@ def test_a_starved_core_places_something_although_checking_and_ordering_used_up_
 
     made = make_plan(cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=clock)
     assert len(made.placements) > nodes
+    assert_cpu_jobs_had_their_turn(made, jobs)
+
+
+@pytest.mark.parametrize("policy", ["berth", "coda", "hops"])
+def test_cpu_jobs_have_their_turn_beside_a_solver_that_used_up_the_limit(policy, monkeypatch):
+    """Seen with 100 000 jobs: none of them started, planning after planning, with a thousand nodes' cores idle."""
+    cluster, jobs, tenants = crowd(20)
+    late = [0.0]
+    for module, name in ((arrays_and_windows, "place_jointly"), (hops, "place_jointly")):
+        solve = getattr(module, name)
+
+        def slow(*given, solve=solve, **more):
+            solve(*given, **more)
+            late[0] = LIMIT_S
+
+        monkeypatch.setattr(module, name, slow)
+    clock = moving(1e-6)
+    made = make_plan(
+        cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=lambda: late[0] + clock()
+    )
+    assert_cpu_jobs_had_their_turn(made, jobs)

@@ -155,6 +155,21 @@ def test_kept_gpus_are_said_to_be_kept_and_go_to_who_ends_before():
     assert [(each.job, each.nodes, each.until_s) for each in made.reservations] == [(1, (1,), 1_000_300.0)]
 
 
+def test_who_is_passed_by_a_reservation_is_not_told_that_its_holder_waited_longer():
+    """Shares decide whose turn it is: the holder's tenant has nothing yet, though its job has waited less in every way."""
+    nodes = [node(1, 4, idle=2), node(2, 4, idle=0)]
+    live = [
+        Running(91, 2, running(0, 2, 1, 2).pieces, 0.0, (1,), expected_end_s=1_000_300.0),
+        Running(92, 2, running(0, 2, 2, 4).pieces, 0.0, (4,), expected_end_s=1_009_000.0),
+    ]
+    jobs = [job(1, 4, wait_s=5000, age_s=1000), job(2, 1, tenant=2, wait_s=9000, age_s=900)]
+    made = make_plan(nodes, jobs, running=live, **ONE_ARRAY)
+    assert why(made)[2] == "reserved"
+    told = sentence("reserved", decisions_of(made)[2].figures)
+    assert "longer" not in told
+    assert "has waited long for its length" in told
+
+
 def test_a_large_jobs_array_is_not_taken_by_small_ones_that_could_not_be_stopped_while_one_could_start_there():
     nodes = [node(1, 4, idle=3), node(2, 4, idle=0)]  # node 1 is gpu-large's, node 2 gpu-small's
     stuck, movable = job(2, 1), job(3, 1, movable=True)

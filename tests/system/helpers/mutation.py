@@ -2,7 +2,7 @@
 
 import shutil
 
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 
 TREES = ("portal", "scheduler", "workers", "templates", "static")
 

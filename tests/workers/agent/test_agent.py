@@ -447,9 +447,9 @@ def test_what_the_portal_forgot_is_named_until_it_is_dead_and_keeps_its_gpus_so_
 def test_a_part_that_comes_back_into_the_list_tells_its_end(portal, node):
     """Dropped for a list from before the restore, or from after it: whichever comes last is right."""
     portal.hello["grace_s"] = 3
-    key = portal.want(command="trap '' TERM; sleep 30")
+    key = portal.want(command="trap '' TERM; echo deaf; sleep 30")
     node.start()
-    portal.wait_report(key, "running")
+    portal.wait_for(lambda: portal.logs.get((*key, "stdout")))  # from now on it does not hear SIGTERM
     portal.swallow_reports = True
     portal.forget(key)
     wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["dropped"])

@@ -21,7 +21,7 @@ def hook(event, arguments):
             os.write(2, f"READ {time.monotonic()} {path}\\n".encode())
 sys.addaudithook(hook)
 sys.argv[:] = ["agent", *sys.argv[3:]]
-from workers.agent.agent import main
+from workers.agent.program import main
 sys.exit(main())
 """
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.cluster import agent_serializers as shapes
+from portal.agents import serializers as shapes
 from workers.controls.usage import usage_read
 from workers.engines.process import ProcessEngine
-from workers.parts.journal import Journal, Part
+from workers.parts.journal import Journal
+from workers.parts.part import Part
 from workers.parts.problems import Problems
-from workers.protocol.wire import clean
+from workers.protocol.names import clean
 from workers.system.files import BrokenFileError
 
 RESULT = {"reason": "exit", "detail": "", "exit_code": 0, "signal": None, "pid": 5, "ended_at": 1e9, "ran_s": 1.0}

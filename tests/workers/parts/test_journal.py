@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.conftest import ROOT
-from workers.parts.journal import Journal, Part
+from workers.parts.journal import Journal
+from workers.parts.part import Part
 from workers.system.files import read_json, write_atomic
 
 

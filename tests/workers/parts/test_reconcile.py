@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.parts.journal import Part
+from workers.parts.part import Part
 from workers.parts.reconcile import decide, forgotten
 
 

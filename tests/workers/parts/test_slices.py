@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.workers.small_portal import NODE_TOKEN
-from workers.parts.journal import Journal, Part
+from workers.parts.journal import Journal
+from workers.parts.part import Part
 from workers.parts.problems import Problems
 from workers.parts.reporting import MOST_ENTRIES, Reporter
 from workers.protocol.client import Portal

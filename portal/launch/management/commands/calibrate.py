@@ -69,13 +69,14 @@ class Command(BaseCommand):
     def tenant(self, name: str | None) -> Tenant:
         tenants = Tenant.objects.order_by("pk")
         if name:
-            found = tenants.filter(name=name).first()
+            found: Tenant | None = tenants.filter(name=name).first()
             if found is None:
                 raise CommandError(f"There is no tenant {name}; --tenant takes one of: {names(tenants)}.")
             return found
         if tenants.count() != 1:
             raise CommandError(f"Say with --tenant whose jobs the measuring jobs shall be: {names(tenants)}.")
-        return tenants.get()
+        only: Tenant = tenants.get()
+        return only
 
     def measure(self, task: Task, actor: User, tenant: Tenant, options: dict[str, Any]) -> str | None:
         what = f"{task.gpu_type.name} {KINDS[task.kind]}"

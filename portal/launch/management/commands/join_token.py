@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from portal.cluster import services
 from portal.cluster.joining import join_line
 from portal.errors import BerthError
-from portal.launch.layout import Layout, read_json
 from portal.launch.operator import operator_account
+from portal.layout import Layout, read_json
 from portal.tenants.models import User
 
 

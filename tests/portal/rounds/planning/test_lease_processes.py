@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from portal.jobs.models import Attempt, Job
-from portal.launch.layout import SOURCE
+from portal.layout import SOURCE
 from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning.run import planning_run
 from tests.portal import given

@@ -106,7 +106,7 @@ def test_a_job_that_is_kept_out_is_told_for_whom_and_until_when_as_of_now(client
     until = reserve(task, cluster.node)
     assert explanation(job)["sentence"] == (
         f"The 2 idle GPUs on n1 are kept for job {task.number} until about {until}. "
-        f"Job {task.number} has waited longer and should start there then. "
+        f"Job {task.number} has waited long for its length and should start there then. "
         "Only a job that should end before that time may use them."
     )
     client.force_login(cluster.owner)

@@ -1,0 +1,195 @@
+"""The agents' door, docs/agent-protocol.md; `sync`, which waits, is a plain ASGI app in `portal.agents.sync`."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from rest_framework import status
+from rest_framework.authentication import get_authorization_header
+from rest_framework.parsers import BaseParser
+from rest_framework.permissions import AllowAny
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from portal.agents import serializers as shapes
+from portal.agents.authentication import NodeToken, bearer_secret
+from portal.agents.fields import clock_check
+from portal.cluster.services import node_disk_note, node_hello, node_problems, node_register, node_seen
+from portal.cluster.telemetry import telemetry_store
+from portal.disk import disk_require
+from portal.environment import env
+from portal.errors import BerthError, Conflict
+from portal.estimation.records import records_apply
+from portal.jobs.keys import KEY_PATTERN
+from portal.jobs.selectors import attempts_of, part_spec
+from portal.jobs.services import log_append, report_apply
+from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from portal.cluster.models import Node
+
+REPORT_PERIOD_S, SAMPLE_PERIOD_S, GRACE_S = 5, 1, 30
+
+
+def checked(serializer_class: type, data: Any) -> dict[str, Any]:
+    serializer = serializer_class(data=data)
+    serializer.is_valid(raise_exception=True)
+    return serializer.validated_data
+
+
+class AgentView(APIView):
+    authentication_classes = (NodeToken,)
+    metadata_class = None  # OPTIONS answers 405: the protocol is described in one place
+
+    @property
+    def node(self) -> Node:
+        return self.request.user.node
+
+    def boot_check(self, boot_id: str) -> None:
+        if boot_id != self.node.boot_id:
+            raise Conflict("boot_changed", "This boot id is not the one of the last hello; say hello first.")
+
+
+class RegisterView(APIView):
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    metadata_class = None
+
+    @extend_schema(request=shapes.Inventory, responses={201: shapes.Registered})
+    def post(self, request: Request) -> Response:
+        secret = bearer_secret(get_authorization_header(request))
+        if not secret:
+            raise BerthError("bad_token", "Send the join token as a bearer token.", status=401)
+        node, token = node_register(join_secret=secret, inventory=checked(shapes.Inventory, request.data))
+        return Response({"node": node.pk, "name": node.name, "token": token}, status=status.HTTP_201_CREATED)
+
+
+class HelloView(AgentView):
+    @extend_schema(request=shapes.Inventory, responses=shapes.Welcome)
+    def post(self, request: Request) -> Response:
+        inventory = checked(shapes.Inventory, request.data)
+        if inventory["name"] != self.node.name:
+            detail = (
+                f"This token is node {self.node.name}'s; start the agent with --name {self.node.name}, or join anew."
+            )
+            raise Conflict("name_mismatch", detail, field="name")
+        node = node_hello(node=self.node, inventory=inventory)
+        return Response(
+            {
+                "node": node.pk,
+                "name": node.name,
+                "lease_s": env("BERTH_LEASE_S"),
+                "report_period_s": REPORT_PERIOD_S,
+                "sample_period_s": SAMPLE_PERIOD_S,
+                "grace_s": GRACE_S,
+                "lease_grace_s": env("BERTH_LEASE_GRACE_S"),
+            }
+        )
+
+
+class SpecView(AgentView):
+    @extend_schema(responses=shapes.Spec)
+    def get(self, request: Request, attempt: str) -> Response:
+        return Response(part_spec(node=self.node, key=attempt))
+
+
+class ReportView(AgentView):
+    @extend_schema(request=shapes.ReportRequest, responses=shapes.ReportAnswer)
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.ReportRequest, request.data)
+        self.boot_check(body["boot_id"])
+        node_seen(node=self.node)
+        if "disk" in body:
+            node_disk_note(node=self.node, disk=body["disk"])
+        if "problems" in body:
+            node_problems(node=self.node, problems=body["problems"])
+        return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))
+
+
+class TelemetryView(AgentView):
+    @extend_schema(request=shapes.Telemetry, responses={204: None})
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.Telemetry, request.data)
+        self.boot_check(body["boot_id"])
+        end = body["start"] + (body["count"] - 1) * body["period_s"]
+        clock_check(start=body["start"], end=end, now=time.time())
+        body["attempts"] = attempts_of(node=self.node, series=body.get("attempts") or {})
+        try:
+            disk_require()
+        except BerthError:
+            node_seen(node=self.node)  # in contact all the same; its samples wait in the agent's backlog
+            raise
+        telemetry_store(node=self.node, batch=body)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class RecordsView(AgentView):
+    @extend_schema(request=shapes.RecordsRequest, responses=shapes.RecordsAnswer)
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.RecordsRequest, request.data)
+        self.boot_check(body["boot_id"])
+        node_seen(node=self.node)
+        disk_require()  # it waits in the part's own files
+        return Response({"parts": records_apply(node=self.node, parts=body["parts"])})
+
+
+class RawParser(BaseParser):
+    """Hands over the body's bytes as they are."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
+        return stream.read(CHUNK_BYTES + 1)
+
+
+def _parameter(name: str, kind: Any, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, required=True, **more)
+
+
+class LogsView(AgentView):
+    parser_classes = (RawParser,)
+
+    @extend_schema(
+        parameters=[
+            _parameter("attempt", str, pattern=KEY_PATTERN),
+            *(_parameter(name, int) for name in ("epoch", "rank", "offset")),
+            _parameter("stream", str, enum=["stdout", "stderr"]),
+        ],
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses=shapes.LogAnswer,
+    )
+    def post(self, request: Request) -> Response:
+        disk_require()  # it waits in the part's own file
+        numbers = {name: _number(request, name) for name in ("epoch", "rank", "offset")}
+        try:
+            next_offset, full = log_append(
+                node=self.node,
+                key=_key(request),
+                epoch=numbers["epoch"],
+                rank=numbers["rank"],
+                stream=request.query_params.get("stream", ""),
+                offset=numbers["offset"],
+                data=bytes(request.data) if request.data else b"",
+            )
+        except OffsetMismatch as error:
+            return Response(error.envelope() | {"next_offset": error.next_offset}, status=error.status)
+        return Response({"next_offset": next_offset, "full": full})
+
+
+def _key(request: Request) -> str:
+    key = request.query_params.get("attempt", "")
+    if not re.fullmatch(KEY_PATTERN, key):
+        raise BerthError("invalid", "attempt must be an attempt's key: 32 hexadecimal digits.", field="attempt")
+    return key
+
+
+def _number(request: Request, name: str) -> int:
+    raw = request.query_params.get(name, "")
+    if not raw.isascii() or not raw.isdigit() or len(raw) > 18:
+        raise BerthError("invalid", f"{name} must be a whole number from 0.", field=name)
+    return int(raw)

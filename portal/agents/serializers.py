@@ -1,0 +1,255 @@
+"""The shapes of the agent protocol (docs/agent-protocol.md), checked at the door."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
+from portal.jobs.keys import KEY_PATTERN
+
+REPORT_STATES = ["prepared", "running", "ended"]
+END_REASONS = [
+    "exit",
+    "time_limit",
+    "out_of_memory",
+    "disk_limit",
+    "stopped",
+    "lease",
+    "start_failed",
+    "lost",
+    "tenant_not_trusted",
+]
+
+
+BIG, SMALL = 2**62, 2**31 - 1
+"""What the columns behind these numbers hold."""
+RECORD_CODES = ["offset_mismatch", "unknown_part"]
+LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
+"""What an iteration may take, and a job may count."""
+MOST_ENTRIES = 500
+"""In each list of one report; an agent with more sends several."""
+TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
+SAMPLES = 600
+"""Of one series in one telemetry message."""
+
+
+class GpuInventory(serializers.Serializer):
+    index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
+    uuid = serializers.CharField(max_length=64)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
+
+
+class Isolation(serializers.Serializer):
+    """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
+
+    files = serializers.BooleanField()
+    signals = serializers.BooleanField()
+    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
+    why = serializers.CharField(max_length=300, allow_blank=True)
+
+
+class Links(serializers.Serializer):
+    """What a node tells of its links; null: it does not say."""
+
+    nvlink_gbps = Number(
+        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
+    )
+    pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
+    pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
+    network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
+
+
+class Inventory(serializers.Serializer):
+    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    address = serializers.CharField(max_length=255)
+    boot_id = serializers.CharField(max_length=64)
+    agent_version = serializers.CharField(max_length=32)
+    virtual = serializers.BooleanField()
+    single_account = serializers.BooleanField()
+    trusts_tenants = serializers.BooleanField()
+    isolation = Isolation(required=False)
+    links = Links(required=False)
+    gpu_type = serializers.CharField(max_length=64, allow_null=True)
+    gpus = GpuInventory(many=True, max_length=MOST_GPUS)
+    cores = serializers.IntegerField(min_value=1, max_value=65536)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
+    storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        inventory_check(attrs)
+        return attrs
+
+
+class Registered(serializers.Serializer):
+    node = serializers.IntegerField()
+    name = serializers.CharField()
+    token = serializers.CharField(help_text="Shown once.")
+
+
+class Welcome(serializers.Serializer):
+    node = serializers.IntegerField()
+    name = serializers.CharField()
+    lease_s = serializers.IntegerField()
+    report_period_s = serializers.IntegerField()
+    sample_period_s = serializers.IntegerField()
+    grace_s = serializers.IntegerField()
+    lease_grace_s = serializers.IntegerField(help_text="A job must be dead a good while before this is over.")
+
+
+class PartKey(serializers.Serializer):
+    attempt = serializers.RegexField(KEY_PATTERN, help_text="The attempt's key.")
+    epoch = serializers.IntegerField(min_value=0, max_value=SMALL)
+    rank = serializers.IntegerField(min_value=0, max_value=32767)
+
+
+class Report(PartKey):
+    sequence = serializers.IntegerField(min_value=1, max_value=BIG)
+    state = serializers.ChoiceField(choices=REPORT_STATES)
+    pid = serializers.IntegerField(allow_null=True, required=False, min_value=1, max_value=SMALL)
+    at = Number(required=False, allow_null=True, min_value=0, max_value=1e11)
+    exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=-SMALL, max_value=SMALL)
+    signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
+    reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
+    detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+
+
+class Problem(serializers.Serializer):
+    """A sentence for the operator."""
+
+    at = Number(min_value=0, max_value=1e11)
+    subject = serializers.CharField(max_length=200)
+    detail = serializers.CharField(max_length=300, allow_blank=True)
+
+
+class DiskRoom(serializers.Serializer):
+    free_mib = serializers.IntegerField(min_value=0, max_value=BIG)
+    total_mib = serializers.IntegerField(min_value=0, max_value=BIG)
+    low = serializers.BooleanField(help_text="The node takes no new jobs until there is room.")
+
+
+class ReportRequest(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    disk = DiskRoom(required=False)
+    reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    problems = Problem(many=True, max_length=20, required=False)
+
+
+class Accepted(PartKey):
+    sequence = serializers.IntegerField()
+
+
+class Refused(Accepted):
+    code = serializers.CharField()
+
+
+class Renewed(PartKey):
+    lease_s = serializers.IntegerField()
+
+
+class ReportAnswer(serializers.Serializer):
+    accepted = Accepted(many=True)
+    refused = Refused(many=True)
+    leases = Renewed(many=True)
+    stop = PartKey(many=True)
+
+
+class Series(serializers.DictField):
+    """Measures by name, each a list of numbers or null, one a sample."""
+
+    child = serializers.ListField(child=Number(allow_null=True), allow_null=True, allow_empty=True, max_length=SAMPLES)
+
+
+class Telemetry(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    start = Number(min_value=0, max_value=1e11)
+    period_s = Number(min_value=0.01, max_value=60)
+    count = serializers.IntegerField(min_value=1, max_value=SAMPLES)
+    gpus = serializers.DictField(child=Series(), required=False)
+    host = Series(required=False)
+    attempts = serializers.DictField(child=Series(), required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        series_check(attrs)
+        return attrs
+
+
+def _seconds() -> Number:
+    return Number(allow_null=True, min_value=0, max_value=LONGEST_S)
+
+
+class Iterations(serializers.Serializer):
+    """Sums over an instrumented job's iterations since its last record, and the times of some of them."""
+
+    iterations = serializers.IntegerField(min_value=0, max_value=SMALL)
+    samples = Number(min_value=0, max_value=MOST_SAMPLES)
+    seconds = Number(min_value=0, max_value=LONGEST_S)
+    done = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    total = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    batch = serializers.IntegerField(min_value=1, max_value=SMALL)
+    world = serializers.IntegerField(min_value=1, max_value=65536)
+    parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)
+    rows = serializers.ListField(
+        child=serializers.ListField(child=_seconds(), min_length=7, max_length=7), max_length=16
+    )
+
+
+class PartRecords(PartKey):
+    offset = serializers.IntegerField(min_value=0, max_value=BIG)
+    next_offset = serializers.IntegerField(min_value=0, max_value=BIG)
+    dropped = serializers.IntegerField(min_value=0, max_value=SMALL)
+    records = Iterations(many=True, max_length=1000)
+
+
+class RecordsRequest(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    parts = PartRecords(many=True, max_length=1000)
+
+
+class RecordsTaken(PartKey):
+    next_offset = serializers.IntegerField()
+    code = serializers.ChoiceField(choices=RECORD_CODES, allow_null=True)
+
+
+class RecordsAnswer(serializers.Serializer):
+    parts = RecordsTaken(many=True)
+
+
+class SpecWorldNode(serializers.Serializer):
+    name = serializers.CharField()
+    address = serializers.CharField()
+
+
+class SpecWorld(serializers.Serializer):
+    nodes = SpecWorldNode(many=True)
+    port = serializers.IntegerField()
+    gpus_total = serializers.IntegerField()
+
+
+class Spec(PartKey):
+    job = serializers.IntegerField(help_text="Its number, for people.")
+    job_key = serializers.CharField(help_text="Names its checkpoints.")
+    name = serializers.CharField()
+    tenant = serializers.CharField()
+    tenant_id = serializers.IntegerField()
+    user = serializers.CharField()
+    command = serializers.CharField()
+    files = serializers.DictField(child=serializers.CharField())
+    working_directory = serializers.CharField(allow_null=True)
+    environment = serializers.DictField(child=serializers.CharField())
+    gpus = serializers.ListField(child=serializers.IntegerField())
+    gpu_uuids = serializers.ListField(child=serializers.CharField())
+    gpu_type = serializers.CharField(allow_null=True)
+    cores = serializers.ListField(child=serializers.IntegerField())
+    memory_mib = serializers.IntegerField(allow_null=True)
+    disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
+    time_limit_s = serializers.IntegerField(allow_null=True)
+    world = SpecWorld()
+    profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
+    epochs_before = serializers.IntegerField()
+    log_limit_bytes = serializers.IntegerField()
+
+
+class LogAnswer(serializers.Serializer):
+    next_offset = serializers.IntegerField()
+    full = serializers.BooleanField()

@@ -1,0 +1,15 @@
+"""Paths under /api/agent/v1/; `sync` is routed in `portal.asgi`."""
+
+from django.urls import path
+
+from portal.agents import api as agent_api
+
+urlpatterns = [
+    path("register", agent_api.RegisterView.as_view(), name="agent-register"),
+    path("hello", agent_api.HelloView.as_view(), name="agent-hello"),
+    path("report", agent_api.ReportView.as_view(), name="agent-report"),
+    path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
+    path("records", agent_api.RecordsView.as_view(), name="agent-records"),
+    path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
+    path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
+]

@@ -1,0 +1,47 @@
+"""Paths under /api/v1/. An id is any text without a slash: a malformed one answers as a missing one does."""
+
+from django.urls import path
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+
+from portal.jobs.api import jobs
+from portal.jobs.api import nodes as cluster
+from portal.jobs.api.logs import JobLogsView
+from portal.jobs.api.me import MeView
+from portal.rounds import api as rounds
+from portal.rounds import api_jobs as planned
+from portal.simulations import api as simulations
+from portal.simulations import api_traces as traces
+
+urlpatterns = [
+    path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
+    path("me", MeView.as_view(), name="api-me"),
+    path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
+    path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
+    path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
+    path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
+    path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
+    path("jobs/<str:number>/cancel", jobs.JobCancelView.as_view(), name="api-job-cancel"),
+    path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
+    path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),
+    path("jobs/<str:number>/requeue", jobs.JobRequeueView.as_view(), name="api-job-requeue"),
+    path("jobs/<str:number>/retry", jobs.JobRetryView.as_view(), name="api-job-retry"),
+    path("nodes", cluster.NodesView.as_view(), name="api-nodes"),
+    path("nodes/<str:name>", cluster.NodeView.as_view(), name="api-node"),
+    path("nodes/<str:name>/drain", cluster.NodeDrainView.as_view(), name="api-node-drain"),
+    path("nodes/<str:name>/resume", cluster.NodeResumeView.as_view(), name="api-node-resume"),
+    path("nodes/<str:name>/dead", cluster.NodeDeadView.as_view(), name="api-node-dead"),
+    path("rounds", rounds.RoundsView.as_view(), name="api-rounds"),
+    path("rounds/<str:number>", rounds.RoundView.as_view(), name="api-round"),
+    path("plannings/<str:number>", rounds.PlanningView.as_view(), name="api-planning"),
+    path("simulations", simulations.SimulationsView.as_view(), name="api-simulations"),
+    path("simulations/traces", traces.TracesView.as_view(), name="api-traces"),
+    path("simulations/traces/history", traces.TraceHistoryView.as_view(), name="api-traces-history"),
+    path("simulations/traces/<str:number>", traces.TraceView.as_view(), name="api-trace"),
+    path("simulations/traces/<str:number>/share", traces.TraceShareView.as_view(), name="api-trace-share"),
+    path("simulations/<str:number>", simulations.SimulationView.as_view(), name="api-simulation"),
+    path("simulations/<str:number>/cancel", simulations.SimulationCancelView.as_view(), name="api-simulation-cancel"),
+    path("simulations/<str:number>/share", simulations.SimulationShareView.as_view(), name="api-simulation-share"),
+    path("simulations/<str:number>/report", simulations.SimulationReportView.as_view(), name="api-simulation-report"),
+    path("metrics", rounds.MetricsView.as_view(), name="api-metrics"),
+]

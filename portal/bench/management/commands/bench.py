@@ -1,0 +1,241 @@
+"""`./berth bench NAME`: run a benchmark and print its figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from portal.bench import anytime, databases, forecasting, latency, never_late, pages, planning, plannings, simulation
+from portal.bench import round as rounds
+from portal.bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable
+
+
+class Command(BaseCommand):
+    help = (
+        "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
+        "whole planning, database to database), plannings (those that were made), pages (all of them, at size), never-late "
+        "(does any planning outlive its limit?), anytime (how good is what stands when time ends early?), "
+        "simulate (the simulator's speed), forecast (how good start ranges are)."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        names = parser.add_subparsers(dest="name", required=True)
+        self.add_latency(names.add_parser("latency", help="submit to running on an idle virtual GPU"))
+        self.add_planning(names.add_parser("planning", help="placing one window of a seeded queue on a seeded cluster"))
+        self.add_round(
+            names.add_parser("round", help="whole plannings, from the database and back, on a seeded cluster")
+        )
+        self.add_plannings(names.add_parser("plannings", help="what the last plannings of this Berth took"))
+        self.add_pages(names.add_parser("pages", help="every page, fragment and REST list, at size"))
+        help_late = "plannings of random and adversarial instances under short limits"
+        self.add_never_late(names.add_parser("never-late", help=help_late))
+        self.add_anytime(names.add_parser("anytime", help="placing one window within shares of the time limit"))
+        self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
+        self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
+
+    def add_latency(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--submissions", type=int, default=100, help="how many (default 100)")
+        parser.add_argument("--url", help="measure this Berth instead of starting one; needs --token")
+        parser.add_argument("--token", help="an API token with the scopes jobs:read and jobs:write")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_planning(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
+        parser.add_argument("--jobs", type=int, default=500, help="queued jobs (default 500)")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        parser.add_argument("--formulation", choices=(*planning.FORMULATIONS, planning.BOTH), default=planning.BOTH)
+        parser.add_argument("--workload", choices=planning.WORKLOADS, default="gpu-only")
+        parser.add_argument("--gap", type=float, help="allowed gap of aggregated (default: by size and workload)")
+        parser.add_argument("--located-gap", type=float, default=planning.LOCATED_GAP, help="of located (default 0.01)")
+        parser.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_round(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=8000, help="GPUs in nodes of 8 (default 8000)")
+        parser.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        parser.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
+        parser.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
+        self.add_database(parser)
+
+    def add_plannings(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--last", type=int, default=200, help="how many (default 200)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_never_late(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--instances", type=int, default=200, help="how many (default 200)")
+        parser.add_argument("--seed", type=int, default=1, help="of the instances (default 1)")
+        parser.add_argument("--long", type=int, default=0, help="and so many queues of 100000 jobs (default 0)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_anytime(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, action="append", help="of a cluster (default 512 and 10000)")
+        parser.add_argument("--workload", choices=anytime.WORKLOADS, action="append", help="default gpu-only and mixed")
+        parser.add_argument("--seed", type=int, default=1, help="of cluster, queue and solver (default 1)")
+        parser.add_argument("--limit-s", type=float, default=anytime.LIMIT_S, help="the whole limit (default 15)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_simulate(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--jobs", type=int, default=2000, help="and ten times as many (default 2000)")
+        parser.add_argument("--gpus", type=int, default=512, help="GPUs in nodes of 8 (default 512)")
+        parser.add_argument("--load", type=float, default=0.7, help="of the GPUs by the jobs, on average (default 0.7)")
+        parser.add_argument("--policy", default="fifo", help="any policy or rival (default fifo)")
+        parser.add_argument("--seed", type=int, default=1, help="of the jobs and the simulation (default 1)")
+        parser.add_argument("--trace", type=Path, help="replay this file instead; needs --format and --cluster")
+        parser.add_argument("--format", help="of the trace")
+        parser.add_argument("--cluster", type=Path, help="a cluster file")
+        parser.add_argument("--until-days", type=float, help="cut the trace off then")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_forecast(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--workload", choices=forecasting.WORKLOADS, default="demo")
+        parser.add_argument("--data", type=Path, help="of philly: the folder of public traces that holds philly/")
+        parser.add_argument(
+            "--hours", type=float, help="virtual ones in which ranges are given (default 3; philly 192)"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="of workload and draws (default 1)")
+        parser.add_argument(
+            "--unlearned", action="store_true", help="without run times, arrivals and the ranges' record"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def add_pages(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--nodes", type=int, default=1000, help="of 8 GPUs each (default 1000)")
+        parser.add_argument(
+            "--jobs", type=int, default=100_000, help="queued jobs; half as many have ended (default 100000)"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
+        parser.add_argument("--requests", type=int, default=20, help="requests a page and reader (default 20)")
+        parser.add_argument("--only", default="*", help="pages whose names match, for example 'overview*'")
+        parser.add_argument("--filled", action="store_true", help="with --here: an earlier run has filled the database")
+        self.add_database(parser)
+
+    def add_database(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
+            "of our own, or a new database on the one that DATABASE_URL names")  # fmt: skip
+        parser.add_argument(
+            "--sqlite", dest="database", action="store_const", const="sqlite", help="the same as --database sqlite"
+        )
+        parser.add_argument(
+            "--here", action="store_true", help="fill and measure Berth's own database, which must be empty"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def forecast(self, options: dict[str, Any]) -> str:
+        names = ("workload", "data", "seed", "hours")
+        try:
+            figures = forecasting.forecast_measure(
+                **{name: options[name] for name in names}, learns=not options["unlearned"]
+            )
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return forecasting.forecast_report(figures, as_json=options["json"])
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(getattr(self, options["name"].replace("-", "_"))(options))
+
+    def planning(self, options: dict[str, Any]) -> str:
+        names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
+        try:
+            figures = planning.planning_measure(**{name: options[name] for name in names})
+        except (planning.PlanningBenchError, ValueError) as error:
+            raise CommandError(str(error)) from error
+        return planning.planning_report(figures, as_json=options["json"])
+
+    def round(self, options: dict[str, Any]) -> str:
+        def measure() -> dict[str, Any]:
+            values = {name: options[name] for name in ("gpus", "jobs", "seed", "repeat")}
+            return rounds.round_measure(**values, policies=options["policy"] or rounds.POLICIES)
+
+        figures = self.measured(options, ("gpus", "jobs", "seed", "repeat", "policy"), measure)
+        return rounds.round_report(figures, as_json=options["json"])
+
+    def plannings(self, options: dict[str, Any]) -> str:
+        try:
+            figures = plannings.plannings_measure(last=options["last"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return plannings.plannings_report(figures, as_json=options["json"])
+
+    def pages(self, options: dict[str, Any]) -> str:
+        names = ("nodes", "jobs", "seed", "requests", "only")
+        if options["filled"] and not options["here"]:
+            raise CommandError("Give --filled with --here: a private database is always a new one.")
+
+        def measure() -> dict[str, Any]:
+            return pages.pages_measure(**{name: options[name] for name in names}, filled=options["filled"])
+
+        figures = self.measured(options, names, measure)
+        return pages.pages_report(figures, as_json=options["json"])
+
+    def measured(
+        self, options: dict[str, Any], names: tuple[str, ...], measure: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Measure here, or by a process of its own on a private database that passes the options on."""
+        try:
+            if options["here"]:
+                return measure()
+            arguments = [options["name"]]
+            for name in names:
+                given = options[name] if isinstance(options[name], list) else [options[name]]
+                arguments += [f"--{name}={value}" for value in given if value is not None]
+            return databases.measure_apart(arguments=arguments, kind=options["database"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+
+    def never_late(self, options: dict[str, Any]) -> str:
+        if options["instances"] < 1:
+            raise CommandError("--instances must be at least 1.")
+        figures = never_late.never_late_measure(
+            instances=options["instances"], seed=options["seed"], long=options["long"]
+        )
+        return never_late.never_late_report(figures, as_json=options["json"])
+
+    def anytime(self, options: dict[str, Any]) -> str:
+        try:
+            figures = anytime.anytime_measure(
+                sizes=options["gpus"] or anytime.SIZES, kinds=options["workload"] or anytime.KINDS,
+                seed=options["seed"], limit_s=options["limit_s"],
+            )  # fmt: skip
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return anytime.anytime_report(figures, as_json=options["json"])
+
+    def simulate(self, options: dict[str, Any]) -> str:
+        try:
+            return simulation.simulation_report(self.simulated(options), as_json=options["json"])
+        except (BenchError, ValueError) as error:
+            raise CommandError(str(error)) from error
+
+    def simulated(self, options: dict[str, Any]) -> dict[str, Any]:
+        same = {"policy": options["policy"], "seed": options["seed"]}
+        if options["trace"] is None:
+            return simulation.simulation_measure(**{name: options[name] for name in ("jobs", "gpus", "load")}, **same)
+        if not options["format"] or options["cluster"] is None:
+            raise BenchError("Give --format and --cluster with --trace.")
+        more = {"cluster": options["cluster"], "until_days": options["until_days"]}
+        return simulation.trace_measure(trace=options["trace"], form=options["format"], **more, **same)
+
+    def latency(self, options: dict[str, Any]) -> str:
+        if options["submissions"] < 1:
+            raise CommandError("--submissions must be at least 1.")
+        if bool(options["url"]) != bool(options["token"]):
+            raise CommandError("Give --url and --token together, or neither.")
+        try:
+            if options["url"]:
+                figures = self.measure(options["url"], options["token"], options["submissions"])
+            else:
+                with latency.berth_idle() as (url, token):
+                    figures = self.measure(url, token, options["submissions"])
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return latency.report(figures, as_json=options["json"])
+
+    def measure(self, url: str, token: str, submissions: int) -> dict[str, Any]:
+        return latency.latency_measure(url=url, token=token, submissions=submissions)

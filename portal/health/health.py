@@ -1,0 +1,119 @@
+"""`/livez`: 200 while the portal answers at all. `/healthz`: what Berth needs, and what is not well. Neither needs a token."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+from django.db.models import Count, Max, Q
+from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from django_celery_beat.models import PeriodicTask
+
+from portal.cluster.models import UNREACHABLE_AFTER_S, Node
+from portal.disk import disk_state
+from portal.health.problems import problems_of
+from portal.redis_urls import ping
+from portal.rounds.models import Planning
+from portal.rounds.settings.knobs import knobs_current
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+PING_LIMIT_S = 1.0
+SERVING = frozenset({"ok", "degraded"})
+BEAT_TICKS, BEAT_SLACK_S = 3, 10
+PLANNING_TICKS, PLANNING_SLACK_S = 3, 30
+_started_s = time.monotonic()
+
+
+@require_safe
+def livez(request: HttpRequest) -> JsonResponse:
+    """Answer at all: neither database nor broker is asked, so that only a portal that hangs is taken for one."""
+    return JsonResponse({"alive": True})
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    answer, problems = health()
+    status = 200 if answer["state"] in SERVING else 503
+    return JsonResponse(answer | {"problems": problems}, status=status)
+
+
+def health() -> tuple[dict[str, Any], list[str]]:
+    """Return the figures, and sentences about what is not well.
+
+    `state`: `ok`; `degraded`, problems that do not keep Berth from its work; `disk-low`, no job is taken in or started;
+    `failing`, something that everything needs does not work.
+    """
+    answer: dict[str, Any] = {"state": "ok", "database": "ok", "broker": "ok"}
+    failing: list[str] = []
+    degraded: list[str] = []
+    disk_low = _disk(answer)
+    try:
+        figures = _figures()
+        degraded += problems_of(timezone.now())
+    except (DatabaseError, InterfaceError) as error:
+        answer["database"] = "unreachable"
+        failing.append(f"database: unreachable ({type(error).__name__})")
+    else:
+        limits = figures.pop("limits")
+        answer |= figures
+        if disk_low:
+            del limits["last_planning_age_s"]  # none is made; the disk is the reason, and is named
+        failing += [late for name, limit in limits.items() if (late := _late(name, figures[name], limit))]
+    try:
+        ping(settings.REDIS_URL, PING_LIMIT_S)
+    except (redis.RedisError, OSError) as error:
+        answer["broker"] = "unreachable"
+        failing.append(f"broker: no answer to PING within {PING_LIMIT_S:g} s ({type(error).__name__})")
+    if failing or disk_low or degraded:
+        answer["state"] = "failing" if failing else "disk-low" if disk_low else "degraded"
+    return answer, [*failing, *disk_low, *degraded]
+
+
+def _disk(answer: dict[str, Any]) -> list[str]:
+    """Put the disk's figures into the answer; return what is wrong with it."""
+    try:
+        disk = disk_state()
+    except OSError as error:
+        answer["disk"] = None
+        return [f"disk: the data directory cannot be looked at ({error.strerror})"]
+    answer["disk"] = asdict(disk)
+    return [f"disk: {disk.sentence}"] if disk.low else []
+
+
+def _figures() -> dict[str, Any]:
+    tick_s = knobs_current()["tick_s"]
+    fresh = timezone.now() - timedelta(seconds=UNREACHABLE_AFTER_S)
+    nodes = Node.objects.aggregate(
+        total=Count("pk"), up=Count("pk", filter=Q(last_contact_at__gt=fresh, dead_at=None, drained_at=None))
+    )
+    return {
+        "beat_age_s": _age_s(PeriodicTask.objects.aggregate(at=Max("last_run_at"))["at"]),
+        "last_planning_age_s": _age_s(Planning.objects.aggregate(at=Max("started_at"))["at"]),
+        "nodes": nodes["up"],
+        "nodes_registered": nodes["total"],
+        "limits": {
+            "beat_age_s": BEAT_TICKS * tick_s + BEAT_SLACK_S,
+            "last_planning_age_s": PLANNING_TICKS * tick_s + PLANNING_SLACK_S,
+        },
+    }
+
+
+def _age_s(at: datetime | None) -> float | None:
+    return None if at is None else round(max(0.0, (timezone.now() - at).total_seconds()), 1)
+
+
+def _late(name: str, age_s: float | None, limit_s: float) -> str | None:
+    """Say so when something is overdue; what never happened is overdue once this process is that old itself."""
+    if age_s is None:
+        up_s = time.monotonic() - _started_s
+        return f"{name}: never happened, and the portal runs for {up_s:.0f} s" if up_s > limit_s else None
+    return f"{name}: {age_s:.0f}, at most {limit_s:.0f} expected" if age_s > limit_s else None

@@ -1,0 +1,156 @@
+"""`/metrics` for Prometheus: read from the database at each scrape, so that any number of portals agree."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from django.db.models import Count, Sum
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from portal.cluster.models import Gpu, Node
+from portal.cluster.serializers import HEALTHS
+from portal.disk import MIB, disk_state
+from portal.errors import Forbidden
+from portal.health.figures import figure_families
+from portal.jobs.models import GpuAllocation, Job
+from portal.jobs.queue_counts import queue_counts
+from portal.jobs.states import ACTIVE, FINAL, QUEUED, JobState
+from portal.rounds.models import Planning
+from portal.rounds.planning.lease import idle_counted
+from portal.tenants.authentication import scope_check, token_find, token_touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django.db.models import QuerySet
+    from prometheus_client import Metric
+
+    from portal.jobs.queue_counts import QueueCounts
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Answer a scrape from this machine, or with an operator's token of scope cluster:read."""
+    access_check(request)
+    registry = CollectorRegistry()
+    registry.register(DatabaseCollector())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE)
+
+
+def access_check(request: HttpRequest) -> None:
+    """Raise unless the caller may scrape. What a proxy on this machine passes on does not count as loopback."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        token = token_find(secret.strip())
+        scope_check(user=token.user, token=token, scope="cluster:read")
+        if not token.user.is_operator:
+            raise Forbidden("The figures of all tenants are for operators' tokens.", code="operator_only")
+        token_touch(token)
+        return
+    if not _is_loopback(request.META.get("REMOTE_ADDR", "")) or any(name in request.META for name in FORWARDED):
+        raise Forbidden("Scrape from this machine, or with an operator's token of scope cluster:read.")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class DatabaseCollector:
+    def collect(self) -> Iterator[Metric]:
+        yield from _jobs()
+        yield from _cluster()
+        yield from _plannings()
+        yield from figure_families()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+def _gauge(name: str, says: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, says, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _jobs() -> Iterator[Metric]:
+    queue = queue_counts(now=timezone.now())
+    states = _states(queue)
+    yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
+    reasons = Counter({"none": 0})
+    for group in queue.groups:
+        if not group.is_held:
+            reasons[group.reason or "none"] += group.jobs
+    yield _gauge("berth_jobs_pending", "Waiting jobs by reason.", "reason", +reasons)
+    yield GaugeMetricFamily("berth_queue_length", "Eligible jobs that wait.", value=queue.jobs)
+
+
+def _states(queue: QueueCounts) -> Counter[str]:
+    """Count jobs by state, without arrays' parents; of those that wait the `queue` knows.
+
+    A waiting job that is being cancelled is as good as gone. The others are counted where an index alone tells: the ended
+    ones (`job_by_state`) together with arrays' parents, which are then taken off. Four queries.
+    """
+    found = Counter[str]()
+    for group in queue.groups:
+        found[group.state] += group.jobs
+    unfinished = Job.objects.runnable().filter(state__in=ACTIVE - QUEUED, ended_at=None)
+    ended = Job.objects.filter(state__in=FINAL)
+    for rows in (
+        unfinished.filter(cancel_requested_at=None),
+        unfinished.filter(cancel_requested_at__isnull=False),
+        ended,
+    ):
+        found.update(_by_state(rows))
+    found.subtract(_by_state(ended.filter(array_size__isnull=False)))
+    return found
+
+
+def _by_state(jobs: QuerySet[Job]) -> dict[str, int]:
+    return dict(jobs.order_by().values_list("state").annotate(n=Count("*")))
+
+
+def _cluster() -> Iterator[Metric]:
+    nodes = list(Node.objects.only("last_contact_at", "dead_at", "drained_at", "disk_low"))
+    healths = Counter(node.health for node in nodes)
+    yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
+    total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
+    held = GpuAllocation.objects.filter(released_at=None).aggregate(n=Count("gpu", distinct=True))["n"]
+    yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=total)
+    yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
+    disk = disk_state()
+    yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)
+    yield GaugeMetricFamily("berth_disk_low", "1: too little is free; no job is taken in or started.", value=disk.low)
+    refused = Node.objects.aggregate(n=Sum("refused_messages"))["n"] or 0
+    yield CounterMetricFamily("berth_refused_messages", "Stale messages of agents, counted and dropped.", value=refused)
+
+
+def _plannings() -> Iterator[Metric]:
+    last = Planning.objects.defer("decisions").order_by("-number").first()
+    if last is None:
+        return
+    yield CounterMetricFamily("berth_plannings", "Plannings so far.", value=last.number)
+    yield CounterMetricFamily(
+        "berth_idle_beside_fitting_total",
+        "Idle GPUs left beside a waiting job that fits them, summed over plannings: more than 0 is a fault of the planner.",
+        value=idle_counted(),
+    )
+    parts = GaugeMetricFamily("berth_planning_seconds", "Duration of the last planning by part.", labels=["part"])
+    for part, value in {"load": last.load_s, "plan": last.plan_s, "apply": last.apply_s}.items():
+        parts.add_metric([part], value)
+    yield parts
+    yield GaugeMetricFamily(
+        "berth_last_planning_timestamp_seconds", "When the last planning began.", value=last.started_at.timestamp()
+    )

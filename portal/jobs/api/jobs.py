@@ -1,0 +1,239 @@
+"""`/api/v1/jobs`: submit, list, show, act. A view reads the request, calls one service or selector, and answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.response import Response
+
+from portal.api.base import ApiView, body_of, idempotency_key_of
+from portal.api.parsers import request_object
+from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.api.schema import (
+    PAGING,
+    RawSchema,
+    documented,
+    idempotency_parameter,
+    ordering_parameter,
+    page_schema,
+    parameter,
+    time_parameter,
+)
+from portal.errors import BerthError, Conflict
+from portal.jobs import services, sizes
+from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
+from portal.jobs.description_schema import EXAMPLES, JobDescription
+from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
+from portal.jobs.searching import jobs_named, jobs_with_text, label_text
+from portal.jobs.serializers import JobDetailSerializer, JobSerializer
+from portal.jobs.states import RETRIED, JobState
+from portal.tenants.authentication import tenant_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+    from portal.jobs.models import Job
+
+FILTERS = ("state", "tenant", "owner", "category", "label", "name", "array", "since", "until")
+ORDERINGS = ("id", "name", "state", "priority", "submitted_at", "started_at", "ended_at")
+_PATH = parameter("number", str, "1044, or 1044_6 for task 6 of array 1044.")
+JOB_PATH = (OpenApiParameter("number", str, OpenApiParameter.PATH, description=_PATH.description),)
+
+
+def job_of(request: Request, number: str) -> Job:
+    return job_find(user=request.user, number=number, tenant=tenant_of(request))
+
+
+def job_answer(job: Job, *, user: Any, status: int = 200) -> Response:
+    """Answer with the whole job as it stands now."""
+    job = jobs_with_nodes(jobs_for(user=user)).select_related("payload", "array__payload").get(pk=job.pk)
+    job.attempt_rows, job.profile_rows = list(attempts_of(job)), list(profiles_of(job))
+    headers = {"Location": f"/api/v1/jobs/{job.number}"} if status == 201 else None
+    return Response(JobDetailSerializer(job).data, status=status, headers=headers)
+
+
+class JobsView(ApiView):
+    read_scope, write_scope = "jobs:read", "jobs:write"
+
+    @documented(
+        "List jobs",
+        answer=page_schema(JobSerializer, "JobPage"),
+        parameters=(
+            *PAGING,
+            ordering_parameter(ORDERINGS),
+            parameter("state", str, "One state or several with commas: RUNNING,PENDING."),
+            parameter("tenant"),
+            parameter("owner", str, "A user name."),
+            parameter("category", {"type": "string", "enum": list(CATEGORIES)}),
+            parameter("label", str, "`name` or `name=value`."),
+            parameter("name", str, "A part of the name."),
+            parameter("array", {"type": "integer", "minimum": 1}, "The tasks of an array; lists show arrays folded."),
+            time_parameter("since", "Submitted at or after."),
+            time_parameter("until", "Submitted before."),
+        ),
+        operation_id="jobs_list",
+    )
+    def get(self, request: Request) -> Response:
+        query = Query(request, known=(*PAGE_PARAMETERS, "ordering", *FILTERS))
+        jobs = _filtered(query, jobs_for(user=request.user, tenant=tenant_of(request)))
+        jobs = ordered(query, jobs_with_nodes(jobs), allowed=ORDERINGS, default="-id")
+        return Response(page_of(query, jobs, lambda rows: JobSerializer(rows, many=True).data))
+
+    @documented(
+        "Submit a job",
+        answer=JobDetailSerializer,
+        status=201,
+        refusals=(409, 413, 415),
+        request=JobDescription,
+        examples=list(EXAMPLES),
+        parameters=(
+            idempotency_parameter("The same key and body again answer 201 with the same job, another body 409."),
+        ),
+        operation_id="jobs_submit",
+        description="201 only once the job is stored: whatever is killed afterwards, it is not lost.",
+    )
+    def post(self, request: Request) -> Response:
+        key = idempotency_key_of(request)
+        tenant = tenant_of(request)
+        job = services.job_submit(
+            user=request.user,
+            tenant=tenant,
+            description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
+            idempotency_key=key,
+            r_num=sizes.r_num(),
+        )
+        if tenant and job.tenant_id != tenant.pk:
+            detail = "This Idempotency-Key was used for another tenant; use a new key."
+            raise Conflict("idempotency_conflict", detail, field="Idempotency-Key")
+        return job_answer(job, user=request.user, status=201)
+
+
+def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
+    array = query.whole("array", None, 1, 2**63 - 1)
+    jobs = jobs.top_level() if array is None else jobs.filter(array_id=array)
+    if states := query.choices("state", JobState.values):
+        jobs = jobs.filter(state__in=states)
+    top = array is None
+    if label := query.text("label", max_chars=320):
+        jobs = jobs_labelled(jobs_with_text(jobs, label_text(label)) if top else jobs, label=label)
+    if name := query.text("name", max_chars=128):
+        jobs = jobs_named(jobs, name) if top else jobs.filter(name__icontains=name)
+    wanted = {
+        "tenant__name": query.text("tenant"),
+        "owner__username": query.text("owner"),
+        "category": query.choice("category", CATEGORIES),
+        "submitted_at__gte": query.time("since"),
+        "submitted_at__lt": query.time("until"),
+    }
+    return jobs.filter(**{name: value for name, value in wanted.items() if value is not None})
+
+
+class PriorityChange(RawSchema):
+    schema = {
+        "type": "object",
+        "properties": {"priority": {"type": "integer", "minimum": -100, "maximum": 100}},
+        "required": ["priority"],
+        "additionalProperties": False,
+    }
+
+
+class JobView(ApiView):
+    read_scope, write_scope = "jobs:read", "jobs:write"
+
+    @documented(
+        "Show a job", answer=JobDetailSerializer, refusals=(404,), parameters=JOB_PATH, operation_id="jobs_show"
+    )
+    def get(self, request: Request, number: str) -> Response:
+        return job_answer(job_of(request, number), user=request.user)
+
+    @documented(
+        "Change a waiting job's priority",
+        answer=JobDetailSerializer,
+        refusals=(404, 409, 413, 415),
+        parameters=JOB_PATH,
+        request=PriorityChange,
+        operation_id="jobs_change",
+    )
+    def patch(self, request: Request, number: str) -> Response:
+        job = job_of(request, number)
+        priority = _priority_of(request_object(request._request))  # noqa: SLF001 - the public way to the raw request
+        services.job_priority_set(job=job, actor=request.user, priority=priority)
+        return job_answer(job, user=request.user)
+
+
+def _priority_of(body: dict[str, Any]) -> int:
+    for name in body:
+        if name == "priority":
+            continue
+        code = "read_only" if name in READ_ONLY else "not_changeable" if name in FIELDS else "unknown_field"
+        shown = name[:60]
+        raise BerthError(code, f"`{shown}` cannot be changed; only `priority` can, of a waiting job.", field=shown)
+    if "priority" not in body:
+        raise BerthError("required", "`priority` is missing.", field="priority")
+    return priority_parse(body["priority"])
+
+
+class JobActionView(ApiView):
+    """POST only, without a body."""
+
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+    service: Callable[..., Job]
+
+    def act(self, request: Request, number: str) -> Response:
+        job = job_of(request, number)
+        body_of(request)
+        type(self).service(job=job, actor=request.user)
+        return job_answer(job, user=request.user)
+
+
+def _action(name: str, summary: str, service: Callable[..., Job]) -> type[JobActionView]:
+    """Make the view of one verb; they differ in the service only."""
+
+    @documented(
+        summary,
+        answer=JobDetailSerializer,
+        refusals=(404, 409, 413, 415),
+        parameters=JOB_PATH,
+        request=None,
+        operation_id=f"jobs_{name}",
+    )
+    def post(self: JobActionView, request: Request, number: str) -> Response:
+        return self.act(request, number)
+
+    return type(f"Job{name.title()}View", (JobActionView,), {"service": staticmethod(service), "post": post})
+
+
+JobCancelView = _action("cancel", "Cancel a job that has not ended", services.job_cancel)
+JobHoldView = _action("hold", "Keep a waiting job from starting", services.job_hold)
+JobReleaseView = _action("release", "Let a held job wait again", services.job_release)
+JobRequeueView = _action("requeue", "Stop a running job and let it wait again", services.job_requeue)
+
+
+class JobRetryView(ApiView):
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+
+    @documented(
+        "Let a job that failed wait again",
+        answer=JobDetailSerializer,
+        refusals=(404, 409, 413, 415),
+        parameters=(
+            *JOB_PATH,
+            parameter("state", str, "Of an array: only its tasks in these states, with commas: OUT_OF_MEMORY,TIMEOUT."),
+        ),
+        request=None,
+        operation_id="jobs_retry",
+        description="As its next attempt. Of an array: its failed tasks, a few at a time and within its `concurrency`; "
+        "`array_retries` says how many are still to come.",
+    )
+    def post(self, request: Request, number: str) -> Response:
+        states = Query(request, known=("state",)).choices("state", sorted(RETRIED))
+        job = job_of(request, number)
+        body_of(request)
+        services.job_retry(job=job, actor=request.user, states=states or RETRIED)
+        return job_answer(job, user=request.user)

@@ -1,0 +1,264 @@
+"""`/api/v1/jobs/{number}/logs`: an attempt's output, both streams or one; `follow` waits for more, for a bounded time.
+
+An answer says in `next` where to go on. Of one stream that is a byte offset, of both a `portal.jobs.log_both.Cursor`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from portal.api.base import ApiView
+from portal.api.queries import Query
+from portal.api.schema import documented, parameter, time_parameter
+from portal.errors import BerthError
+from portal.jobs.api.jobs import JOB_PATH, job_of
+from portal.jobs.log_both import BothStreams, Cursor
+from portal.jobs.log_reading import (
+    STREAMS,
+    LogPart,
+    log_bytes,
+    log_part,
+    log_sizes,
+    offset_of_tail,
+    offset_since,
+    utf8_whole,
+)
+from portal.jobs.models import Job
+from portal.jobs.states import FINAL
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rest_framework.request import Request
+
+    from portal.jobs.models import Attempt
+
+MAX_ANSWER_BYTES = 256 * 1024
+MAX_TAIL_LINES = 10_000
+MAX_OFFSET = 2**53
+FOLLOW_WAIT_S, MAX_FOLLOW_WAIT_S = 10, 25
+FOLLOW_PERIOD_S = 0.4
+MAX_FOLLOWERS = 32
+"""Each waiting reader holds a thread. One too many is answered at once and asks again from `next_offset`."""
+
+_followers = threading.BoundedSemaphore(MAX_FOLLOWERS)
+
+
+class LogSize(serializers.Serializer):
+    attempt = serializers.IntegerField()
+    rank = serializers.IntegerField()
+    stream = serializers.ChoiceField(choices=STREAMS)
+    bytes = serializers.IntegerField()
+
+
+class JobLogAnswer(serializers.Serializer):
+    """A piece of the output. `complete`: the attempt has ended, and this is the end of what it wrote."""
+
+    attempt = serializers.IntegerField(allow_null=True, help_text="Null while no attempt has begun.")
+    rank = serializers.IntegerField()
+    stream = serializers.ChoiceField(choices=(*STREAMS, "both"))
+    text = serializers.CharField(help_text="UTF-8; other bytes become U+FFFD.")
+    next = serializers.CharField(help_text="Ask with this as `cursor` for what follows.")
+    offset = serializers.IntegerField(allow_null=True, help_text="Of the first byte in `text`. Null for both streams.")
+    next_offset = serializers.IntegerField(allow_null=True, help_text="Of the byte behind it. Null for both streams.")
+    complete = serializers.BooleanField()
+    available = LogSize(many=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which output, and from where on. `stream` None: both."""
+
+    job: Job
+    epoch: int | None
+    profile: bool
+    rank: int
+    stream: str | None
+    cursor: str | None
+    tail: int | None
+    since: datetime | None
+
+    def part(self) -> LogPart | None:
+        stream = self.stream or STREAMS[0]
+        return log_part(job=self.job, epoch=self.epoch, rank=self.rank, stream=stream, profile=self.profile)
+
+    @classmethod
+    def of(cls, query: Query, job: Job) -> Asked:
+        epoch, profile = (query.whole(name, None, 1, 2**31 - 1) for name in ("attempt", "profile"))
+        if epoch is not None and profile is not None:
+            raise BerthError("invalid", "Ask for an `attempt` or for a `profile`.", field="profile")
+        stream, cursor = query.choice("stream", STREAMS), query.text("cursor", max_chars=40)
+        offset = query.whole("offset", None, 0, MAX_OFFSET)
+        if offset is not None and stream is None:
+            detail = "An offset counts the bytes of one stream: name the `stream`, or go on with `cursor`."
+            raise BerthError("invalid", detail, field="offset")
+        if offset is not None and cursor is not None:
+            raise BerthError("invalid", "Send `cursor` or `offset`, not both.", field="cursor")
+        return cls(
+            job=job,
+            epoch=epoch if profile is None else profile,
+            profile=profile is not None,
+            rank=query.whole("rank", 0, 0, 32767) or 0,
+            stream=stream,
+            cursor=cursor if offset is None else str(offset),
+            tail=query.whole("tail", None, 1, MAX_TAIL_LINES),
+            since=query.time("since"),
+        )
+
+
+class Reading(ABC):
+    """Reads on from `at`. `attempt` None: none has begun."""
+
+    attempt: Attempt | None
+
+    @abstractmethod
+    def read(self, *, ended: bool) -> bytes:
+        """Return the next piece, b"" for none; what it returned, `told` tells of."""
+
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Return `next, offset, next_offset`, and `at_end`: whether nothing more is stored."""
+
+
+class OneStream(Reading):
+    def __init__(self, asked: Asked) -> None:
+        self._part = part = asked.part()
+        self.attempt = part.attempt if part else None
+        self._start = 0
+        if asked.cursor is not None:
+            self._start = _offset(asked.cursor)
+        elif part is not None:
+            self._start = offset_since(part, since=asked.since) if asked.since else 0
+            if asked.tail is not None:
+                self._start = max(self._start, offset_of_tail(part, lines=asked.tail, limit=MAX_ANSWER_BYTES))
+        self._end = self._start
+
+    def read(self, *, ended: bool) -> bytes:
+        data = log_bytes(self._part, offset=self._start, limit=MAX_ANSWER_BYTES) if self._part else b""
+        # At the end no more will come: what is left of a character is shown as it is.
+        whole = data if ended and len(data) < MAX_ANSWER_BYTES else utf8_whole(data)
+        self._end = self._start + len(whole)
+        return whole
+
+    def told(self) -> dict[str, Any]:
+        at_end = self._part is None or self._end >= self._part.length()
+        return {"next": str(self._end), "offset": self._start, "next_offset": self._end, "at_end": at_end}
+
+
+class TwoStreams(Reading):
+    def __init__(self, asked: Asked) -> None:
+        part, self._tail = asked.part(), asked.tail
+        self.attempt = part.attempt if part else None
+        self._both = BothStreams(part.attempt, asked.rank) if part else None
+        self._start = Cursor()
+        if asked.cursor is not None:
+            self._start, self._tail = Cursor.of(asked.cursor), None
+        elif self._both is not None and asked.since:
+            self._start = self._both.since(asked.since)
+        self._end = self._start
+
+    def read(self, *, ended: bool) -> bytes:
+        if self._both is None:
+            return b""
+        limit = MAX_ANSWER_BYTES
+        if self._tail is not None:
+            data, self._end = self._both.tail(self._start, lines=self._tail, limit=limit, flush=ended)
+        else:
+            data, self._end = self._both.read(self._start, limit=limit, flush=ended)
+        return data
+
+    def told(self) -> dict[str, Any]:
+        at_end = self._both is None or self._end == self._both.end()
+        return {"next": str(self._end), "offset": None, "next_offset": None, "at_end": at_end}
+
+
+def _offset(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdigit() and int(cursor) <= MAX_OFFSET):
+        raise BerthError("invalid", "Send `next` of the last answer of this stream as it came.", field="cursor")
+    return int(cursor)
+
+
+class JobLogsView(ApiView):
+    read_scope = "jobs:read"
+
+    @documented(
+        "Read a job's output",
+        answer=JobLogAnswer,
+        refusals=(404,),
+        parameters=(
+            *JOB_PATH,
+            parameter("attempt", {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, "Missing: the last one."),
+            parameter("profile", {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, "Of that profile instead."),
+            parameter("rank", {"type": "integer", "minimum": 0, "maximum": 32767, "default": 0}, "The node's number."),
+            parameter("stream", {"type": "string", "enum": list(STREAMS)}, "Missing: both, line by line as they came."),
+            parameter("cursor", {"type": "string", "maxLength": 40}, "`next` of the answer before."),
+            parameter(
+                "offset", {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET}, "Bytes of the `stream` to skip."
+            ),
+            parameter("tail", {"type": "integer", "minimum": 1, "maximum": MAX_TAIL_LINES}, "The last lines only."),
+            time_parameter("since", "What arrived at that time or later."),
+            parameter("follow", {"type": "boolean"}, "Wait for more when there is nothing yet."),
+            parameter("wait", {"type": "integer", "minimum": 1, "maximum": MAX_FOLLOW_WAIT_S}, "Seconds to follow."),
+        ),
+        operation_id="jobs_logs",
+        description="At most 256 KiB an answer; go on with `cursor=next` until `complete`. Of both streams a line that has "
+        "not ended waits for its rest or for the attempt's end.",
+    )
+    def get(self, request: Request, number: str) -> Response:
+        known = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "since", "follow", "wait")
+        query = Query(request, known=known)
+        asked = Asked.of(query, job_of(request, number))
+        wait_s = query.whole("wait", FOLLOW_WAIT_S, 1, MAX_FOLLOW_WAIT_S) if query.flag("follow") else 0
+        reading = _reading(asked)
+        ended = _is_over(asked.job, reading.attempt)
+        data = reading.read(ended=ended)
+        if not data and wait_s and not ended and _followers.acquire(blocking=False):
+            try:
+                reading, data, ended = _followed(asked, reading, wait_s)
+            finally:
+                _followers.release()
+        return Response(_answer(asked, reading, data, ended=ended))
+
+
+def _reading(asked: Asked) -> Reading:
+    return OneStream(asked) if asked.stream else TwoStreams(asked)
+
+
+def _followed(asked: Asked, reading: Reading, wait_s: int) -> tuple[Reading, bytes, bool]:
+    """Look again until there is something, the attempt or job ends, or time is up."""
+    deadline, data, ended = time.monotonic() + wait_s, b"", False
+    while not data and not ended and time.monotonic() < deadline:
+        time.sleep(FOLLOW_PERIOD_S)
+        if reading.attempt is None:
+            reading = _reading(asked)
+        ended = _is_over(asked.job, reading.attempt)
+        data = reading.read(ended=ended)
+    return reading, data, ended
+
+
+def _is_over(job: Job, attempt: Attempt | None) -> bool:
+    if attempt is None:
+        return Job.objects.filter(pk=job.pk, state__in=FINAL).exists()
+    attempt.refresh_from_db(fields=["ended_at"])
+    return attempt.ended_at is not None
+
+
+def _answer(asked: Asked, reading: Reading, data: bytes, *, ended: bool) -> dict[str, Any]:
+    told = reading.told()
+    at_end = told.pop("at_end")
+    return {
+        "attempt": reading.attempt.epoch if reading.attempt else None,
+        "rank": asked.rank,
+        "stream": asked.stream or "both",
+        "text": data.decode("utf-8", "replace"),
+        **told,
+        "complete": ended and at_end,
+        "available": log_sizes(asked.job),
+    }

@@ -1,0 +1,82 @@
+"""Profiles as they run in the simulated cluster (algorithms.md section 2): a GPU of the type for a while, then the result.
+
+Which are made is the planning's own choice. One takes the world's `profiling_s`, on the GPU and cores that the plan hands
+it, and tells what `TracedJob.profiles` has for the type. One that would take longer than its limit is cut off there and
+tells nothing; the signature is then left alone on that type for `profile_again_s`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.model import Profiled, Running
+
+if TYPE_CHECKING:
+    from scheduler.model import ProfileOrder
+    from scheduler.simulator.cluster import Cluster
+    from scheduler.simulator.load import Load
+    from scheduler.simulator.world.knowing import Knowing
+    from scheduler.simulator.world.truth import World
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    order: ProfileOrder
+    load: Load
+    started_s: float
+
+
+class Profiles:
+    """Those that run, by ids from -1 down, and those that told nothing."""
+
+    def __init__(self, world: World, cluster: Cluster, knowing: Knowing, again_s: float) -> None:
+        self._profiling_s, self._cluster, self._knowing, self._again_s = world.profiling_s, cluster, knowing, again_s
+        self._running: dict[int, _Run] = {}
+        self._begun = 0
+        self._until: dict[tuple[str, str], float] = {}  # (signature, type) -> not again before
+        self.gpu_s = 0.0  # held by all of them so far
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, order: ProfileOrder, load: Load, now_s: float) -> tuple[int, float]:
+        """Begin one; its id, and when it ends."""
+        self._begun += 1
+        self._cluster.take((order.piece,), load.traced.job.tenant)
+        self._running[-self._begun] = _Run(order, load, now_s)
+        if load.profiled_since_s is None:
+            load.profiled_since_s, load.described = now_s, None
+        return -self._begun, now_s + min(self._profiling_s, order.limit_s)
+
+    def end(self, number: int, now_s: float) -> None:
+        """It is over: its GPU is free, and what it found is known."""
+        run = self._running.pop(number)
+        order = run.order
+        self._cluster.give((order.piece,), run.load.traced.job.tenant)
+        self.gpu_s += (now_s - run.started_s) * len(order.piece.gpus)
+        told = self._profiling_s <= order.limit_s and self._knowing.learn(run.load, order.gpu_type)
+        if not told:
+            self._until[order.signature, order.gpu_type] = now_s + self._again_s
+
+    def running(self) -> list[Running]:
+        """As a snapshot has them."""
+        return [
+            Running(
+                number,
+                run.load.traced.job.tenant,
+                (run.order.piece,),
+                run.started_s,
+                (1,),
+                expected_end_s=run.started_s + run.order.limit_s,
+                profiled=Profiled(
+                    run.order.job, run.order.signature, run.order.gpu_type, run.started_s + run.order.limit_s
+                ),
+            )
+            for number, run in self._running.items()
+        ]
+
+    def tried(self, now_s: float) -> frozenset[tuple[str, str]]:
+        """What is not to be profiled again yet."""
+        self._until = {key: until_s for key, until_s in self._until.items() if until_s > now_s}
+        return frozenset(self._until)

@@ -1,0 +1,40 @@
+"""The law of a job of which a trace tells one run: how long it took on so many GPUs of a type.
+
+Elsewhere it is taken to go as algorithms.md section 2 assumes where nothing was measured (layer 4): in proportion to the
+GPU type's relative speed and to the node's, the speed per GPU falling with the number of GPUs as `r^-0.1`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduler.simulator.world.truth import Steady
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.simulator.world.truth import Law, Spot
+
+EXPONENT = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Seconds of the told run, done a second: 1 on `gpus` GPUs of relative speed `speed`."""
+
+    gpus: int
+    speed: float = 1.0
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        slowest = min(self.gpu_speeds.get(spot.gpu_type or "", 1.0) * spot.speed for spot in spots)
+        size: float = (sum(spot.gpus for spot in spots) / self.gpus) ** EXPONENT
+        return size * slowest / self.speed
+
+
+def law_of(gpus: int, gpu_type: str | None, gpu_speeds: Mapping[str, float], *, elastic: bool) -> Law:
+    """The law of a job that was seen on so many GPUs. A CPU job is as fast anywhere."""
+    if gpus == 0 or not (elastic or gpu_speeds):
+        return Steady()
+    return Scaled(gpus, gpu_speeds.get(gpu_type or "", 1.0), gpu_speeds)

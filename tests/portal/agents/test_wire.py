@@ -1,0 +1,43 @@
+"""The agent's message types and the portal's OpenAPI document name the same fields; what one lets through, the other takes."""
+
+import json
+from typing import get_type_hints
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from portal.agents import serializers as shapes
+from workers.instrument.berth_instrument import PARTS, ROWS
+from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
+from workers.protocol import wire
+
+PAIRS = {
+    "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Links": wire.Links, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,
+    "Spec": wire.Spec, "SpecWorld": wire.World, "SpecWorldNode": wire.WorldNode, "Report": wire.Report,
+    "ReportRequest": wire.ReportBody, "ReportAnswer": wire.ReportAnswer, "Accepted": wire.Accepted,
+    "Refused": wire.Refused, "Renewed": wire.Lease, "PartKey": wire.PartName, "Telemetry": wire.Telemetry,
+    "LogAnswer": wire.LogAnswer, "Iterations": wire.Iterations, "PartRecords": wire.PartRecords,
+    "RecordsRequest": wire.RecordsBody, "RecordsTaken": wire.RecordsTaken, "RecordsAnswer": wire.RecordsAnswer,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def components():
+    return SchemaGenerator().get_schema(request=None, public=True)["components"]["schemas"]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_both_sides_name_the_same_fields(components, name):
+    assert set(components[name]["properties"]) == set(get_type_hints(PAIRS[name]))
+
+
+def test_the_largest_record_that_an_agent_lets_through_is_taken():
+    row = [LONGEST_S] * (len(PARTS) + 1)
+    largest = {
+        "iterations": MOST_COUNTED, "samples": MOST_SAMPLES, "seconds": LONGEST_S, "done": MOST_SAMPLES, "total": None,
+        "batch": MOST_COUNTED, "world": 65536, "parameters": 10**15, "rows": [row] * ROWS,
+    }  # fmt: skip
+    record = record_of(json.dumps(largest).encode())
+    assert record == largest
+    serializer = shapes.Iterations(data=record)
+    assert serializer.is_valid(), serializer.errors

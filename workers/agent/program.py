@@ -1,0 +1,103 @@
+"""The program `python -m workers.agent`: its settings, its signals, and its way out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workers.agent import alive
+from workers.agent.agent import Agent
+from workers.agent.enrol import EnrolError, enrol
+from workers.agent.hold import HeldError, hold_agent
+from workers.agent.isolation import isolation_find
+from workers.agent.measuring import Measuring, sampler_for
+from workers.agent.offline import keep_jobs, stop_all
+from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
+from workers.agent.trust import TrustError
+from workers.protocol.client import Portal
+from workers.system import log
+from workers.system.filework import FileWork
+from workers.system.modes import entries, put_right
+from workers.system.procs import hide
+from workers.telemetry.sampler import GpuFailedError
+
+if TYPE_CHECKING:
+    import argparse
+
+NO_USE_TO_RETRY = 2
+"""Exit code for what only a person can mend; whoever restarts agents leaves this one alone."""
+
+
+async def _serve(settings: AgentSettings) -> None:
+    pipe = alive.descriptor_take()
+    signs = None if pipe is None else asyncio.create_task(alive.sign_for_ever(pipe))
+    try:
+        await _serve_alive(settings)
+    finally:
+        if signs is not None:
+            signs.cancel()
+
+
+async def _serve_alive(settings: AgentSettings) -> None:
+    sampler, host, inventory = sampler_for(settings)
+    isolation, walls = isolation_find(settings)
+    inventory["isolation"] = isolation
+    if isolation["why"]:
+        log.warning("isolation of jobs", **isolation)
+    enrolled = await enrol(settings, inventory)
+    portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
+    files = FileWork()
+    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s, files=files)
+    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
+    task = asyncio.current_task()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]
+    try:
+        await agent.run()
+    finally:
+        await portal.close()
+
+
+def _complain(sentence: str, code: int = 1) -> int:
+    sys.stderr.write(f"workers.agent: {sentence}\n")
+    return code
+
+
+def _offline(given: argparse.Namespace) -> int:
+    if given.dir is None or not Path(given.dir).is_dir():
+        return _complain("--dir must name the directory of an agent")
+    try:
+        if given.keep_jobs is not None:
+            return keep_jobs(Path(given.dir).resolve(), given.keep_jobs)
+        return stop_all(Path(given.dir).resolve(), given.grace)
+    except HeldError as error:
+        return _complain(str(error))
+
+
+def main(argv: list[str] | None = None) -> int:
+    hide()
+    given = arguments_parser().parse_args(argv)
+    if given.keep_jobs is not None or given.stop_all:
+        return _offline(given)
+    try:
+        settings = settings_read(given)
+        if given.check_isolation:
+            sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
+            return 0
+        settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put_right(entries(settings.dir, settings.dir / "parts"))
+        put_right(entries(*(settings.dir / "parts").glob("*")))
+        log.log_setup(node=settings.name)
+        with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+            asyncio.run(_serve(settings))
+    except (SettingError, TrustError, EnrolError) as error:
+        return _complain(str(error), NO_USE_TO_RETRY)
+    except (HeldError, GpuFailedError) as error:
+        return _complain(str(error))
+    log.info("agent leaves; jobs run on")
+    return 0

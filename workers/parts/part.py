@@ -1,0 +1,85 @@
+"""The record of one part, and reading it again from its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from workers.protocol.names import part_key
+from workers.system.files import BrokenFileError, read_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workers.protocol.wire import PartName, Report
+
+Phase = Literal["claimed", "prepared", "starting", "running", "ended", "closed"]
+LIVE: frozenset[str] = frozenset({"claimed", "prepared", "starting", "running"})
+
+
+@dataclass(slots=True)
+class Part:
+    """The record of one part."""
+
+    attempt: str
+    epoch: int
+    rank: int
+    job: int | str
+    boot_id: str
+    # Empty in records from before keys: the job's number named it.
+    job_key: str = ""
+    phase: Phase = "claimed"
+    lease_s: float | None = None
+    gpus: list[int] = field(default_factory=list)
+    sequence: int = 0
+    reports: list[Report] = field(default_factory=list)
+    # Nothing more is told of it: the portal has closed it.
+    dropped: bool = False
+    offsets: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
+    logs_done: bool = False
+    # The report of its end, kept: a portal that was restored from a backup asks for it again.
+    end: dict[str, Any] | None = None
+    closed_at: float | None = None
+    # A word that nobody can guess, in the environment of all its processes; empty for parts of version 0.1, whose job's
+    # directories lie in the control directory.
+    mark: str = ""
+
+    def __post_init__(self) -> None:
+        self.attempt = str(self.attempt)  # a number in records from before keys
+
+    @property
+    def name(self) -> PartName:
+        return {"attempt": self.attempt, "epoch": self.epoch, "rank": self.rank}
+
+    @property
+    def key(self) -> str:
+        return part_key(self.name)
+
+    @property
+    def job_name(self) -> str:
+        """What names its job on nodes."""
+        return self.job_key or str(self.job)
+
+    @property
+    def live(self) -> bool:
+        return self.phase in LIVE
+
+
+_KINDS: dict[str, Any] = {
+    "attempt": (int, str), "epoch": int, "rank": int, "job": (int, str), "boot_id": str, "phase": str,
+    "sequence": int, "reports": list, "offsets": dict, "gpus": list,
+}  # fmt: skip
+
+
+def part_read(path: Path) -> Part | None:
+    """A part from its record, None when there is none; fields of a later version are left out. Raises BrokenFileError."""
+    value = read_record(path, **_KINDS)
+    if value is None:
+        return None
+    known = {f.name for f in fields(Part)}
+    part = Part(**{name: each for name, each in value.items() if name in known})
+    if part.key != path.parent.name:
+        raise BrokenFileError(path, f"is the record of {part.key}")
+    if set(part.offsets) != {"stdout", "stderr"} or not all(isinstance(n, int) for n in part.offsets.values()):
+        raise BrokenFileError(path, "has no proper 'offsets'")
+    return part
