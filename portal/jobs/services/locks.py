@@ -35,6 +35,12 @@ def nodes_lock(ids: Iterable[int]) -> dict[int, Node]:
     return {row.pk: row for row in rows}
 
 
+def nodes_keep(ids: Iterable[int]) -> None:
+    """Lock nodes without reading them, in the same order as `nodes_lock`."""
+    rows = Node.objects.select_for_update(no_key=True).filter(pk__in=among(set(ids))).order_by("pk")
+    list(rows.values_list("pk", flat=True))
+
+
 def jobs_lock(ids: Iterable[int]) -> dict[int, Job]:
     rows = Job.objects.select_for_update(no_key=True).filter(pk__in=among(set(ids))).order_by("pk")
     return {row.pk: row for row in rows}

@@ -14,7 +14,7 @@ from django.utils import timezone
 from portal.bulk import among
 from portal.cluster.models import Gpu, Node
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_lock, tenants_lock
+from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
 from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
 
@@ -95,7 +95,7 @@ def placing_lock(*, job_ids: Iterable[int], node_ids: Iterable[int], others: Ite
     if connection.features.has_select_for_update:
         placed = Job.objects.filter(pk__in=among(job_ids))
         tenants_lock(placed.values_list("tenant_id", flat=True))
-        nodes_lock(node_ids)
+        nodes_keep(node_ids)
         jobs_keep({*job_ids, *placed.filter(array__isnull=False).values_list("array_id", flat=True), *others})
 
 
