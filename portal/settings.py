@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "portal.simulations",
     "portal.launch",
     "portal.backups",
+    "portal.bench",
 ]
 
 MIDDLEWARE = [

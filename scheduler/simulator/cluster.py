@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Node, Piece
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from django.utils import timezone
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
-from portal.jobs.services.placing import Part, attempt_start
+from portal.jobs.services.placing import attempt_start
+from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL, LIVE, JobState
 from portal.rounds.models import Planning
 from portal.rounds.planning import run as planning

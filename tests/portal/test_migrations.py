@@ -4,7 +4,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from portal.jobs.services.placing import Placing, Profile, attempts_start
+from portal.jobs.services.placing import attempts_start
+from portal.jobs.services.placings import Placing, Profile
 from portal.jobs.triggers import QUEUE_SQLITE, SQLITE, triggers_present
 from tests.portal import given
 

@@ -14,8 +14,8 @@ from portal.cluster.telemetry import batches_between
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
 from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_groups
 from portal.dashboard.parts import figures
+from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
-from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
 from portal.estimation.links import links_words
 from portal.estimation.models import Link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.templatetags.berth import duration, number
+from portal.dashboard.parts.formatting import duration, number
 from portal.rounds.read.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:

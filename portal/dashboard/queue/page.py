@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from portal.dashboard.parts.formatting import DASH, duration, number, share
 from portal.dashboard.parts.waiting_words import aside_words, counted, eligible_words
 from portal.dashboard.queue.rows import Rows
-from portal.dashboard.templatetags.berth import DASH, duration, number, share
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.states import JobState

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, HttpResponse
 
-    from portal.dashboard.jobs.context import DryRunContext, FormProblem, GpuChoice, SubmitContext
     from portal.dashboard.parts.context import FieldContext, StartsContext
+    from portal.dashboard.submit.context import DryRunContext, FormProblem, GpuChoice, SubmitContext
     from portal.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}

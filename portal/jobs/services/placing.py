@@ -15,6 +15,7 @@ from portal.bulk import among
 from portal.cluster.models import Gpu, Node
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
+from portal.jobs.services.placings import Part, Placing
 from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
 
@@ -24,42 +25,8 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 
-@dataclass(frozen=True)
-class Part:
-    """What an attempt is to hold on one node."""
-
-    node_id: int
-    gpu_indices: tuple[int, ...]
-    core_ids: tuple[int, ...]
-    memory_mib: int
-
-
 class DoesNotFit(Exception):
     """The cluster changed since the planning's snapshot; the job stays in the queue and the next planning sees it."""
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a profile measures, and for how long at most."""
-
-    signature: str
-    gpu_type: str
-    limit_s: int
-
-
-@dataclass(frozen=True)
-class Placing:
-    """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
-
-    The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
-    With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
-    """
-
-    job_id: int
-    parts: Sequence[Part]
-    age: tuple[float, str] | None = None
-    profile: Profile | None = None
-    cores_wanted: int | None = None
 
 
 def attempt_start(

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from portal.bulk import among
 from portal.errors import Conflict
 from portal.events.services import jobs_tell, page_event, plan_nudge
 from portal.jobs.models import Job
-from portal.jobs.services.arrays import array_refresh, array_room
-from portal.jobs.services.changes import event_record, events_record
+from portal.jobs.services.arrays import jobs_reopen
+from portal.jobs.services.changes import array_refresh
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.services.submission import queue_quota_check
 from portal.jobs.states import FINAL, RETRIED, JobState
@@ -44,7 +44,7 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
         count = _mark(chosen.filter(state__in=RETRIED & set(states), retry_asked_at=None), parent)
     else:
         count = 1
-        _reopen([job.pk])
+        jobs_reopen([job.pk])
     queue_quota_check(tenant=tenant, asked=count, already=count)
     what = f"{count} failed task{'s' if count != 1 else ''} retried" if job.array_size else "Retried"
     event_record(job_id=job.pk, kind="retried", text=f"{what} by {actor.username}.", actor=actor)
@@ -76,44 +76,3 @@ def _mark(chosen: Any, parent: Job) -> int:
     Job.objects.filter(pk=parent.pk).update(array_retries=F("array_retries") + count)
     Job.objects.filter(pk=parent.pk, state__in=FINAL).update(state=JobState.RUNNING, ended_at=None)
     return count
-
-
-def retries_open(*, parent: Job, counts: dict[str, int]) -> None:
-    """Let as many marked tasks wait as the array has room for; `counts` and `parent` follow. In `array_refresh` only."""
-    room = array_room(parent=parent, counts=counts)
-    if room <= 0:
-        return
-    marked = Job.objects.filter(array=parent, retry_asked_at__isnull=False).order_by("array_index")
-    found = list(marked.values_list("pk", "state", "epoch")[:room])
-    _reopen([pk for pk, _, _ in found])
-    for _, state, _ in found:
-        counts[state] -= 1
-        counts[JobState.PENDING.value] = counts.get(JobState.PENDING.value, 0) + 1
-    for state in [state for state, n in counts.items() if not n]:
-        del counts[state]
-    # None found: the marks went with what a restore or a repair took away, and nothing is to come.
-    parent.array_retries = max(0, parent.array_retries - len(found)) if found else 0
-    Job.objects.filter(pk=parent.pk).update(array_retries=parent.array_retries)
-    events_record(
-        kind="retried", texts=[(pk, epoch, "Waits again: its retry was asked for.") for pk, _, epoch in found]
-    )
-    jobs_tell(job_ids=[pk for pk, _, _ in found])
-
-
-def _reopen(ids: Collection[int]) -> None:
-    """Put failed jobs back into the queue, with their automatic retries and requeues anew."""
-    Job.objects.filter(pk__in=among(ids), state__in=RETRIED).update(
-        state=JobState.PENDING,
-        retry_asked_at=None,
-        ended_at=None,
-        exit_code=None,
-        end_detail="",
-        failures=0,
-        requeues=0,
-        cancel_requested_at=None,
-        waiting_since=timezone.now(),
-        reason="not-planned-yet",
-        reason_figures={},
-        reason_at=None,
-        in_window=None,
-    )

@@ -15,8 +15,8 @@ from portal.cluster.services import nodes_touch
 from portal.environment import env
 from portal.events.services import jobs_tell, nodes_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.jobs.services.arrays import array_refresh
-from portal.jobs.services.changes import events_record
+from portal.jobs.services.changes import array_refresh
+from portal.jobs.services.events import events_record
 from portal.jobs.states import JobState
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.cluster.models import Node
-    from portal.jobs.services.placing import Part, Placing
+    from portal.jobs.services.placings import Part, Placing
 
     Begun = tuple[Attempt, list[tuple[Part, Allocation]]]
 

@@ -79,7 +79,10 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
 
 
 def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
-    """Set a note on what is stored of a job; return whether anything changed. `portal.rounds.record.notes` has it in columns."""
+    """Set a note on what is stored of a job; return whether anything changed.
+
+    `portal.rounds.planning.notes` asks the same in columns.
+    """
     if (job.state == JobState.HELD) != (note.reason == HELD):
         return False  # held or released since the snapshot: the note is no longer about this job
     changed = False
