@@ -68,12 +68,6 @@ def rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def mean_over_active(utilisation: Iterable[float | None]) -> float | None:
-    """Mean utilisation of the allocated devices that reported one; None when none did."""
-    known = [value for value in utilisation if value is not None]
-    return sum(known) / len(known) if known else None
-
-
 def raqlr(ended: Iterable[Ended], now_s: float, hours: float) -> tuple[float | None, int]:
     """RAQLR(h) and its m (Hops eq. 7); the tasks of an array are one job, with their mean."""
     return raqlr_course(ended, [now_s], hours)[0]

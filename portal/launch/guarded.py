@@ -1,8 +1,8 @@
-"""`python -m portal.launch.guarded DIR MODULE ...`: run a module as a process that others of the account cannot look into.
+"""`python -m portal.launch.guarded DIR MODULE ...`: runs a module in a process that others of the account cannot look into.
 
-No ptrace, no /proc/PID/environ or mem, no core file (PR_SET_DUMPABLE); exec undoes it, so each process of ours does it for
-itself. DIR, the data directory, is on the command line because the environment can no longer be read by a supervisor
-that wants to know what a killed one left.
+No ptrace, no /proc/PID/environ or mem, no core file (PR_SET_DUMPABLE). exec undoes it, so each process of ours does it for
+itself. DIR is the data directory. It is on the command line, because the environment of such a process cannot be read: a
+supervisor finds by it what a killed one left.
 """
 
 import ctypes
@@ -14,18 +14,18 @@ _PR_SET_DUMPABLE = 4
 
 
 def hide() -> None:
-    """Hide this process; where the system knows no such thing (macOS) it stays as it is."""
+    """Hide this process. On macOS, which has nothing like it, do nothing."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
 
 
 def guarded_argv(directory: str, *arguments: str) -> list[str]:
-    """The command line of `python -m MODULE ...` under the guard."""
+    """Return the command line that runs `python -m MODULE ...` hidden."""
     return [sys.executable, "-m", MODULE, directory, *arguments]
 
 
 def directory_of(argv: list[str]) -> str | None:
-    """The data directory that a process with this command line serves; None when it is not guarded."""
+    """Return the data directory in a process's command line; None when it does not run by this module."""
     for at, word in enumerate(argv[:-2]):
         if word == "-m" and argv[at + 1] == MODULE:
             return argv[at + 2]

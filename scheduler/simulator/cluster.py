@@ -55,11 +55,6 @@ class Cluster:
         self._tenants: Counter[tuple[int, int]] = Counter()
         self._drawn_gbs: dict[int, float] = dict.fromkeys(world.bandwidth_gbs, 0.0)
 
-    @property
-    def idle_types(self) -> set[str]:
-        """The GPU types of which some are idle."""
-        return {name for name, gpus in self.idle_by_type.items() if name and gpus}
-
     def node_now(self, number: int) -> Node:
         """The node with what is idle on it."""
         idle = self.idle[number]

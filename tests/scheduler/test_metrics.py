@@ -49,8 +49,6 @@ def test_raqlr_without_jobs_has_no_value():
 def test_rates_and_means_of_nothing_have_no_value():
     assert metrics.rate(0, 0) is None
     assert metrics.rate(1, 4) == 0.25
-    assert metrics.mean_over_active([]) is None
-    assert metrics.mean_over_active([None, 0.5, 0.7]) == pytest.approx(0.6)
     assert metrics.live_latency_ratio([]) == (None, None)
 
 

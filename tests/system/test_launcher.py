@@ -174,7 +174,7 @@ def test_a_taken_port_is_one_sentence(berth):
     with socket.create_server(("127.0.0.1", berth.port)):
         done = berth.command("up", "--port", str(berth.port), check=False)
     assert done.returncode == 1
-    assert f"Port {berth.port} on 127.0.0.1 is taken" in done.stderr
+    assert f"Another program uses port {berth.port} on 127.0.0.1" in done.stderr
     assert done.stderr.count("\n") == 1
     assert identity.leftovers(berth.layout) == []
     berth.up()

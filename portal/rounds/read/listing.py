@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 MAX_POINTS = 240
-MAX_NUMBER = 2**63 - 1
 _BULKY = ("decisions", "parameters", "error", "stops", "promises", "lapsed", "reservations")
 
 

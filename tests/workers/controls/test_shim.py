@@ -227,7 +227,7 @@ def test_memory_of_all_processes_counts(shim):
     result = shim.prepare(command=command, memory_mib=100).start().result(within_s=8)
     assert (result["reason"], result["signal"]) == ("out_of_memory", signal.SIGKILL)
     used = int(result["detail"].split()[2])
-    assert result["detail"] == f"it used {used} MiB of 100 MiB"
+    assert result["detail"] == f"it used {used} MiB of memory; its limit is 100 MiB"
     assert 100 < used < 260
     assert processes_of(shim.directory) == []
 
