@@ -133,12 +133,15 @@ def rows_insert(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
 def _copy(cursor: Any, columns: Sequence[Field], rows: Sequence[tuple[Any, ...]]) -> None:
     """Send the rows in the order of their keys: neighbours in the table and its indexes are then written together."""
     encode = json.JSONEncoder(default=_moment, allow_nan=False, separators=(",", ":")).encode
+    texts: dict[int, str] = {}  # of documents, by identity: many rows share theirs
     documents = [place for place, field in enumerate(columns, start=1) if isinstance(field, JSONField)]
     with cursor.copy("COPY rows_sent FROM STDIN") as copy:
         for row in sorted(rows, key=itemgetter(0)):
             values = list(row)
             for place in documents:
-                values[place] = None if row[place] is None else encode(row[place])
+                if row[place] is not None:
+                    text = texts.get(id(row[place]))
+                    values[place] = text if text is not None else texts.setdefault(id(row[place]), encode(row[place]))
             copy.write_row(values)
 
 

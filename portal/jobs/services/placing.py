@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 
+READ = (
+    "tenant", "state", "cancel_requested_at", "array", "array_size", "epoch", "checkpointable", "restartable",
+    "waiting_since", "waited_s", "started_at", "age_s", "age_source",
+)  # fmt: skip
+"""What placing looks at of a job."""
+
+
 class DoesNotFit(Exception):
     """The cluster changed since the planning's snapshot; the job stays in the queue and the next planning sees it."""
 
@@ -101,7 +108,8 @@ class _Fresh:
         rows = list(known)
         tenants = tenants_lock(tenant for tenant, _ in rows)
         nodes = nodes_lock(part.node_id for each in placings for part in each.parts)
-        jobs = jobs_lock({*(each.job_id for each in placings), *(array for _, array in rows if array)})
+        ids = {*(each.job_id for each in placings), *(array for _, array in rows if array)}
+        jobs = jobs_lock(ids, fields=READ)
         held = Attempt.objects.filter(job__tenant__in=among(tenants), ended_at=None).order_by()
         sums = held.values_list("job__tenant").annotate(Sum("gpus"), Sum("cores"))
         used: dict[int, _Use] = defaultdict(_Use)

@@ -41,7 +41,8 @@ def notes_of(decisions: Sequence[Decision], columns: Columns, queued: Sequence[Q
     place = np.minimum(np.searchsorted(jobs, known["job"]), count - 1)
     placed = known["result"] == PLACED
     news = _differs(known, decisions, queued, place) & (jobs[place] == known["job"]) & ~placed
-    return [note_of(decisions[each]) for each in np.flatnonzero(news).tolist()]
+    told: dict[int, dict[str, Any]] = {}
+    return [note_of(decisions[each], told) for each in np.flatnonzero(news).tolist()]
 
 
 def _differs(
@@ -69,11 +70,16 @@ def _differs(
     return concerns & (told | (counts != counted) | (moved & ~started))
 
 
-def note_of(decision: Decision) -> WaitingNote:
+def note_of(decision: Decision, told: dict[int, dict[str, Any]]) -> WaitingNote:
+    """Return a decision's note. `told`: by identity, what is kept of figures met before; many jobs share theirs."""
+    figures = told.get(id(decision.figures))
+    if figures is None:
+        figures = {name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES}
+        told[id(decision.figures)] = figures
     return WaitingNote(
         job_id=decision.job,
         reason=str(decision.reason or ""),
-        figures={name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES},
+        figures=figures,
         inside_window=decision.inside_window,
         counts=decision.eligible,
         age_s=decision.age_s,

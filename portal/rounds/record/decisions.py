@@ -66,8 +66,16 @@ def columns_of(decisions: Sequence[Decision]) -> Columns:
     """Return a plan's decisions as columns."""
     count = len(decisions)
     results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
-    standings = [each.standing for each in decisions]
-    arrays, array_words = _pack_text([each.array if each else "" for each in standings])
+    standings = list(map(attrgetter("standing"), decisions))
+    stood = _by_id(standings)  # one for many jobs
+    array_words: dict[str, int] = {}
+    places = {
+        key: (array_words.setdefault(each.array, len(array_words)), sides[each.side], each.turn or 0)
+        if each
+        else (array_words.setdefault("", len(array_words)), 0, 0)
+        for key, each in stood.items()
+    }
+    standing = np.array(list(map(places.__getitem__, map(id, standings))), np.int64).reshape(count, 3)
     sources, source_words = _pack_text(list(map(attrgetter("age_source"), decisions)))
 
     def column(name: str, values: Any) -> np.ndarray:
@@ -81,27 +89,32 @@ def columns_of(decisions: Sequence[Decision]) -> Columns:
 
     ratios = numbers("latency_ratio")
     figures = list(each_of("figures"))  # one for many jobs
-    bindings = {key: _mark(_binding(each)) for key, each in dict(zip(map(id, figures), figures, strict=True)).items()}
+    bindings = {key: _mark(_binding(each)) for key, each in _by_id(figures).items()}
 
     return Columns(
         {
             "job": column("job", each_of("job")),
             "rank": column("rank", (each.rank or 0 for each in decisions)),
-            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
+            "turn": standing[:, 2].astype(COLUMNS["turn"]),
             "latency_ratio": ratios.astype(COLUMNS["latency_ratio"]),
             "age_s": numbers("age_s"),
             "binding": column("binding", map(bindings.__getitem__, map(id, figures))),
             "result": column("result", map(results.__getitem__, each_of("result"))),
             "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
-            "array": arrays,
-            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
+            "array": standing[:, 0].astype(COLUMNS["array"]),
+            "side": standing[:, 1].astype(COLUMNS["side"]),
             "eligible": column("eligible", each_of("eligible")),
             "source": sources,
             "wait_s": np.where(np.isnan(ratios), np.nan, numbers("wait_s")),
         },
-        array_words,
+        list(array_words),
         source_words,
     )
+
+
+def _by_id(values: Sequence[Any]) -> dict[int, Any]:
+    """Return the different objects among them, by their identity, in the order of their first places."""
+    return dict(zip(map(id, values), values, strict=True))
 
 
 def _mark(name: str) -> int:
