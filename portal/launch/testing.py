@@ -31,8 +31,8 @@ FAST = ["-m", "not system and not browser and not postgres and not gpu and not i
 WAITING = "system or browser or postgres"
 _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
-# Two files of them at a time: each waits for servers, leases and browsers.
-WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
+# Three files of them at a time: each waits for servers, leases and browsers.
+WAITING_PART = ["-p", "xdist", "-n", "3", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 NO_TESTS = 5
