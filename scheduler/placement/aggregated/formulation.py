@@ -253,7 +253,7 @@ class _Maker:
             # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
             priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
         best.bound = max(bound, best.objective)
-        best.status = self._status(best, limits)
+        best.status = self._status(best, limits, stalled=found.stalled)
         return best
 
     def _standing(self, problem: Problem) -> Whole:
@@ -303,10 +303,10 @@ class _Maker:
         proven = relative_gap(best.objective, bound)
         return proven is not None and proven <= gap
 
-    def _status(self, best: Aggregated, limits: Limits) -> str:
+    def _status(self, best: Aggregated, limits: Limits, *, stalled: bool) -> str:
         proven = relative_gap(best.objective, best.bound)
         if proven is None or proven > limits.gap + 1e-12:
-            return "time-limit"
+            return "stalled" if stalled else "time-limit"
         return "gap" if proven else "optimal"
 
     def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
