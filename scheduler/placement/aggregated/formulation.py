@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 
-OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
-"""Of the time given: when options must have been made, when the first prices must have been found, which leaves as much
-for the pass by them as both took, and when those of the columns."""
+OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.55, 0.7, 0.75
+"""Of the time given: when options must have been made, when the first prices must have been found, which leaves a third for
+the pass by them (whom it does not reach is worth least; whom no option was made for is not), and when those of the columns."""
 LISTING_SHARE = 0.2
 """Of the time that is left then: when patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5

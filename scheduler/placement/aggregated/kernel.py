@@ -150,7 +150,6 @@ def search(
             break
     if not run.met():
         run.widening(Dive.from_top(problem, Whole.nothing(problem)))
-    found.stalled = not run.met() and remaining_s() > 0
     return found
 
 
@@ -265,8 +264,11 @@ class _Search:
             left_s = self.remaining_s()
             if kernel.matrix.columns > SURE_COLUMNS:
                 left_s -= OVERRUN_S
-            if left_s <= 0 or not kernel.matrix.columns or not self._is_new(kernel):
+            if left_s <= 0 or not kernel.matrix.columns:
                 return
+            if not self._is_new(kernel):
+                slack *= WIDEN
+                continue
             values, bound = solve_matrix(
                 kernel.matrix,
                 gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
@@ -285,8 +287,9 @@ class _Search:
                 found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
             fruitless = 0 if _lessened(before, found.open) else fruitless + 1
             if self.met() or slack > most or fruitless >= PATIENCE_WHOLE:
-                return
+                break
             slack *= WIDEN
+        found.stalled = whole  # unless its gap is met; when time ended it never came here
 
     def _is_new(self, kernel: Kernel) -> bool:
         """Whether this very program, from this very plan, was not searched before: the answer would be the same."""
