@@ -8,6 +8,7 @@ from portal.jobs.api import nodes as cluster
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.rounds import api as rounds
+from portal.rounds import api_jobs as planned
 from portal.simulations import api as simulations
 from portal.simulations import api_traces as traces
 
@@ -16,10 +17,10 @@ urlpatterns = [
     path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
-    path("jobs/plan", jobs.JobsPlanView.as_view(), name="api-jobs-plan"),
+    path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
-    path("jobs/<str:number>/explain", jobs.JobExplainView.as_view(), name="api-job-explain"),
+    path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
     path("jobs/<str:number>/cancel", jobs.JobCancelView.as_view(), name="api-job-cancel"),
     path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),

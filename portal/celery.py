@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
+from celery.signals import beat_init, celeryd_init, worker_process_init
 
 from portal import alive
 from portal.secret_key import key_require
@@ -59,12 +59,3 @@ def loaded_stays(**_: Any) -> None:
 @beat_init.connect
 def key_check(**_: Any) -> None:
     key_require()
-
-
-@worker_process_init.connect
-@worker_ready.connect
-def relay_start(**_: Any) -> None:
-    """Give each worker process its outbox relay (a thread does not survive the pool's fork)."""
-    from portal.events import relay
-
-    relay.start()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from portal.environment import VARIABLES
 from portal.rounds.settings.knobs import KNOBS
+from portal.rounds.settings.words import range_shown, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 INTERNAL = {
     "BERTH_PYTHON_TRIED": "`./berth` tells the Python it hands over to, so that it does not hand over for ever.",
@@ -79,22 +80,6 @@ def _agent_range(setting: Any) -> str:
     if setting.minimum is None:
         return "a path" if setting.kind.__name__ == "Path" else "text"
     return range_shown(setting.minimum, setting.maximum)
-
-
-def shown(value: Any) -> str:
-    """A value as people write it: 30, not 30.0; nothing is "empty"."""
-    if value is None or value == "":
-        return "empty"
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def range_shown(low: float | None, high: float | None, choices: Sequence[str] = (), *, optional: bool = False) -> str:
-    if choices:
-        return ", ".join(choices)
-    text = f"{shown(float(low or 0))} to {shown(float(high))}" if high is not None else f"from {shown(float(low or 0))}"
-    return text + (", or empty" if optional else "")
 
 
 def _table(entries: Iterable[Entry]) -> list[str]:

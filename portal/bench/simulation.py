@@ -18,9 +18,9 @@ from portal.simulations.clusters import cluster_read
 from portal.simulations.errors import SimulationError
 from portal.simulations.traces import TraceFile
 from scheduler.model import Job, Node
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.run import simulate
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.bulk import among
+from portal.cluster import followers
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.errors import BerthError, Conflict
 from portal.events.services import node_wake, page_event, plan_nudge
@@ -119,12 +120,12 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
         "dead_at": None,
     }
     if known and known.boot_id != inventory["boot_id"]:
-        _parts_lose(node=known, detail=f"{name} joined again after a reboot")
+        followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
     node, created = Node.objects.update_or_create(name=name, defaults=values)
     _gpus_sync(node=node, gpus=inventory["gpus"])
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
     audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
-    _links_assume(node)
+    followers.node_described(node=node)
     _tell_arrival()
     return node, secret
 
@@ -163,13 +164,6 @@ def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
     Gpu.objects.filter(node=node, missing_since=None).exclude(index__in=seen).update(missing_since=timezone.now())
 
 
-def _links_assume(node: Node) -> None:
-    from portal.estimation.links import links_assume
-
-    if node.gpu_type_id is not None:
-        links_assume(gpu_types=[node.gpu_type_id])
-
-
 def _tell_arrival() -> None:
     page_event(stream="cluster", topic="node")
     plan_nudge()
@@ -178,41 +172,20 @@ def _tell_arrival() -> None:
 @transaction.atomic
 def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     """Take an agent's start: refresh the inventory; a new boot id ends at once all that ran here (invariant 2)."""
-    _road_lock(node=node)
+    followers.node_lock(node=node)
     # The fresh row: a second hello, sent again by an impatient agent, must not end what came after the first.
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
     Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory), last_contact_at=timezone.now())
     Node.objects.filter(pk=node.pk, greeted_at=None).update(greeted_at=timezone.now())
-    _silence_forget(node=node)
+    followers.node_back(node=node)
     _gpus_sync(node=node, gpus=inventory["gpus"])
     if rebooted:
-        lost = _parts_lose(node=node, detail=f"{node.name} rebooted")
+        lost = followers.node_lost(node=node, detail=f"{node.name} rebooted")
         NodeEvent.objects.create(node=node, kind="rebooted", detail=f"{lost} parts of jobs lost")
     node.refresh_from_db()
-    _links_assume(node)
+    followers.node_described(node=node)
     _tell_arrival()
     return node
-
-
-def _silence_forget(*, node: Node) -> None:
-    from portal.jobs.services.parts import node_silence_forget
-
-    node_silence_forget(node=node)
-
-
-def _road_lock(*, node: Node) -> None:
-    """Lock a node together with the jobs that run on it and their other nodes, in the one order of `jobs.locks`."""
-    from portal.jobs.services.locks import road_lock
-    from portal.jobs.services.parts import jobs_on
-
-    road_lock(jobs=lambda: jobs_on(node_id=node.pk), nodes=[node.pk])
-
-
-def _parts_lose(*, node: Node, detail: str) -> int:
-    from portal.jobs.services import node_parts_lose
-
-    _road_lock(node=node)
-    return node_parts_lose(node=node, detail=detail)
 
 
 def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
@@ -226,7 +199,7 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
     Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
     if was_away:
         with transaction.atomic():
-            _silence_forget(node=node)
+            followers.node_back(node=node)
             NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
             _tell_arrival()
 
@@ -322,12 +295,12 @@ def node_declare_dead(*, node: Node, actor: User | None, reason: str) -> Node:
     """
     if not reason.strip():
         raise BerthError("blank", "Say how you know that it is dead.", field="reason")
-    _road_lock(node=node)
+    followers.node_lock(node=node)
     node.refresh_from_db()
     if node.is_reachable:
         raise Conflict("node_reachable", f"{node.name} is in contact; drain it, or stop its agent and jobs first.")
     Node.objects.filter(pk=node.pk).update(dead_at=timezone.now())
-    lost = _parts_lose(node=node, detail=f"{node.name} was declared dead")
+    lost = followers.node_lost(node=node, detail=f"{node.name} was declared dead")
     _node_changed(node=node, actor=actor, kind="declared dead", detail=f"{reason.strip()[:200]}; {lost} parts lost")
     node.refresh_from_db()
     return node

@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
 from portal.dashboard.board.feed import board_now, stream_of
+from portal.dashboard.board.horizons import HORIZONS_H, horizon
 from portal.dashboard.cluster import node as cluster_page_node
 from portal.dashboard.cluster import page as cluster_page
 from portal.dashboard.cluster import rows as cluster_rows_page
 from portal.dashboard.overview import page as overview
-from portal.dashboard.parts.horizons import HORIZONS_H, horizon
 from portal.dashboard.parts.sharing_html import fragment_answer, page_numbers
 from portal.dashboard.parts.snapshot import Snapshot
 from portal.dashboard.rounds import metrics as metrics_page
@@ -167,7 +167,9 @@ def rounds(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
-    return render(request, "rounds/detail.html", rounds_page.planning_context(number, request.user))
+    return render(
+        request, "rounds/detail.html", rounds_page.planning_context(number, request.user, request.GET.get("page"))
+    )
 
 
 @login_required

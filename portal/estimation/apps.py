@@ -5,3 +5,9 @@ class EstimationConfig(AppConfig):
     name = "portal.estimation"
     label = "estimation"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from portal.cluster.followers import follow
+        from portal.estimation.links import LinksOfNode
+
+        follow(LinksOfNode())

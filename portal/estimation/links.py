@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
+from portal.cluster.followers import Follower
 from portal.cluster.models import Node
 from portal.estimation.models import Link, LinkProbe, LinkVote
 from portal.events.services import plan_nudge
@@ -22,12 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from portal.estimation.absorbing import Row
-    from portal.estimation.records import Record, Run
+    from portal.estimation.runs import Record, Run
 
 SIDES = ("within", "between")
 RECENT = 32
 """Figures kept of a tenant, a batch of records giving one: its vote follows a change of the link within minutes."""
 TOLD = ("nvlink_gbps", "pcie_generation", "pcie_lanes", "network_mbps")
+
+
+class LinksOfNode(Follower):
+    def node_described(self, *, node: Node) -> None:
+        """Assume the links of the node's GPU type anew."""
+        if node.gpu_type_id is not None:
+            links_assume(gpu_types=[node.gpu_type_id])
 
 
 def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:
@@ -115,7 +123,7 @@ def _words(link: Link, side: str) -> dict[str, Any] | None:
     if value is None:
         return None
     at = getattr(link, f"{side}_measured_at")
-    measured = f"measured {at:%Y-%m-%d %H:%M}" if at else f"assumed: {getattr(link, f'{side}_assumed_from')}"
+    measured = f"measured {at:%Y-%m-%dT%H:%MZ}" if at else f"assumed: {getattr(link, f'{side}_assumed_from')}"
     refined = getattr(link, f"{side}_refined") is not None
     return {
         "gbps": value * links.BYTES_MOVED / 1e9,

@@ -8,10 +8,10 @@ from portal.cluster.models import GpuType
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation
 from scheduler import model
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 
 if TYPE_CHECKING:
-    from portal.estimation.records import Run
+    from portal.estimation.runs import Run
 
 
 def prediction_make(run: Run) -> tuple[float | None, str]:

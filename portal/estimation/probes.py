@@ -21,7 +21,8 @@ from portal.estimation.calibration import SCRIPT, link_measured, said_by
 from portal.estimation.models import Link, LinkProbe
 from portal.events.services import plan_nudge
 from portal.jobs.services import job_submit
-from portal.jobs.services.placing import DoesNotFit, Part, attempt_start
+from portal.jobs.services.placing import DoesNotFit, attempt_start
+from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL
 from portal.tenants.models import Tenant, User
 from scheduler.model import LinkWish

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -14,6 +13,7 @@ from portal.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
 from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.estimation.prediction import prediction_make
+from portal.estimation.runs import Run
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
 from scheduler.estimator.tables import signature_of
@@ -22,28 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-Record = dict[str, Any]
-"""workers.protocol.wire.Iterations"""
+    from portal.estimation.runs import Record
 
 SHORTEST_S = 0.5
 """Records over less time say how far a job is, not how fast it runs."""
 SLACK_S = 60.0
 FASTEST = 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The part that records come from, as the tables see it."""
-
-    part: Allocation
-    signature: Signature
-    gpus: int
-    nodes: int
-    leads: bool  # the lowest rank speaks for the attempt and for the type
-
-    @property
-    def gpu_type_id(self) -> int | None:
-        return self.part.node.gpu_type_id if self.gpus else None
 
 
 def records_apply(*, node: Node, parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,10 +11,10 @@ from django.template.response import TemplateResponse
 
 from portal.admin_site_base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
-from portal.reference import range_shown, shown
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
 from portal.rounds.settings.knobs import GROUPS, KNOBS, knobs_current
+from portal.rounds.settings.words import range_shown, shown
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

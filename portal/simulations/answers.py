@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.dashboard.templatetags.berth import number
+from portal.dashboard.parts.formatting import number
 from portal.errors import NotFound
 from portal.simulations.experiments.base import cell
 from portal.simulations.plots import plots_of, styles_of

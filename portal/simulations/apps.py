@@ -6,3 +6,9 @@ class SimulationsConfig(AppConfig):
 
     name = "portal.simulations"
     label = "simulations"
+
+    def ready(self) -> None:
+        from portal.dashboard.shell.live_rights import SEEN_BY
+        from portal.simulations.selectors import simulation_get
+
+        SEEN_BY["simulation"] = lambda user, number: simulation_get(user=user, number=number)

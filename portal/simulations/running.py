@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 import time
 import zlib
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from portal.errors import BerthError
+from portal.leases import holder_new
 from portal.rounds.settings.knobs import knobs_current
 from portal.simulations.checking import inputs_of
 from portal.simulations.errors import SimulationError as LabError
@@ -60,7 +59,7 @@ class TooLong(Exception):
 def simulation_next() -> int | None:
     """Work on the oldest that waits, to its end. Returns its id; None when none waits."""
     _stale_release()
-    holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
+    holder = holder_new()
     simulation = _take(holder)
     if simulation is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.templatetags.berth import number
+from portal.dashboard.parts.formatting import number
 from portal.simulations.reports import Size
 
 if TYPE_CHECKING:

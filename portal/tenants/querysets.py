@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-if TYPE_CHECKING:
-    from portal.tenants.models import User
+
+class Reader(Protocol):
+    """Whoever asks: a `User`, or a visitor without a sign-in."""
+
+    is_authenticated: bool
+    is_operator: bool
 
 
 class TenantQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> TenantQuerySet:
+    def visible_to(self, user: Reader) -> TenantQuerySet:
         """Return the tenants of which `user` is a member; all of them for an operator."""
         if not user.is_authenticated:
             return self.none()
@@ -23,7 +27,7 @@ class TenantQuerySet(models.QuerySet):
 
 
 class TokenQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> TokenQuerySet:
+    def visible_to(self, user: Reader) -> TokenQuerySet:
         """Return a user's own tokens: nobody else's, not even for an operator (the admin console revokes)."""
         return self.filter(user=user) if user.is_authenticated else self.none()
 
@@ -33,7 +37,7 @@ class TokenQuerySet(models.QuerySet):
 
 
 class AuditEventQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> AuditEventQuerySet:
+    def visible_to(self, user: Reader) -> AuditEventQuerySet:
         """Return the trail of the tenants a user belongs to; all of it for an operator."""
         if not user.is_authenticated:
             return self.none()

@@ -18,7 +18,7 @@ from scheduler.explaining.sentences import sentence
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
-from scheduler.placement.ledger import Shortfall
+from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Foresight", "Hindsight", "Why", "placed", "sentence"]
 
 STOPPED_SHORT = frozenset({"time-limit", "failed"})
+
+
+UNASKED = Why(Reason.HELD, {})
+"""Of a shape that nobody has asked about yet."""
 
 
 class Foresight:
@@ -51,6 +55,20 @@ class Foresight:
     @cached_property
     def _all(self) -> list[Offer]:
         return whole_offers(self._start.nodes)
+
+    def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
+        """By id, those of the jobs that take no part in this planning whatever is idle, and why."""
+        found: dict[int, Why] = {}
+        never, limited = self._never, self._start.limited_tenants()
+        for job in jobs:  # there may be 100 000: `why_aside` is asked about each shape alone
+            least = job.requirement[0]
+            cores = least * job.least_cores if least else job.cores
+            why = never.get((least, job.gpu_types, cores, job.memory_mib, job.checkpoint_domain), UNASKED)
+            if why is UNASKED or not job.eligible or job.tenant in limited:
+                why = self.why_aside(job)
+            if why is not None:
+                found[job.id] = why
+        return found
 
     def why_aside(self, job: Job) -> Why | None:
         """Why the job takes no part in this planning whatever is idle; None = it queues."""
@@ -137,8 +155,11 @@ class Hindsight:
 
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
-        why = self._why(ranked)
-        if ranked.job.id not in self._told:
+        job = ranked.job
+        if self._outcome.unswept is not None and job.id not in self._alone and not job.is_cpu:
+            return self._why_of_kind(ranked)
+        why = self._why_alone(ranked)
+        if job.id not in self._told:
             return why
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
@@ -159,11 +180,9 @@ class Hindsight:
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
 
-    def _why(self, ranked: Ranked) -> Why:
+    def _why_of_kind(self, ranked: Ranked) -> Why:
         """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
         job = ranked.job
-        if self._outcome.unswept is None or job.is_cpu or job.id in self._alone:
-            return self._why_alone(ranked)
         kind = (
             job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from scheduler.placement.feasibility import Offer, first_failing, idle_offers, w
 from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.model import Configuration, Ranked, Reservation, Running
@@ -48,6 +48,7 @@ class Homes:
         self._memory_mib = sorted({offer.memory_mib for offer in every})
         self._smallest = min(self._largest.values(), default=0)  # what the largest node of each type holds
         self._known: dict[tuple[object, ...], Array] = {}
+        self._by_kind: dict[tuple[object, ...], Array] = {}  # as jobs ask it; `_known` has what of it matters
         self._by_job: dict[int, Array] = {}  # a planning asks several times about each of a long queue
 
     def of(self, job: Job) -> Array:
@@ -55,6 +56,16 @@ class Homes:
         if home is None:
             home = self._by_job[job.id] = self._of_shape(job)
         return home
+
+    def of_all(self, jobs: Iterable[Job]) -> Mapping[int, Array]:
+        """By id, where all these are at home, and others that were asked about."""
+        known, of_kind = self._by_job, self._by_kind
+        for job in jobs:
+            if job.id not in known:
+                kind = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores)
+                home = of_kind.get(kind)
+                known[job.id] = home or of_kind.setdefault(kind, self._of_shape(job))
+        return known
 
     def _of_shape(self, job: Job) -> Array:
         # On one node memory is enough or not; only what is spread may need it in parts.
@@ -161,7 +172,10 @@ class Terms:
         }
         if not any(kinds.values()):
             return
-        limited = [job.id for job in jobs if kinds[self.home(job), job.movable]]
+        jobs = list(jobs)
+        homes = self.homes.of_all(jobs)
+        by_movable = [frozenset(home for home in Array if kinds[home, movable]) for movable in (False, True)]
+        limited = [job.id for job in jobs if homes[job.id] in by_movable[job.movable]]
         if limited:
             self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 

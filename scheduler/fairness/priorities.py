@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
+from operator import lt
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from scheduler.fairness.lrf import latency_ratio
 from scheduler.model import Ranked
@@ -93,34 +97,45 @@ PRIORITIES: Mapping[str, Priority] = {
 LR_CAP = 100.0
 """Section 3: of this much in the objective; never in the order, never on the pages."""
 
-_Entry = tuple[float, float, int, "Job", "Age"]
-"""(-prior, submitted, id, job, age): sorts by itself, ties by earliest submission, then id."""
-
 
 def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable[[Job], Age]) -> list[Ranked]:
-    """The queue, first job first, ranks from 1. `prior` weighs in the objective, where LR counts up to LR_CAP only."""
-    cap = LR_CAP if priority is latency_ratio_first else math.inf
-    entries: list[_Entry] = []
-    for job in jobs:
-        own = age(job)
-        entries.append((-priority(job, moment, own.age_s), job.submitted_s, job.id, job, own))
-    entries.sort()
-    return [
-        Ranked(job, rank, min(cap, -place[0]), latency_ratio(job.wait_s, own.age_s), own.age_s, own.source)
-        for rank, (place, (_, _, _, job, own)) in enumerate(
-            zip(entries, _within_tenants(entries), strict=True), start=1
-        )
-    ]
+    """The queue, first job first, ranks from 1. `prior` weighs in the objective, where LR counts up to LR_CAP only.
+
+    Ties: earliest submission, then id.
+    """
+    ages = [age(job) for job in jobs]
+    ratios = [latency_ratio(job.wait_s, own.age_s) for job, own in zip(jobs, ages, strict=True)]
+    priors, cap = ratios, LR_CAP
+    if priority is not latency_ratio_first:
+        priors = [priority(job, moment, own.age_s) for job, own in zip(jobs, ages, strict=True)]
+        cap = math.inf
+    places = _places(jobs, priors)
+    turns = _within_tenants(places, jobs)
+    queue: list[Ranked] = []
+    for rank, (place, turn) in enumerate(zip(places, turns, strict=True), start=1):
+        own = ages[turn]
+        queue.append(Ranked(jobs[turn], rank, min(cap, priors[place]), ratios[turn], own.age_s, own.source))
+    return queue
 
 
-def _within_tenants(entries: Sequence[_Entry]) -> Sequence[_Entry]:
-    """The entries with each tenant's places given to its jobs by the tenant's own priority, then as they were."""
-    prefers = {entry[3].tenant for entry in entries if entry[3].priority}
+def _places(jobs: Sequence[Job], priors: Sequence[float]) -> list[int]:
+    """The places in `jobs` of the first in the queue, the second, and so on."""
+    ids = [job.id for job in jobs]
+    by_id = range(len(ids)) if all(map(lt, ids, islice(ids, 1, None))) else sorted(range(len(ids)), key=ids.__getitem__)
+    last = np.empty(len(ids), dtype=np.int64)
+    last[np.array(by_id, dtype=np.int64)] = np.arange(len(ids))
+    submitted = np.array([job.submitted_s for job in jobs], dtype=np.float64)
+    return np.lexsort((last, submitted, -np.array(priors, dtype=np.float64))).tolist()  # type: ignore[no-any-return]
+
+
+def _within_tenants(places: Sequence[int], jobs: Sequence[Job]) -> Sequence[int]:
+    """The places in `jobs` with each tenant's turns given to its jobs by the tenant's own priority, then as they were."""
+    prefers = {job.tenant for job in jobs if job.priority}
     if not prefers:
-        return entries
-    by_tenant: dict[int, list[_Entry]] = {tenant: [] for tenant in prefers}
-    for entry in entries:
-        if entry[3].tenant in prefers:
-            by_tenant[entry[3].tenant].append(entry)
-    turns = {tenant: iter(sorted(own, key=lambda each: -each[3].priority)) for tenant, own in by_tenant.items()}
-    return [next(turns[entry[3].tenant]) if entry[3].tenant in prefers else entry for entry in entries]
+        return places
+    by_tenant: dict[int, list[int]] = {tenant: [] for tenant in prefers}
+    for place in places:
+        if (tenant := jobs[place].tenant) in prefers:
+            by_tenant[tenant].append(place)
+    turns = {tenant: iter(sorted(own, key=lambda each: -jobs[each].priority)) for tenant, own in by_tenant.items()}
+    return [next(turns[jobs[place].tenant]) if jobs[place].tenant in prefers else place for place in places]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob, InvalidNode
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from scheduler.model import Job, Node
@@ -63,16 +63,17 @@ def _check_capacities(node: Node) -> None:
             raise InvalidNode(node.name, f"{name} is {getattr(node, name)!r}; it must be a whole number, 0 or more")
     for name, total in (("idle_gpus", node.gpus_total), ("idle_cores", node.cores_total)):
         ids = getattr(node, name)
-        if (
-            not isinstance(ids, tuple)
-            or len(set(ids)) != len(ids)
-            or len(ids) > total
-            or not all(is_count(one) for one in ids)
-        ):
+        if not isinstance(ids, tuple) or len(set(ids)) != len(ids) or len(ids) > total or not _are_counts(ids):
             raise InvalidNode(node.name, f"{name} must hold at most {total} distinct ids, each 0 or more")
     if node.idle_memory_mib > node.memory_total_mib:
         detail = f"idle_memory_mib {node.idle_memory_mib} is above memory_total_mib {node.memory_total_mib}"
         raise InvalidNode(node.name, detail)
+
+
+def _are_counts(ids: Sequence[int]) -> bool:
+    if {one.__class__ for one in ids} <= {int}:  # a quick look, for a node has many cores
+        return not ids or (min(ids) >= 0 and max(ids) <= COUNT_MOST)
+    return all(is_count(one) for one in ids)
 
 
 def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = ()) -> None:
@@ -130,21 +131,22 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and 1 <= job.least_cores <= job.cores <= COUNT_MOST
             and job.least_cores.__class__ is int
             and 0 <= job.memory_mib <= COUNT_MOST
-            and _plain(job.wait_s)
-            and (job.age_s is None or _plain(job.age_s))
-            and (job.expected_duration_s is None or _plain(job.expected_duration_s))
-            and (job.total_samples is None or _plain(job.total_samples))
-            and _plain(job.attained_gpu_s)
-            and _plain(job.done_fraction)
-            and _plain(job.submitted_s, least=-NUMBER_MOST)
-            and (job.profiled_since_s is None or _plain(job.profiled_since_s, least=-NUMBER_MOST))
-            and _plain(job.priority, least=-NUMBER_MOST)
+            and is_plain(job.wait_s)
+            and (job.age_s is None or is_plain(job.age_s))
+            and (job.expected_duration_s is None or is_plain(job.expected_duration_s))
+            and (job.total_samples is None or is_plain(job.total_samples))
+            and is_plain(job.attained_gpu_s)
+            and is_plain(job.done_fraction)
+            and is_plain(job.submitted_s, least=-NUMBER_MOST)
+            and (job.profiled_since_s is None or is_plain(job.profiled_since_s, least=-NUMBER_MOST))
+            and is_plain(job.priority, least=-NUMBER_MOST)
         )
     except TypeError:
         return False  # something that has no hash or no order: check_job says what
 
 
-def _plain(value: float, *, least: float = 0) -> bool:
+def is_plain(value: float, *, least: float = 0) -> bool:
+    """Whether it is an int or a float, no bool, from `least` to NUMBER_MOST."""
     return value.__class__ in _NUMBERS and least <= value <= NUMBER_MOST
 
 

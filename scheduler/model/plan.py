@@ -71,9 +71,12 @@ class ShareView:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
-    """What was decided about one job, and why: the very object the job's page shows."""
+    """What was decided about one job, and why: the very object the job's page shows.
+
+    Nobody changes one; not frozen for the same reason as `Ranked`.
+    """
 
     job: int
     result: Result

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from scheduler.model.placements import Configuration, Placement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ranked:
-    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages."""
+    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages.
+
+    Nobody changes one. It is not frozen because each of 100 000 waiting jobs has one, and that makes it in a quarter of the time.
+    """
 
     job: Job
     rank: int

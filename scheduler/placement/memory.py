@@ -15,7 +15,9 @@ from scheduler.placement.aggregated.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from scheduler.model import Job
     from scheduler.placement.aggregated.classes import ClassKey
     from scheduler.placement.aggregated.options import Options
     from scheduler.placement.aggregated.patterns import Supply
@@ -69,9 +71,14 @@ def solved(prices: Prices | None, priced: Priced | None, supply: Supply | None, 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """By stage, in the order of their solving."""
+    """Of the stages, in the order of their solving; and the jobs that were found sound while these GPU types were known.
+
+    Of such a job, the very same object, only `wait_s` is looked at again.
+    """
 
     stages: Sequence[Solved] = ()
+    sound: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
+    types: AbstractSet[str] = frozenset()
 
     def of(self, stage: int) -> Solved:
         return self.stages[stage] if stage < len(self.stages) else Solved()

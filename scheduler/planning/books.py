@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob, InvalidNode
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.why import Foresight
-from scheduler.fairness.lrf import age_of
+from scheduler.fairness.lrf import ages
 from scheduler.fairness.priorities import order
 from scheduler.intake.take_in import check_speeds, take_in
-from scheduler.intake.validation import check_job, check_node, is_plainly_sound
+from scheduler.intake.validation import check_job, check_node, is_plain, is_plainly_sound
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from scheduler.errors import SchedulerError
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
@@ -66,7 +66,9 @@ class Books(Protocol):
         """Who cannot start whatever is idle, by this ledger's nodes and quotas."""
         ...
 
-    def age(self, job: Job, tick_s: float) -> Age: ...
+    def ages(self, tick_s: float) -> Callable[[Job], Age]:
+        """Jobs' ages by what is known now."""
+        ...
 
     def line_up(
         self,
@@ -92,7 +94,8 @@ class ReadBooks:
         self.state, self._suspects = intake.state, intake.suspects
         self.nodes, faulty_nodes = sound_nodes(self.state)
         self.known_types = known_types(self.state, self.nodes)
-        self.jobs, self.faulty_jobs = self._sound_jobs()
+        self.sound, self.faulty_jobs = self._sound_jobs()
+        self.jobs = list(self.sound.values())
         self.faults: list[SchedulerError] = [*intake.faults, *faulty_nodes, *(error for _, error in self.faulty_jobs)]
         self.ledger = Ledger(self.nodes, self.state.tenants, self.state.running)
         self.estimator = estimator_for(self.state.knowledge, self.state.gpu_speeds, self.nodes)
@@ -113,8 +116,8 @@ class ReadBooks:
     def foresight(self, ledger: Ledger) -> Foresight:
         return Foresight(ledger)
 
-    def age(self, job: Job, tick_s: float) -> Age:
-        return known_age(job, self.estimator, self.state, self.gpus_by_type, tick_s)
+    def ages(self, tick_s: float) -> Callable[[Job], Age]:
+        return known_ages(self.estimator, self.state, self.gpus_by_type, tick_s)
 
     def line_up(
         self,
@@ -129,11 +132,15 @@ class ReadBooks:
         check_job(job, self.known_types)
         check_speeds(job, self._suspects)
 
-    def _sound_jobs(self) -> tuple[list[Job], list[tuple[Job, InvalidJob]]]:
+    def _sound_jobs(self) -> tuple[dict[int, Job], list[tuple[Job, InvalidJob]]]:
         sound: dict[int, Job] = {}
         faulty: list[tuple[Job, InvalidJob]] = []
         shapes: set[tuple[object, object]] = set()
+        before = self.memory.sound if self.memory.types == self.known_types and not self._suspects else NOTHING.sound
         for job in self.state.jobs:
+            if before.get(job.id) is job and job.id not in sound and is_plain(job.wait_s):
+                sound[job.id] = job
+                continue
             try:
                 if not is_plainly_sound(job, shapes) or job.id in sound:
                     check_job(job, self.known_types, listed=sound)
@@ -143,7 +150,7 @@ class ReadBooks:
                 sound[job.id] = job
             except InvalidJob as error:
                 faulty.append((job, error))
-        return list(sound.values()), faulty
+        return sound, faulty
 
 
 def sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
@@ -172,10 +179,11 @@ def gpus_by_type(nodes: Sequence[Node]) -> Mapping[str, int]:
     return counts
 
 
-def known_age(job: Job, estimator: Estimator, state: ClusterState, counts: Mapping[str, int], tick_s: float) -> Age:
-    """The job's age by what is known now."""
-    known = {} if job.total_samples is None else estimator.samples_per_s(job)
-    return age_of(job, state.history, tick_s=tick_s, samples_per_s=known, gpus_by_type=counts)
+def known_ages(
+    estimator: Estimator, state: ClusterState, counts: Mapping[str, int], tick_s: float
+) -> Callable[[Job], Age]:
+    """Jobs' ages by what is known now."""
+    return ages(state.history, tick_s=tick_s, samples_per_s=estimator.samples_per_s, gpus_by_type=counts)
 
 
 def lined_up(
@@ -186,6 +194,6 @@ def lined_up(
     age: Callable[[Job], Age],
 ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
     """Those of the waiting jobs that could start some day in the priority's order, and why the others are aside."""
-    aside = {job.id: why for job in jobs if (why := foresight.why_aside(job)) is not None}
-    waiting = [job for job in jobs if job.id not in aside]
+    aside = foresight.aside(jobs)
+    waiting = [job for job in jobs if job.id not in aside] if aside else jobs
     return order(waiting, priority, moment(len(waiting)), age), aside

@@ -127,9 +127,7 @@ def decide(
     def moment(waiting: int) -> Moment:
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
-    def age(job: Job) -> Age:
-        return books.age(job, parameters.tick_s)
-
+    age = books.ages(parameters.tick_s)
     ordering_s = clock()
     queue, aside = books.line_up(foresight, priority, moment, age)
     order_s = clock() - ordering_s

@@ -53,11 +53,14 @@ def plan_on(
     replan: bool = False,
     policy: Policy | None = None,
 ) -> tuple[Plan, Memory]:
-    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone."""
+    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone.
+
+    A driver may hand the last planning's jobs in again, with nothing but their `wait_s` moved on.
+    """
     began_s = clock()
     books = ReadBooks(state, memory)
     start = books.ledger.copy()
     policy = policy or POLICIES[parameters.policy]
     decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
     made = record(decided, books, start, now_s, parameters, clock, began_s=began_s)
-    return made, Memory(tuple(decided.outcome.left))
+    return made, Memory(tuple(decided.outcome.left), books.sound, books.known_types)

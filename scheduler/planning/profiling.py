@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from scheduler.model import ClusterState, Job, Ranked
     from scheduler.model.speeds import Knowledge
     from scheduler.parameters import Parameters
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
 
 NEW_BELOW = -(2**62)
 """Ids of profiles that begin in this planning go down from here: those of earlier ones are the driver's, from -1 down."""
@@ -46,12 +47,16 @@ class Profiles:
     orders: list[ProfileOrder] = field(default_factory=list)
     waiting: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def apart(self, queue: Sequence[Ranked]) -> list[Ranked]:
+    def apart(self, queue: Sequence[Ranked]) -> Sequence[Ranked]:
         """Those who wait for no profile."""
+        if not self.waiting:
+            return queue
         return [each for each in queue if each.job.id not in self.waiting]
 
     def seen_in(self, state: ClusterState, queue: Sequence[Ranked], now_s: float) -> ClusterState:
         """The state with the new profiles as the rest of the planning sees them: they hold something, and are soon over."""
+        if not self.orders:
+            return state
         tenants = {each.job.id: each.job.tenant for each in queue if each.job.id in self.waiting}
         begun = [
             Running(
@@ -65,7 +70,7 @@ class Profiles:
             )
             for place, each in enumerate(self.orders)
         ]
-        return replace(state, running=[*state.running, *begun]) if begun else state
+        return replace(state, running=[*state.running, *begun])
 
 
 def choose(
@@ -75,7 +80,7 @@ def choose(
     live = [each for each in state.running if each.profiled is not None]
     profiles = Profiles()
     left = budget(ledger.idle_gpus, len(live), parameters.profile_share)
-    if left > 0 or live:
+    if live:
         waiting = {each.job.id for each in queue}
         _note_live(live, ledger, waiting, now_s, parameters, profiles)
     if left > 0:
@@ -160,7 +165,7 @@ class _Choice:
         self._wishes: dict[int, Iterator[tuple[Job, str]]] = {}
         by_tenant: dict[int, list[Job]] = {}
         for each in queue:
-            if self._may(each):
+            if each.job.instrumented and self._may(each):
                 by_tenant.setdefault(each.job.tenant, []).append(each.job)
         self._rank = {tenant: place for place, tenant in enumerate(by_tenant)}
         self._wishes = {tenant: self._wishes_of(jobs) for tenant, jobs in by_tenant.items()}
@@ -168,8 +173,7 @@ class _Choice:
     def _may(self, ranked: Ranked) -> bool:
         job, limit = ranked.job, self._parameters.reserve_lr
         return (
-            job.instrumented
-            and len(job.requirement) > 1
+            len(job.requirement) > 1
             and job.age_s is None  # fixed at the first start
             and (limit is None or ranked.latency_ratio < limit)
             and self._limit_s(job) >= LEAST_S

@@ -9,7 +9,6 @@ borrowers keep out call back the fewest of them; CPU jobs come last, in the orde
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
-from scheduler.fairness.reservation import soonest
+from scheduler.fairness.reservation import soonest, starving
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
 from scheduler.model import Chosen, SolverFigures
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
 
+CPU = (0,)
+"""The requirement of a CPU job."""
 FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""
 
@@ -75,13 +76,13 @@ def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
     began_s = work.clock()
     division = _division(work, mode)
-    gpu_queue = [_rigid(each) if mode.rigid else each for each in work.queue if not each.job.is_cpu]
-    cpu_queue = [each for each in work.queue if each.job.is_cpu]
+    gpu_queue, cpu_queue = _apart(work.queue, mode)
     homes = Homes(division, work.ledger)
+    at_home = homes.of_all(each.job for each in gpu_queue)
     whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-    windows, shares = _fill(gpu_queue, solving, mode, division, homes)
+    windows, shares = _fill(gpu_queue, solving, mode, division, at_home)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = _adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
@@ -166,6 +167,13 @@ def _offers_beside(work: Work, terms: Terms) -> Callable[[Ranked, Ledger], Seque
     return offers
 
 
+def _apart(queue: Sequence[Ranked], mode: Mode) -> tuple[list[Ranked], list[Ranked]]:
+    """The GPU jobs and the CPU jobs."""
+    gpu_queue = [each for each in queue if each.job.requirement != CPU]
+    cpu_queue = [each for each in queue if each.job.requirement == CPU] if len(gpu_queue) < len(queue) else []
+    return [_rigid(each) for each in gpu_queue] if mode.rigid else gpu_queue, cpu_queue
+
+
 def _division(work: Work, mode: Mode) -> Division:
     if not mode.arrays:
         return UNDIVIDED
@@ -183,7 +191,7 @@ def _rigid(ranked: Ranked) -> Ranked:
 
 
 def _fill(
-    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Homes
+    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Mapping[int, Array]
 ) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
@@ -205,7 +213,7 @@ def _fill(
         windows,
         shares,
         work.ledger,
-        array=lambda each: homes.of(each.job),
+        array=lambda each: homes[each.job.id],
         units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
     )
     if not mode.fair or STAGES in work.parameters.off:
@@ -214,16 +222,21 @@ def _fill(
     return filled, shares_of("gpus", held, shares, gpu_units)
 
 
-def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Homes) -> None:
+def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Mapping[int, Array]) -> None:
     """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
 
     Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
     Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
     """
-    asked = Counter[Array]()
+    asked: dict[tuple[Array, int], int] = {}  # by home and smallest size: how many
     for ranked in gpu_queue:
-        asked[homes.of(ranked.job)] += ranked.job.min_gpus
-    spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
+        job = ranked.job
+        kind = (homes[job.id], job.requirement[0])
+        asked[kind] = asked.get(kind, 0) + 1
+    spare = {
+        array: max(0, window.idle - sum(size * jobs for (home, size), jobs in asked.items() if home is array))
+        for array, window in windows.items()
+    }
     for array, window in windows.items():
         window.idle += sum(spare.values()) - spare[array]
 
@@ -241,7 +254,7 @@ def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Ho
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
-    """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already.
+    """Keep nodes for the starving jobs of each array, no node for two. What stopping attempts hold is promised already.
 
     One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest.
     """
@@ -249,14 +262,17 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
     kept: list[Reservation] = []
     reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
-        if reserve_lr is None or not window.picked or window.picked[0].latency_ratio < reserve_lr:
-            continue
-        first = window.picked[0]
-        found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
-        if found is not None and found.until_s <= now_s and mode.joint and _may_demand(first, work, outcome):
-            outcome.must_start.add(first.job.id)
-        elif found is not None:
-            kept.append(found)
+        taken: frozenset[int] = frozenset()
+        for ranked in starving(window.picked, reserve_lr, work.parameters.reserve_jobs):
+            offers = [each for each in terms.offers(ranked, home_only=True) if each.node.id not in taken]
+            found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
+            if found is None:
+                continue
+            taken |= found.nodes
+            if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, outcome):
+                outcome.must_start.add(ranked.job.id)
+            else:
+                kept.append(found)
     outcome.reservations = kept
     terms.reservations = [(each, now_s) for each in kept]
 
@@ -286,10 +302,10 @@ def _taking(shares: Sequence[ShareView]) -> Callable[[Ranked, Running], bool]:
     return may_take
 
 
-def _may_demand(first: Ranked, work: Work, outcome: Outcome) -> bool:
+def _may_demand(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     """Only the located programme knows demands, and with a quota two of them could contradict each other."""
-    free = first.job.tenant not in work.ledger.allowances
-    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(first.job) is None))
+    free = ranked.job.tenant not in work.ledger.allowances
+    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(ranked.job) is None))
 
 
 def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:

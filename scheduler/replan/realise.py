@@ -61,7 +61,7 @@ def spare_owners(solving: Work, outcome: Outcome, borrows: Callable[[Job, Config
     It would wait in the front at once and call them back: two restarts, and nothing gained (ours; the 0.95 of section 4
     outbids it in most plans, not in all).
     """
-    waiting = {ranked.job.id: ranked.job for ranked in solving.queue}
+    waiting = {ranked.job.id: ranked.job for ranked in solving.queue} if solving.participants else {}
     for number, each in solving.participants.items():
         if solving.remaining_s <= 0:
             return

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.why import Foresight
 from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake.take_in import take_in
@@ -19,14 +19,14 @@ from scheduler.intake.validation import check_job, is_plainly_sound
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
-from scheduler.planning.books import gpus_by_type, known_age, known_types, lined_up, sound_nodes
+from scheduler.planning.books import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
@@ -142,8 +142,8 @@ class KeptBooks:
     def foresight(self, ledger: Ledger) -> Foresight:
         return Foresight(ledger, self._never)
 
-    def age(self, job: Job, tick_s: float) -> Age:
-        return known_age(job, self.estimator, self.state, self._gpus_by_type, tick_s)
+    def ages(self, tick_s: float) -> Callable[[Job], Age]:
+        return known_ages(self.estimator, self.state, self._gpus_by_type, tick_s)
 
     def line_up(
         self,

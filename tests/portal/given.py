@@ -13,7 +13,8 @@ from django.utils import timezone
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
-from portal.jobs.services.placing import Part, attempt_start
+from portal.jobs.services.placing import attempt_start
+from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL, LIVE, JobState
 from portal.rounds.models import Planning
 from portal.rounds.planning import run as planning
@@ -186,7 +187,7 @@ class _NoTransaction:
 def locks_remove(monkeypatch):
     """Take the row locks away (Postgres), and the transactions with them (SQLite: IMMEDIATE is its lock)."""
     for name, model in (("tenants_lock", Tenant), ("nodes_lock", Node), ("jobs_lock", Job)):
-        plain = lambda ids, model=model: model.objects.in_bulk(list(ids))  # noqa: E731
+        plain = lambda ids, *, model=model, fields=(): model.objects.in_bulk(list(ids))  # noqa: E731
         for module in (locks, placing, submission):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, plain)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from portal.dashboard.board.feed import EVERY_S, stream_of, tick
-from portal.dashboard.parts.horizons import HORIZONS_H
+from portal.dashboard.board.horizons import HORIZONS_H
 from portal.events.following import followed, nodes_measured
 from portal.events.services import live_event
 from portal.events.shared import Away, client

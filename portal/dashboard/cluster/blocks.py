@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from portal.dashboard.board.facts import HEALTHS, UP
-from portal.dashboard.templatetags.berth import DASH, number
+from portal.dashboard.parts.formatting import DASH, number
 
 if TYPE_CHECKING:
     from portal.dashboard.board.facts import Facts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.overview.context import BoardContext
-    from portal.dashboard.parts.context import Fact, GpuCell, GpuGroup, PlotContext, Rich
+    from portal.dashboard.parts.context import Fact, GpuCell, GpuGroup, KeptRow, PlotContext, Rich
 
 
 class BlockCell(TypedDict):
@@ -30,14 +30,6 @@ class BlocksContext(TypedDict):
     rows: list[BlockRow]
     per: str  # "Node", or "GPU type" where nodes are many
     number: int | None
-
-
-class KeptRow(TypedDict):
-    """A job that resources of a node are kept for. `who`: "#1042" or "a job of another tenant"; `until` in words."""
-
-    url: str | None
-    who: str
-    until: str
 
 
 class NodeRow(TypedDict):

@@ -12,9 +12,9 @@ from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
 from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_cells, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
+from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.kept import kept_rows
 from portal.dashboard.parts.sharing_html import shared_html
-from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
 from portal.layout import Layout, read_json
 

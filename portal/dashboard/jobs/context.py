@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
-    from portal.dashboard.jobs.profiles import ProfileRow
     from portal.dashboard.jobs.speed import SpeedContext
-    from portal.dashboard.parts.context import Choice, Fact, FieldContext, PageLinks, PlotContext, Rich, StartsContext
+    from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
 
 
 class StatusChip(TypedDict):
@@ -108,6 +107,7 @@ class WhyContext(TypedDict):
     note: Rich | None
     ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
     starts: StartsContext | None
+    no_starts: str | None  # why there is no range
     remedy: Rich | None  # what the tenant can do about it
 
 
@@ -142,6 +142,21 @@ class Span(TypedDict):
     gpus: int
     label: str
     caption: str | None
+
+
+class ProfileRow(TypedDict):
+    """One profile. `found`: what is known of the model on that GPU type by now, in words; empty = nothing."""
+
+    state: str
+    gpu_type: str
+    where: str
+    started_at: str | None
+    run_s: float | None
+    iterations: int
+    samples_per_s: float | None
+    cause: str | None
+    log_url: str | None  # its output, when it printed any
+    found: list[str]
 
 
 class TimelineContext(TypedDict):
@@ -233,81 +248,3 @@ class JobPageContext(JobHeaderContext, JobBodyContext, JobLogContext):
 class JobFile(TypedDict):
     name: str
     size_bytes: int
-
-
-class FilesContext(TypedDict):
-    """The form's files. `kept` is JSON {name: base64}, for the hidden field."""
-
-    kept: str
-    files: list[JobFile]
-    error: str | None
-    max_files: int
-    max_bytes: int
-
-
-class FormProblem(TypedDict):
-    """A line of the summary above the form; `target` is the id of the field, None for the whole form."""
-
-    field: str
-    label: str | None
-    target: str | None
-    detail: str
-
-
-class GpuChoice(TypedDict):
-    """A row of the requirement set's table; `cells` follow `gpu_columns`, `fits` says whether one block is idle now."""
-
-    count: int
-    checked: bool
-    cells: list[str]
-    fits: bool
-
-
-class DryRunRow(TypedDict):
-    configuration: str
-    text: str
-    note: str | None
-    verdict: str
-    chosen: bool
-
-
-class DryRunContext(TypedDict):
-    """The answer of a plan of this very form, without placing it."""
-
-    at: str
-    outcome: Literal["placeable", "waits", "impossible", "invalid"]
-    word: str  # "Placeable"
-    sentence: Rich
-    rows: list[DryRunRow]
-    starts: StartsContext | None  # of one that would wait
-    facts: list[Fact]
-
-
-class RequestContext(TypedDict):
-    """The same request as text, from what the form holds."""
-
-    curl: str
-    python: str
-
-
-class SubmitContext(TypedDict):
-    """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
-
-    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
-    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, disk, time_limit, priority, retries,
-    array, array_limit, dependencies, env, labels.
-    """
-
-    fields: dict[str, FieldContext]
-    problems: list[FormProblem]  # all that is wrong, in the form's order
-    files: FilesContext
-    gpu_modes: list[Choice]  # of set, range, cpu
-    gpu_columns: list[str]
-    gpu_choices: list[GpuChoice]
-    gpu_error: str | None
-    gpu_min: str
-    gpu_max: str
-    gpu_note: str | None
-    dry_run: DryRunContext | None
-    request_text: RequestContext | None
-    submit_note: str | None

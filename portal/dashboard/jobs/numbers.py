@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.dashboard.templatetags.berth import number, share
+from portal.dashboard.parts.formatting import number, share
 from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:

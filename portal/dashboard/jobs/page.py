@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.jobs.files import file_rows
 from portal.dashboard.jobs.history import attempt_cause
 from portal.dashboard.jobs.numbers import numbers_make
 from portal.dashboard.jobs.profiles import profiles_make
@@ -15,7 +16,6 @@ from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.kept import kept_note
-from portal.dashboard.submit.files import file_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED

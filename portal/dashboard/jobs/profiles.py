@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from django.urls import reverse
 from django.utils import timezone
@@ -13,7 +13,7 @@ from portal.estimation.selectors import profiles_found
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.dashboard.jobs.context import Span
+    from portal.dashboard.jobs.context import ProfileRow, Span
     from portal.estimation.selectors import Found
     from portal.jobs.models import Attempt
 
@@ -22,21 +22,6 @@ PATTERNS: Mapping[str, str] = {
     "SEQUENTIAL": "loads data before it computes",
     "INFERENCE": "only infers",
 }
-
-
-class ProfileRow(TypedDict):
-    """One profile. `found`: what is known of the model on that GPU type by now, in words; empty = nothing."""
-
-    state: str
-    gpu_type: str
-    where: str
-    started_at: str | None
-    run_s: float | None
-    iterations: int
-    samples_per_s: float | None
-    cause: str | None
-    log_url: str | None  # its output, when it printed any
-    found: list[str]
 
 
 def profiles_make(profiles: Sequence[Attempt]) -> list[ProfileRow]:

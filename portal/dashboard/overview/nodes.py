@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
+from portal.dashboard.parts.formatting import duration
 from portal.dashboard.parts.grouping import Holder, group_cells
 from portal.dashboard.parts.masking import ANOTHERS
-from portal.dashboard.templatetags.berth import duration
 from portal.jobs.occupancy import active_share
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from django.urls import reverse
 
 from portal.dashboard.board.facts import HEALTHS
 from portal.dashboard.board.groups import GROUPINGS, groupings
+from portal.dashboard.board.horizons import HORIZONS_H
 from portal.dashboard.overview.nodes import node_contexts
 from portal.dashboard.overview.problems import problem_sentences
 from portal.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.dashboard.parts import figures
-from portal.dashboard.parts.horizons import HORIZONS_H
+from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.sharing_html import shared_html
 from portal.dashboard.rounds.page import solve_ms
-from portal.dashboard.templatetags.berth import number
 from portal.errors import NotFound
 from portal.rounds.read.bars import fragment_bars
 from portal.rounds.read.history import points_since, raqlr_course

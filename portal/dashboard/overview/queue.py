@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from portal.dashboard.board.facts import UP
+from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.waiting_words import aside_words
-from portal.dashboard.templatetags.berth import number
 from portal.jobs.queue_counts import first_in_order
 from portal.rounds.read.selectors import waited_s
 from portal.rounds.record.decisions import decisions_read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.templatetags.berth import duration, number
+from portal.dashboard.parts.formatting import duration, number
 from portal.rounds.read.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     metrics = points[-1].metrics if points else {}
     total = fragments_of(metrics)
     rate = metrics.get("fragment_rate")
-    note = "as the last planning left it"
+    note = "none now"
     if total:
         note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
         if kept := metrics.get("fragments_kept"):

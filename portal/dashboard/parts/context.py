@@ -130,3 +130,11 @@ class FieldContext(TypedDict):
     mono: NotRequired[bool]
     required: NotRequired[bool]
     width: NotRequired[int]
+
+
+class KeptRow(TypedDict):
+    """A job that resources of a node are kept for. `who`: "#1042" or "a job of another tenant"; `until` in words."""
+
+    url: str | None
+    who: str
+    until: str

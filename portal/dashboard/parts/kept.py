@@ -9,7 +9,7 @@ from django.urls import reverse
 from portal.rounds.read.kept import kept_for
 
 if TYPE_CHECKING:
-    from portal.dashboard.cluster.context import KeptRow
+    from portal.dashboard.parts.context import KeptRow
     from portal.jobs.models import Job
     from portal.rounds.read.kept import KeptFor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.dashboard.templatetags.berth import number
+from portal.dashboard.parts.formatting import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.dashboard.overview.queue import needs_words
+from portal.dashboard.parts.formatting import share
 from portal.dashboard.parts.masking import ANOTHERS
-from portal.dashboard.templatetags.berth import share
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
 from portal.rounds.read.forecasts import forecasts_of

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.parts import figures
-from portal.dashboard.templatetags.berth import number
+from portal.dashboard.parts.formatting import number
 from portal.errors import NotFound
 from portal.rounds.read.series import RANGES, course_since, range_of, rounds_since
 from portal.rounds.record.metrics import RAQLR_HOURS, hold_s

@@ -9,7 +9,7 @@ from axes.helpers import get_client_username, get_cool_off
 from django.shortcuts import render
 from django.utils import timezone
 
-from portal.dashboard.templatetags.berth import duration
+from portal.dashboard.parts.formatting import duration
 from portal.errors import BerthError, NotFound
 from portal.tenants.models import ApiToken, Tenant
 from portal.tenants.selectors import tenants_of

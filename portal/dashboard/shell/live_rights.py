@@ -13,10 +13,9 @@ from django.conf import settings
 
 from portal.cluster.selectors import node_get
 from portal.dashboard.board.feed import stream_of
-from portal.dashboard.parts.horizons import HORIZONS_H
+from portal.dashboard.board.horizons import HORIZONS_H
 from portal.errors import BerthError
 from portal.jobs.selectors import job_get
-from portal.simulations.selectors import simulation_get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,9 +31,8 @@ OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
 SEEN_BY: dict[str, Callable[[User, str], object]] = {
     "job": lambda user, number: job_get(user=user, job_id=number),
     "node": lambda user, name: node_get(user=user, name=name),
-    "simulation": lambda user, number: simulation_get(user=user, number=number),
 }
-"""Kind of stream -> what raises BerthError unless the user may see what it is of."""
+"""Kind of stream -> what raises BerthError unless the user may see what it is of. Rooms above add theirs in `apps.ready()`."""
 _STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
 """A node's name makes a group's, which Channels bounds at 99 characters."""
 

@@ -10,16 +10,20 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.jobs.files import file_rows
 from portal.errors import BerthError
 from portal.jobs.description_parts import MAX_FILES, MAX_FILES_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from django.core.files.uploadedfile import UploadedFile
     from django.http import QueryDict
+    from django.utils.datastructures import MultiValueDict
 
-    from portal.dashboard.jobs.context import FilesContext, JobFile
-    from portal.dashboard.submit.reading import Uploads
+    from portal.dashboard.submit.context import FilesContext
+
+    Uploads = MultiValueDict[str, UploadedFile]
 
 KEPT = "files_kept"
 KIB = 1024
@@ -64,13 +68,3 @@ def files_context(values: Mapping[str, Any], error: str | None) -> FilesContext:
         "max_files": MAX_FILES,
         "max_bytes": MAX_FILES_BYTES,
     }
-
-
-def file_rows(files: Mapping[str, str]) -> list[JobFile]:
-    """Return the names with their sizes, by name."""
-    return [{"name": name, "size_bytes": decoded_bytes(data)} for name, data in sorted(files.items())]
-
-
-def decoded_bytes(data: str) -> int:
-    """Return how many bytes a base64 text stands for."""
-    return len(data) * 3 // 4 - data[-2:].count("=")

@@ -14,11 +14,9 @@ from portal.errors import BerthError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from django.core.files.uploadedfile import UploadedFile
     from django.http import QueryDict
-    from django.utils.datastructures import MultiValueDict
 
-    Uploads = MultiValueDict[str, UploadedFile]
+    from portal.dashboard.submit.files import Uploads
 
 GIB_MIB = 1024
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest
 
-    from portal.dashboard.jobs.context import RequestContext
+    from portal.dashboard.submit.context import RequestContext
 
 NAMES = "file_names"
 MARK = "@@berth-file-{}@@"

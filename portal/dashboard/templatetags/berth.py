@@ -15,6 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from portal.dashboard.parts import marks
+from portal.dashboard.parts.formatting import DASH, duration, number, percent, precise, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import GpuCell, Rich
 
 register = template.Library()
+for figure_words in (duration, precise, number, percent, share, size):
+    register.filter(figure_words)
 
-NBSP = "\u00a0"
-THIN = "\u202f"
-MINUS = "\u2212"
 INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")
-DASH = "\u2013"
 
 # state: (glyph, word, tone); every glyph has a shape of its own, so a list reads in greyscale
 STATES = {
@@ -142,66 +141,11 @@ def moment(iso: str | None, form: str = "clock") -> SafeString:
     return format_html('<time datetime="{}" data-format="{}">{}</time>', iso, form, at.strftime(shown))
 
 
-@register.filter
-def duration(seconds: float | None) -> str:
-    """42 -> "42 s", 1860 -> "31 m", 4380 -> "1 h 13 m", 180000 -> "2 d 2 h"; the units do not break from the figure."""
-    if seconds is None:
-        return DASH
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}{NBSP}s"
-    units = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m")]
-    first = next(place for place, (count, _) in enumerate(units) if count)
-    return NBSP.join(f"{count}{NBSP}{unit}" for count, unit in units[first : first + 2] if count)
-
-
-@register.filter
-def precise(seconds: float) -> str:
-    """761 -> "12 m 41 s", 4380 -> "1 h 13 m": as base.js prints what ticks."""
-    whole = max(0, round(seconds))
-    return f"{whole // 60}{NBSP}m{NBSP}{whole % 60}{NBSP}s" if 60 <= whole < 3600 else duration(whole)
-
-
 @register.simple_tag
 def ticking(iso: str) -> SafeString:
     """How long ago that was; base.js lets it tick, by the server's clock."""
     seconds = (timezone.now() - datetime.fromisoformat(iso)).total_seconds()
     return format_html('<span data-since="{}">{}</span>', iso, precise(seconds))
-
-
-@register.filter
-def number(value: float | None, digits: int = 0) -> str:
-    """1240 -> "1 240" with a narrow no-break space; the minus sign is U+2212; None is an en dash."""
-    if value is None:
-        return DASH
-    text = f"{abs(value):,.{digits}f}".replace(",", THIN)
-    nought = not any(figure in text for figure in "123456789")
-    return text if value >= 0 or nought else f"{MINUS}{text}"
-
-
-@register.filter
-def percent(value: float | None, digits: int = 0) -> str:
-    """0..100 -> "83 %"."""
-    return DASH if value is None else f"{number(value, digits)}{NBSP}%"
-
-
-@register.filter
-def share(value: float | None, digits: int = 0) -> str:
-    """0..1 -> "83 %"."""
-    return DASH if value is None else percent(value * 100, digits)
-
-
-@register.filter
-def size(value_bytes: float | None) -> str:
-    """Bytes in decimal units: 2400000 -> "2.4 MB"."""
-    if value_bytes is None:
-        return DASH
-    amount = float(value_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.{0 if unit == 'B' else 1}f}{NBSP}{unit}"
-        amount /= 1000
-    return f"{amount:.1f}{NBSP}TB"
 
 
 @register.filter

@@ -20,20 +20,14 @@ from portal.api.schema import (
     parameter,
     time_parameter,
 )
-from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError, Conflict
-from portal.jobs import services
+from portal.jobs import services, sizes
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
-from portal.jobs.searching import jobs_with_text, label_text
+from portal.jobs.searching import jobs_named, jobs_with_text, label_text
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
-from portal.rounds.asking.dryrun import dry_run
-from portal.rounds.asking.whatif import remedies
-from portal.rounds.read.explained import explanation
-from portal.rounds.serializers import PlanAnswer, finite
-from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -110,7 +104,7 @@ class JobsView(ApiView):
             tenant=tenant,
             description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
             idempotency_key=key,
-            r_num=knobs_current()["r_num"],
+            r_num=sizes.r_num(),
         )
         if tenant and job.tenant_id != tenant.pk:
             detail = "This Idempotency-Key was used for another tenant; use a new key."
@@ -127,7 +121,7 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     if label := query.text("label", max_chars=320):
         jobs = jobs_labelled(jobs_with_text(jobs, label_text(label)) if top else jobs, label=label)
     if name := query.text("name", max_chars=128):
-        jobs = (jobs_with_text(jobs, name) if top else jobs).filter(name__icontains=name)
+        jobs = jobs_named(jobs, name) if top else jobs.filter(name__icontains=name)
     wanted = {
         "tenant__name": query.text("tenant"),
         "owner__username": query.text("owner"),
@@ -136,32 +130,6 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
         "submitted_at__lt": query.time("until"),
     }
     return jobs.filter(**{name: value for name, value in wanted.items() if value is not None})
-
-
-class JobsPlanView(ApiView):
-    """A dry run loads the whole queue and solves, so each user has only so many a minute."""
-
-    write_scope = "jobs:write"
-    http_method_names: ClassVar[list[str]] = ["post"]
-    throttle_classes: ClassVar[list[Any]] = [PlanThrottle]
-
-    @documented(
-        "Say what would happen to a job now, without submitting it",
-        answer=PlanAnswer,
-        refusals=(409, 413, 415, 429),
-        request=JobDescription,
-        examples=list(EXAMPLES),
-        operation_id="jobs_plan",
-        description="The body and its errors are those of a submission; nothing is stored. Of an array one task is planned.",
-    )
-    def post(self, request: Request) -> Response:
-        tenant, parsed = services.submission_check(
-            user=request.user,
-            tenant=tenant_of(request),
-            description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
-            r_num=knobs_current()["r_num"],
-        )
-        return Response(PlanAnswer(finite(dry_run(description=parsed, tenant=tenant, user=request.user))).data)
 
 
 class PriorityChange(RawSchema):
@@ -269,59 +237,3 @@ class JobRetryView(ApiView):
         body_of(request)
         services.job_retry(job=job, actor=request.user, states=states or RETRIED)
         return job_answer(job, user=request.user)
-
-
-EXPLAINED = {
-    "reason": "A word of the fixed vocabulary; null: it does not wait.",
-    "sentence": "The same in plain words.",
-    "wait_s": "Eligible waiting over all attempts.",
-    "age_s": "Expected run time, from `age_source`.",
-    "latency_ratio": "Wait / age.",
-    "queue": "Where it waits: gpu-small, gpu-large, gpu (a cluster without pools) or cpu.",
-    "place": "Its place in that queue, 1 first: the same as in the sentence and on the queue page.",
-    "queue_length": "Jobs that wait in that queue.",
-    "ahead": "Waiting jobs before it in that queue.",
-    "rank": "By priority, of all jobs that the planning ordered, those that it started counted.",
-    "turn": "Which pick of its window it was, those that started counted.",
-    "tenant_share": "Of the GPUs (a CPU job: of the CPU array's cores): units held, with this planning's picks, capacity.",
-    "side": "front, backfill or outside of its array's window.",
-    "window": "Where the array's window closed: capacity, idle, counted, jobs, front_jobs.",
-    "candidates": "Alike candidate configurations with their gain and objective value.",
-    "chosen": "The configuration that was taken.",
-    "best_rejected": "The best other one, with the constraint that bound it.",
-    "predicted_start": "A range, from simulating the queue forward.",
-    "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s.",
-    "what_would_start": "With `what_if=true`: single changes that would make it start, each re-solved.",
-}
-
-
-class Explanation(RawSchema):
-    schema = {
-        "type": "object",
-        "additionalProperties": {},
-        "description": "A sentence, and the figures behind it: null where nothing is known.",
-        "properties": {name: {"description": words, "nullable": True} for name, words in EXPLAINED.items()},
-    }
-
-
-class JobExplainView(ApiView):
-    read_scope = "jobs:read"
-
-    @documented(
-        "Say why a job waits, or where it was placed and why",
-        answer=Explanation,
-        refusals=(404, 409, 429),
-        parameters=(
-            *JOB_PATH,
-            parameter("what_if", {"type": "boolean", "default": False}, "Re-solve with single changes: some seconds."),
-        ),
-        operation_id="jobs_explain",
-    )
-    def get(self, request: Request, number: str) -> Response:
-        what_if = Query(request, known=("what_if",)).flag("what_if")
-        job = job_of(request, number)
-        told = explanation(job) | {"what_would_start": remedies(job) if what_if else None}
-        return Response(finite(told))
-
-    def get_throttles(self) -> list[Any]:
-        return [PlanThrottle()] if self.request.query_params.get("what_if") else []

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db import transaction
+from django.db.models import Count
 from django.utils import timezone
 
+from portal.bulk import among
+from portal.events.services import jobs_tell
 from portal.jobs.models import Job
-from portal.jobs.services.changes import event_record, state_counts
-from portal.jobs.states import ACTIVE, FINAL, LIVE, QUEUED, JobState
+from portal.jobs.services.events import events_record
+from portal.jobs.states import ACTIVE, FINAL, LIVE, QUEUED, RETRIED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 TASKS_AHEAD = 100
 """Waiting tasks kept as rows. More are made as these start; the concurrency cap bounds all that have not ended."""
@@ -55,43 +57,7 @@ def array_room(*, parent: Job, counts: Mapping[str, int]) -> int:
     return room
 
 
-@transaction.atomic
-def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> None:
-    """Bring an array's counts up to date, top its tasks up, and move the parent when they say so.
-
-    `moved` is how many tasks the caller's transaction took out of a state (below 0) or into one, and costs the same
-    however many tasks there are; None recounts them all, as the reconciler does.
-    """
-    parent = Job.objects.select_for_update(no_key=True).get(pk=array_id)
-    counts = _counts_after(parent, moved) if moved else None
-    if counts is None:
-        counts = state_counts(array_id=array_id)
-    if parent.array_retries:
-        from portal.jobs.services.retrying import retries_open
-
-        retries_open(parent=parent, counts=counts)
-    if made := array_top_up(parent=parent, counts=counts):
-        counts[JobState.PENDING.value] = counts.get(JobState.PENDING, 0) + made
-        parent.array_made += made
-    if counts != parent.array_counts:
-        Job.objects.filter(pk=array_id).update(array_counts=counts)
-    state = array_state(counts=counts, parent=parent)
-    if state == parent.state or parent.state in FINAL:
-        return
-    now = timezone.now()
-    values: dict[str, object] = {"state": state}
-    if parent.started_at is None and state != JobState.PENDING:
-        values["started_at"] = now
-    if state in FINAL:
-        values["ended_at"] = now
-    if Job.objects.filter(pk=array_id, state=parent.state).update(**values) and state in FINAL:
-        from portal.jobs.services.changes import dependants_settle
-
-        event_record(job_id=array_id, kind=state.lower(), text=f"All tasks ended: {counts_in_words(counts)}.")
-        dependants_settle(job_id=array_id, ok=state == JobState.COMPLETED)
-
-
-def _counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None:
+def counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None:
     """Return the stored counts with `moved` in them; None when that cannot be, and only a recount helps.
 
     The parent's row lock makes each move counted once: whoever moves a task adds it here before it commits.
@@ -123,3 +89,49 @@ def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {JobState(state).label.lower()}" for state, n in sorted(counts.items()))
+
+
+def state_counts(*, array_id: int) -> dict[str, int]:
+    rows = Job.objects.filter(array_id=array_id).order_by().values_list("state").annotate(n=Count("id"))
+    return dict(rows)
+
+
+def retries_open(*, parent: Job, counts: dict[str, int]) -> None:
+    """Let as many marked tasks wait as the array has room for; `counts` and `parent` follow. In `array_refresh` only."""
+    room = array_room(parent=parent, counts=counts)
+    if room <= 0:
+        return
+    marked = Job.objects.filter(array=parent, retry_asked_at__isnull=False).order_by("array_index")
+    found = list(marked.values_list("pk", "state", "epoch")[:room])
+    jobs_reopen([pk for pk, _, _ in found])
+    for _, state, _ in found:
+        counts[state] -= 1
+        counts[JobState.PENDING.value] = counts.get(JobState.PENDING.value, 0) + 1
+    for state in [state for state, n in counts.items() if not n]:
+        del counts[state]
+    # None found: the marks went with what a restore or a repair took away, and nothing is to come.
+    parent.array_retries = max(0, parent.array_retries - len(found)) if found else 0
+    Job.objects.filter(pk=parent.pk).update(array_retries=parent.array_retries)
+    events_record(
+        kind="retried", texts=[(pk, epoch, "Waits again: its retry was asked for.") for pk, _, epoch in found]
+    )
+    jobs_tell(job_ids=[pk for pk, _, _ in found])
+
+
+def jobs_reopen(ids: Collection[int]) -> None:
+    """Put failed jobs back into the queue, with their automatic retries and requeues anew."""
+    Job.objects.filter(pk__in=among(ids), state__in=RETRIED).update(
+        state=JobState.PENDING,
+        retry_asked_at=None,
+        ended_at=None,
+        exit_code=None,
+        end_detail="",
+        failures=0,
+        requeues=0,
+        cancel_requested_at=None,
+        waiting_since=timezone.now(),
+        reason="not-planned-yet",
+        reason_figures={},
+        reason_at=None,
+        in_window=None,
+    )

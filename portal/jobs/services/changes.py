@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, F
+from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from portal.events.services import page_event, plan_nudge
-from portal.jobs.models import Job, JobDependency, JobEvent
+from portal.jobs.models import Job, JobDependency
+from portal.jobs.services.arrays import (
+    array_state,
+    array_top_up,
+    counts_after,
+    counts_in_words,
+    retries_open,
+    state_counts,
+)
+from portal.jobs.services.events import event_record
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
+    from collections.abc import Collection, Mapping
 
     from portal.tenants.models import User
 
@@ -59,37 +68,8 @@ def job_move(
     if to in FINAL:
         dependants_settle(job_id=job_id, ok=to == JobState.COMPLETED)
     if job["array_id"]:
-        from portal.jobs.services.arrays import array_refresh
-
         array_refresh(array_id=job["array_id"], moved={job["state"]: -1, to.value: 1})
     return True
-
-
-def event_record(
-    *,
-    job_id: int,
-    kind: str,
-    text: str,
-    epoch: int | None = None,
-    actor: User | None = None,
-    at: datetime | None = None,
-) -> None:
-    JobEvent.objects.create(
-        job_id=job_id,
-        at=at or timezone.now(),
-        kind=kind,
-        epoch=epoch,
-        text=text[:300],
-        actor_name=actor.username if actor else "",
-    )
-
-
-def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) -> None:
-    """Record one event of this kind for each (job, epoch, text), in one query."""
-    now = timezone.now()
-    JobEvent.objects.bulk_create(
-        JobEvent(job_id=job_id, at=now, kind=kind, epoch=epoch, text=text[:300]) for job_id, epoch, text in texts
-    )
 
 
 def _tell(*, job_id: int, array_id: int | None) -> None:
@@ -98,6 +78,11 @@ def _tell(*, job_id: int, array_id: int | None) -> None:
     if array_id:
         page_event(stream=f"job:{array_id}", topic="job", id=array_id)
     plan_nudge()
+
+
+def never_completed(job_id: int) -> str:
+    """Return the end's detail of a job that was cancelled because it waited for this one."""
+    return f"job {job_id} did not complete"
 
 
 def dependants_settle(*, job_id: int, ok: bool) -> None:
@@ -113,10 +98,37 @@ def dependants_settle(*, job_id: int, ok: bool) -> None:
                 to=JobState.CANCELLED,
                 text=f"Cancelled: it waited for job {job_id}, which did not complete.",
                 only_from=QUEUED,
-                end_detail=f"job {job_id} did not complete",
+                end_detail=never_completed(job_id),
             )
 
 
-def state_counts(*, array_id: int) -> dict[str, int]:
-    rows = Job.objects.filter(array_id=array_id).order_by().values_list("state").annotate(n=Count("id"))
-    return dict(rows)
+@transaction.atomic
+def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> None:
+    """Bring an array's counts up to date, top its tasks up, and move the parent when they say so.
+
+    `moved` is how many tasks the caller's transaction took out of a state (below 0) or into one, and costs the same
+    however many tasks there are; None recounts them all, as the reconciler does.
+    """
+    parent = Job.objects.select_for_update(no_key=True).get(pk=array_id)
+    counts = counts_after(parent, moved) if moved else None
+    if counts is None:
+        counts = state_counts(array_id=array_id)
+    if parent.array_retries:
+        retries_open(parent=parent, counts=counts)
+    if made := array_top_up(parent=parent, counts=counts):
+        counts[JobState.PENDING.value] = counts.get(JobState.PENDING, 0) + made
+        parent.array_made += made
+    if counts != parent.array_counts:
+        Job.objects.filter(pk=array_id).update(array_counts=counts)
+    state = array_state(counts=counts, parent=parent)
+    if state == parent.state or parent.state in FINAL:
+        return
+    now = timezone.now()
+    values: dict[str, object] = {"state": state}
+    if parent.started_at is None and state != JobState.PENDING:
+        values["started_at"] = now
+    if state in FINAL:
+        values["ended_at"] = now
+    if Job.objects.filter(pk=array_id, state=parent.state).update(**values) and state in FINAL:
+        event_record(job_id=array_id, kind=state.lower(), text=f"All tasks ended: {counts_in_words(counts)}.")
+        dependants_settle(job_id=array_id, ok=state == JobState.COMPLETED)

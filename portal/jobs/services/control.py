@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
+from portal.cluster.services import node_touch
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import node_wake, page_event, plan_nudge
 from portal.jobs.description import PRIORITY_LIMIT
 from portal.jobs.models import Attempt, Job
-from portal.jobs.services.changes import event_record, job_move
+from portal.jobs.services.changes import array_refresh, job_move
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
@@ -64,8 +66,6 @@ def profiles_stop(*, profiles: Iterable[Attempt], reason: StopReason) -> int:
 
 def nodes_wake(*, attempt: Attempt) -> None:
     """Bump the revision of the nodes that hold parts of an attempt, and wake their long polls."""
-    from portal.cluster.services import node_touch
-
     for node_id in attempt.allocations.filter(released_at=None).values_list("node_id", flat=True):
         node_touch(node_id=node_id)
         node_wake(node_id=node_id)
@@ -83,8 +83,6 @@ def job_cancel(*, job: Job, actor: User | None) -> Job:
         Job.objects.filter(pk=job.pk).update(array_retries=0)
         for task in Job.objects.filter(array=job).exclude(state__in=FINAL):
             _cancel_one(job=task, text=f"Cancelled with its array by {name}.", actor=actor)
-        from portal.jobs.services.arrays import array_refresh
-
         array_refresh(array_id=job.pk)
     else:
         _cancel_one(job=job, text=f"Cancelled by {name}.", actor=actor)
@@ -135,8 +133,6 @@ def job_release(*, job: Job, actor: User) -> Job:
         Job.objects.filter(pk=job.pk).update(state=JobState.PENDING, **fields)
         for task_id in Job.objects.filter(array=job, state=JobState.HELD).values_list("pk", flat=True):
             job_move(job_id=task_id, to=JobState.PENDING, text=text, actor=actor, only_from={JobState.HELD}, **fields)
-        from portal.jobs.services.arrays import array_refresh
-
         array_refresh(array_id=job.pk)
         event_record(job_id=job.pk, kind="released", text=text, actor=actor)
         page_event(stream="cluster", topic="job")

@@ -13,9 +13,10 @@ from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
-from portal.jobs.services.changes import event_record, job_move
+from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.ending import attempt_settle
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import attempt_lock
 from portal.jobs.services.preempting import restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason

@@ -14,7 +14,8 @@ from django.utils import timezone
 from portal.bulk import among
 from portal.cluster.models import Gpu, Node
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_lock, tenants_lock
+from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
+from portal.jobs.services.placings import Part, Placing
 from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
 
@@ -24,42 +25,15 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 
-@dataclass(frozen=True)
-class Part:
-    """What an attempt is to hold on one node."""
-
-    node_id: int
-    gpu_indices: tuple[int, ...]
-    core_ids: tuple[int, ...]
-    memory_mib: int
+READ = (
+    "tenant", "state", "cancel_requested_at", "array", "array_size", "epoch", "checkpointable", "restartable",
+    "waiting_since", "waited_s", "started_at", "age_s", "age_source",
+)  # fmt: skip
+"""What placing looks at of a job."""
 
 
 class DoesNotFit(Exception):
     """The cluster changed since the planning's snapshot; the job stays in the queue and the next planning sees it."""
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a profile measures, and for how long at most."""
-
-    signature: str
-    gpu_type: str
-    limit_s: int
-
-
-@dataclass(frozen=True)
-class Placing:
-    """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
-
-    The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
-    With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
-    """
-
-    job_id: int
-    parts: Sequence[Part]
-    age: tuple[float, str] | None = None
-    profile: Profile | None = None
-    cores_wanted: int | None = None
 
 
 def attempt_start(
@@ -95,7 +69,7 @@ def placing_lock(*, job_ids: Iterable[int], node_ids: Iterable[int], others: Ite
     if connection.features.has_select_for_update:
         placed = Job.objects.filter(pk__in=among(job_ids))
         tenants_lock(placed.values_list("tenant_id", flat=True))
-        nodes_lock(node_ids)
+        nodes_keep(node_ids)
         jobs_keep({*job_ids, *placed.filter(array__isnull=False).values_list("array_id", flat=True), *others})
 
 
@@ -134,7 +108,8 @@ class _Fresh:
         rows = list(known)
         tenants = tenants_lock(tenant for tenant, _ in rows)
         nodes = nodes_lock(part.node_id for each in placings for part in each.parts)
-        jobs = jobs_lock({*(each.job_id for each in placings), *(array for _, array in rows if array)})
+        ids = {*(each.job_id for each in placings), *(array for _, array in rows if array)}
+        jobs = jobs_lock(ids, fields=READ)
         held = Attempt.objects.filter(job__tenant__in=among(tenants), ended_at=None).order_by()
         sums = held.values_list("job__tenant").annotate(Sum("gpus"), Sum("cores"))
         used: dict[int, _Use] = defaultdict(_Use)

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Attempt
-from portal.jobs.services.changes import event_record
 from portal.jobs.services.control import profiles_stop
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import road_lock
 from portal.jobs.states import AttemptState, StopReason
 

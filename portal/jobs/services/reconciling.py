@@ -7,8 +7,7 @@ from django.db import transaction
 from portal.environment import env
 from portal.events.relay import drain
 from portal.jobs.models import Job
-from portal.jobs.services.arrays import array_refresh
-from portal.jobs.services.changes import job_move
+from portal.jobs.services.changes import array_refresh, job_move
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.parts import leases_expire, silent_starts_lose
 from portal.jobs.services.profiling import profiles_end_late

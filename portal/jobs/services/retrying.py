@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from portal.bulk import among
 from portal.errors import Conflict
 from portal.events.services import jobs_tell, page_event, plan_nudge
-from portal.jobs.models import Job
-from portal.jobs.services.arrays import array_refresh, array_room
-from portal.jobs.services.changes import event_record, events_record
+from portal.jobs.models import Job, JobDependency
+from portal.jobs.services.arrays import jobs_reopen
+from portal.jobs.services.changes import array_refresh, never_completed
+from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.services.submission import queue_quota_check
 from portal.jobs.states import FINAL, RETRIED, JobState
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from portal.tenants.models import User
+
+NAMED = 5
+"""Cancelled jobs that a retry's event names."""
 
 
 @transaction.atomic
@@ -44,10 +47,11 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
         count = _mark(chosen.filter(state__in=RETRIED & set(states), retry_asked_at=None), parent)
     else:
         count = 1
-        _reopen([job.pk])
+        jobs_reopen([job.pk])
     queue_quota_check(tenant=tenant, asked=count, already=count)
     what = f"{count} failed task{'s' if count != 1 else ''} retried" if job.array_size else "Retried"
-    event_record(job_id=job.pk, kind="retried", text=f"{what} by {actor.username}.", actor=actor)
+    text = f"{what} by {actor.username}.{_left_cancelled(parent)}"
+    event_record(job_id=job.pk, kind="retried", text=text, actor=actor)
     audit_record(actor=actor, action="job.retry", target=f"job:{job.pk}", tenant=tenant, detail={"jobs": count})
     if job.array_size or job.array_id:
         array_refresh(array_id=parent.pk)
@@ -55,6 +59,18 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
     jobs_tell(job_ids={job.pk, parent.pk})
     plan_nudge()
     return Job.objects.select_related("tenant", "owner").get(pk=job.pk)
+
+
+def _left_cancelled(parent: Job) -> str:
+    """Say which jobs were cancelled because this one did not complete: a retry does not bring them back."""
+    stuck = JobDependency.objects.filter(
+        on=parent, job__state=JobState.CANCELLED, job__end_detail=never_completed(parent.pk)
+    )
+    ids = list(stuck.order_by("job_id").values_list("job_id", flat=True)[: NAMED + 1])
+    if not ids:
+        return ""
+    shown = [*(f"#{number}" for number in ids[:NAMED]), *(["others"] if len(ids) > NAMED else [])]
+    return f" What was cancelled because it failed stays so: {', '.join(shown)}. Relaunch it to have it wait again."
 
 
 def _refuse(job: Job, parent: Job) -> None:
@@ -76,44 +92,3 @@ def _mark(chosen: Any, parent: Job) -> int:
     Job.objects.filter(pk=parent.pk).update(array_retries=F("array_retries") + count)
     Job.objects.filter(pk=parent.pk, state__in=FINAL).update(state=JobState.RUNNING, ended_at=None)
     return count
-
-
-def retries_open(*, parent: Job, counts: dict[str, int]) -> None:
-    """Let as many marked tasks wait as the array has room for; `counts` and `parent` follow. In `array_refresh` only."""
-    room = array_room(parent=parent, counts=counts)
-    if room <= 0:
-        return
-    marked = Job.objects.filter(array=parent, retry_asked_at__isnull=False).order_by("array_index")
-    found = list(marked.values_list("pk", "state", "epoch")[:room])
-    _reopen([pk for pk, _, _ in found])
-    for _, state, _ in found:
-        counts[state] -= 1
-        counts[JobState.PENDING.value] = counts.get(JobState.PENDING.value, 0) + 1
-    for state in [state for state, n in counts.items() if not n]:
-        del counts[state]
-    # None found: the marks went with what a restore or a repair took away, and nothing is to come.
-    parent.array_retries = max(0, parent.array_retries - len(found)) if found else 0
-    Job.objects.filter(pk=parent.pk).update(array_retries=parent.array_retries)
-    events_record(
-        kind="retried", texts=[(pk, epoch, "Waits again: its retry was asked for.") for pk, _, epoch in found]
-    )
-    jobs_tell(job_ids=[pk for pk, _, _ in found])
-
-
-def _reopen(ids: Collection[int]) -> None:
-    """Put failed jobs back into the queue, with their automatic retries and requeues anew."""
-    Job.objects.filter(pk__in=among(ids), state__in=RETRIED).update(
-        state=JobState.PENDING,
-        retry_asked_at=None,
-        ended_at=None,
-        exit_code=None,
-        end_detail="",
-        failures=0,
-        requeues=0,
-        cancel_requested_at=None,
-        waiting_since=timezone.now(),
-        reason="not-planned-yet",
-        reason_figures={},
-        reason_at=None,
-        in_window=None,
-    )

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, Max
 
-from portal.bulk import among, rows_update
+from portal.bulk import among, rows_insert, rows_update
 from portal.cluster.models import Gpu, GpuType
 from portal.cluster.services import nodes_touch
 from portal.environment import env
 from portal.events.services import jobs_tell, nodes_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.jobs.services.arrays import array_refresh
-from portal.jobs.services.changes import events_record
+from portal.jobs.services.changes import array_refresh
+from portal.jobs.services.events import events_record
 from portal.jobs.states import JobState
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.cluster.models import Node
-    from portal.jobs.services.placing import Part, Placing
+    from portal.jobs.services.placings import Part, Placing
 
     Begun = tuple[Attempt, list[tuple[Part, Allocation]]]
 
@@ -111,17 +111,13 @@ def _profile_epochs(started: Sequence[tuple[Placing, Job]]) -> dict[int, Iterato
 
 
 def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], int]) -> None:
-    GpuAllocation.objects.bulk_create(
-        GpuAllocation(
-            allocation=allocation,
-            gpu_id=gpus[part.node_id, index],
-            mode=Gpu.Mode.EXCLUSIVE,
-            created_at=attempt.created_at,
-        )
+    rows = [
+        (allocation.pk, gpus[part.node_id, index], Gpu.Mode.EXCLUSIVE.value, attempt.created_at)
         for attempt, held in attempts
         for part, allocation in held
         for index in part.gpu_indices
-    )
+    ]
+    rows_insert(model=GpuAllocation, fields=["allocation", "gpu", "mode", "created_at"], rows=rows)
 
 
 def placed_tell(

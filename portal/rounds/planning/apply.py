@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from portal.jobs.models import Job
-from portal.jobs.services.placing import Part, Placing, Profile, attempts_start, placing_lock
+from portal.jobs.services.placing import attempts_start, placing_lock
+from portal.jobs.services.placings import Part, Placing, Profile
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import waiting_note
 from portal.rounds.models import Planning
 from portal.rounds.planning.lease import lease_confirm
+from portal.rounds.planning.notes import notes_of
 from portal.rounds.planning.promises import plan_promises_apply, plan_stops_apply
 from portal.rounds.record.decisions import columns_of
 from portal.rounds.record.explanations import explanations_store
-from portal.rounds.record.notes import notes_of
 from scheduler.model import Reason
 
 if TYPE_CHECKING:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from django.db import DatabaseError, connection
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
+from portal import leases
 from portal.rounds.models import PlanningLease
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
 log = logging.getLogger(__name__)
@@ -39,11 +40,8 @@ def lease_take(*, holder: str) -> int | None:
     PlanningLease.objects.get_or_create(pk=1)
     for _ in range(TRIES):
         now = timezone.now()
-        free = Q(until=None) | Q(until__lt=now)
-        taken = PlanningLease.objects.filter(free, pk=1).update(
-            holder=holder, until=now + timedelta(seconds=LEASE_S), number=F("number") + 1
-        )
-        if taken:
+        row = PlanningLease.objects.filter(pk=1)
+        if leases.lease_take(row, holder=holder, limit_s=LEASE_S, number=F("number") + 1):
             return PlanningLease.objects.values_list("number", flat=True).get(pk=1, holder=holder)
         # Word is left with a holder only: one that has just gone would never read it.
         if PlanningLease.objects.filter(pk=1, until__gte=now).update(again=True):
@@ -70,8 +68,7 @@ def lease_begin(*, holder: str, number: int, pauses: bool) -> Begun:
         if 0 <= since_s < PAUSE_S:
             time.sleep(PAUSE_S - since_s)
     now = timezone.now()
-    until = now + timedelta(seconds=LEASE_S)
-    _held(holder, number).update(snapshot_at=now, again=False, until=until)
+    leases.lease_keep(_held(holder, number), limit_s=LEASE_S, snapshot_at=now, again=False)
     return Begun(now, row["thorough_at"])
 
 
@@ -82,16 +79,16 @@ def lease_thorough(*, holder: str, number: int, at: datetime) -> None:
 
 def lease_confirm(*, holder: str, number: int) -> bool:
     """Extend the lease if it is still ours, within the applying transaction: its row lock keeps others out."""
-    return bool(_held(holder, number).update(until=timezone.now() + timedelta(seconds=LEASE_S)))
+    return leases.lease_keep(_held(holder, number), limit_s=LEASE_S)
 
 
 def lease_release(*, holder: str, number: int) -> bool:
     """Give the lease back; return whether a nudge came meanwhile."""
     mine = _held(holder, number)
     # Two conditional updates, not a look and an update: word left between the two would be wiped out.
-    if mine.filter(again=False).update(holder="", until=None):
+    if leases.lease_give(mine.filter(again=False)):
         return False
-    return bool(mine.update(holder="", until=None, again=False))
+    return leases.lease_give(mine, again=False)
 
 
 def planned_since(moment: datetime) -> bool:

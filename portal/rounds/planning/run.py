@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import socket
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +19,7 @@ from django.db import transaction
 from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
+from portal.leases import holder_new
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning.apply import plan_apply
 from portal.rounds.planning.lease import (
@@ -72,7 +71,7 @@ def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
     if (disk := disk_state()).low:
         log.warning("no planning: %s", disk.sentence)
         return None
-    holder = f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
+    holder = holder_new()
     planning, nudged, pauses, ends_round = None, nudged_at is not None, nudged_at is not None, False
     for _ in range(REPEATS):
         values = knobs_current()

@@ -11,7 +11,8 @@ from portal.cluster.models import Gpu
 from portal.errors import Conflict
 from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.services import placing, submission
-from portal.jobs.services.placing import DoesNotFit, Part, Placing, attempt_start, attempts_start
+from portal.jobs.services.placing import DoesNotFit, attempt_start, attempts_start
+from portal.jobs.services.placings import Part, Placing
 from portal.tenants.models import Tenant
 from tests.portal import given
 

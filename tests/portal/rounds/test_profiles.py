@@ -13,7 +13,8 @@ from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.selectors import part_spec, parts_wanted
 from portal.jobs.services import job_cancel, job_hold
 from portal.jobs.services.parts import node_parts_lose
-from portal.jobs.services.placing import DoesNotFit, Placing, Profile, attempts_start
+from portal.jobs.services.placing import DoesNotFit, attempts_start
+from portal.jobs.services.placings import Placing, Profile
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.use import tenants_use
 from portal.rounds.models import Planning

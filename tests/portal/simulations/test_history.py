@@ -12,6 +12,7 @@ from django.utils import timezone
 from portal.cluster.models import GpuType
 from portal.jobs.models import Attempt, Job
 from portal.rounds.models import OperatorSetting
+from portal.simulations import history
 from portal.simulations.checking import description_of
 from portal.simulations.cluster_text import cluster_text
 from portal.simulations.clusters import cluster_parse
@@ -186,3 +187,10 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
 def test_what_cannot_be_told_is_refused(arguments, complaint):
     with pytest.raises(CommandError, match=complaint):
         call_command(*arguments, stdout=io.StringIO(), stderr=io.StringIO())
+
+
+def test_what_a_restart_takes_is_told_of_the_newest_jobs(past, monkeypatch):
+    monkeypatch.setattr(history, "RESTARTED_JOBS", 2)
+    for place, job in enumerate(Job.objects.order_by("pk")[:3]):
+        Job.objects.filter(pk=job.pk).update(restart_s=10.0 * 3**place)
+    assert history.restart_s_of(Job.objects.all()) == 60.0

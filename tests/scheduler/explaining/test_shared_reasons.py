@@ -40,7 +40,7 @@ def plan_of(seed):
 def test_it_is_the_reason_that_each_would_be_given_alone(seed):
     told = [[(each.job, each.reason, dict(each.figures)) for each in plan_of(seed)().decisions]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hindsight, "_why", Hindsight._why_alone)
+        patch.setattr(Hindsight, "_why_of_kind", Hindsight._why_alone)
         told.append([(each.job, each.reason, dict(each.figures)) for each in plan_of(seed)().decisions])
     assert told[0] == told[1]
 

@@ -1,0 +1,54 @@
+"""Who is told when something happens to a node: rooms above this one register in their `apps.ready()`; it knows none of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from portal.cluster.models import Node
+
+
+class Follower:
+    """What a room does about a node; each call is within the caller's transaction. A room overrides what concerns it."""
+
+    def node_lock(self, *, node: Node) -> None:
+        """Lock the node's row together with the room's own that hang on it, in the one order of locks."""
+
+    def node_described(self, *, node: Node) -> None:
+        """Heed what a node said of itself: its GPUs and their links."""
+
+    def node_back(self, *, node: Node) -> None:
+        """Count silence anew: the node is in contact again, or begins anew."""
+
+    def node_lost(self, *, node: Node, detail: str) -> int:
+        """End what ran on a node that rebooted or was declared dead; return how many parts of jobs that were."""
+        return 0
+
+
+_followers: list[Follower] = []
+
+
+def follow(follower: Follower) -> None:
+    """Register a room's follower, once a process."""
+    _followers.append(follower)
+
+
+def node_lock(*, node: Node) -> None:
+    for each in _followers:
+        each.node_lock(node=node)
+
+
+def node_described(*, node: Node) -> None:
+    for each in _followers:
+        each.node_described(node=node)
+
+
+def node_back(*, node: Node) -> None:
+    for each in _followers:
+        each.node_back(node=node)
+
+
+def node_lost(*, node: Node, detail: str) -> int:
+    """Return how many parts of jobs were lost."""
+    node_lock(node=node)
+    return sum(each.node_lost(node=node, detail=detail) for each in _followers)

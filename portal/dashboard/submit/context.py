@@ -1,0 +1,87 @@
+"""What the submit form's templates are given; `parts.context` has the rules, and what pages share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from portal.dashboard.jobs.context import JobFile
+    from portal.dashboard.parts.context import Choice, Fact, FieldContext, Rich, StartsContext
+
+
+class FilesContext(TypedDict):
+    """The form's files. `kept` is JSON {name: base64}, for the hidden field."""
+
+    kept: str
+    files: list[JobFile]
+    error: str | None
+    max_files: int
+    max_bytes: int
+
+
+class FormProblem(TypedDict):
+    """A line of the summary above the form; `target` is the id of the field, None for the whole form."""
+
+    field: str
+    label: str | None
+    target: str | None
+    detail: str
+
+
+class GpuChoice(TypedDict):
+    """A row of the requirement set's table; `cells` follow `gpu_columns`, `fits` says whether one block is idle now."""
+
+    count: int
+    checked: bool
+    cells: list[str]
+    fits: bool
+
+
+class DryRunRow(TypedDict):
+    configuration: str
+    text: str
+    note: str | None
+    verdict: str
+    chosen: bool
+
+
+class DryRunContext(TypedDict):
+    """The answer of a plan of this very form, without placing it."""
+
+    at: str
+    outcome: Literal["placeable", "waits", "impossible", "invalid"]
+    word: str  # "Placeable"
+    sentence: Rich
+    rows: list[DryRunRow]
+    starts: StartsContext | None  # of one that would wait
+    facts: list[Fact]
+
+
+class RequestContext(TypedDict):
+    """The same request as text, from what the form holds."""
+
+    curl: str
+    python: str
+
+
+class SubmitContext(TypedDict):
+    """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
+
+    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
+    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, disk, time_limit, priority, retries,
+    array, array_limit, dependencies, env, labels.
+    """
+
+    fields: dict[str, FieldContext]
+    problems: list[FormProblem]  # all that is wrong, in the form's order
+    files: FilesContext
+    gpu_modes: list[Choice]  # of set, range, cpu
+    gpu_columns: list[str]
+    gpu_choices: list[GpuChoice]
+    gpu_error: str | None
+    gpu_min: str
+    gpu_max: str
+    gpu_note: str | None
+    dry_run: DryRunContext | None
+    request_text: RequestContext | None
+    submit_note: str | None

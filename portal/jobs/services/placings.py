@@ -1,0 +1,43 @@
+"""What a planning hands over to be placed: values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Part:
+    """What an attempt is to hold on one node."""
+
+    node_id: int
+    gpu_indices: tuple[int, ...]
+    core_ids: tuple[int, ...]
+    memory_mib: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a profile measures, and for how long at most."""
+
+    signature: str
+    gpu_type: str
+    limit_s: int
+
+
+@dataclass(frozen=True)
+class Placing:
+    """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
+
+    The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
+    With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
+    """
+
+    job_id: int
+    parts: Sequence[Part]
+    age: tuple[float, str] | None = None
+    profile: Profile | None = None
+    cores_wanted: int | None = None
