@@ -148,7 +148,7 @@ def backup_and_restore(berth, tmp_path):
     story.after_backup()
     killed(berth)
     restored = berth.command("restore", str(file))
-    run = re.findall(r"(\d+) run as far as it knows", restored.stdout)
+    run = re.findall(r"(\d+) were running", restored.stdout)
     assert run in (["3"], ["4"]), restored.stdout  # the fourth: a probe of the nodes' links
     berth.up()
     story.after_restore()
