@@ -16,9 +16,11 @@ from django.db.models import FloatField, Func, JSONField
 from django.db.models.expressions import RawSQL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from django.db.models import Field, Model, QuerySet
+
+    Ask = Callable[[bool, int, int], list[Any]]
 
 
 def among(ids: Iterable[int]) -> RawSQL:
@@ -29,15 +31,30 @@ def among(ids: Iterable[int]) -> RawSQL:
     return RawSQL("SELECT value FROM json_each(%s)", [json.dumps(every)])
 
 
-def rows_between(rows: QuerySet, first: int, count: int) -> list[Any]:
+def rows_between(
+    rows: QuerySet, first: int, count: int, *, total: int | None = None, ask: Ask | None = None
+) -> list[Any]:
     """Return `count` rows from place `first` on, in their order. Two queries: the keys, then those rows alone.
 
     A database walks over all rows before a late page. So it does that with keys only, and neither reads the wide rows nor
-    joins what is fetched along with them.
+    joins what is fetched along with them; and where `total`, the number of all rows, is known it comes from the nearer end.
+    `ask` finds the keys where a query of another form does so sooner: from one place to another, and where its first argument
+    says so both counted from the end, in that order.
     """
-    keys = list(rows.values_list("pk", flat=True)[first : first + count])
-    found = {row.pk: row for row in rows.order_by().filter(pk__in=keys)}
-    return [found[key] for key in keys if key in found]
+    if count <= 0 or (total is not None and first >= total):
+        return []
+
+    def plainly(back: bool, start: int, stop: int) -> list[Any]:
+        keys = rows.values_list("pk", flat=True)
+        return list((keys.reverse() if back else keys)[start:stop])
+
+    asked = ask or plainly
+    if total is None or first + count <= total / 2:
+        wanted = asked(False, first, first + count)
+    else:
+        wanted = asked(True, max(0, total - first - count), total - first)[::-1]
+    found = {row.pk: row for row in rows.order_by().filter(pk__in=wanted)} if wanted else {}
+    return [found[key] for key in wanted if key in found]
 
 
 class Epoch(Func):

@@ -42,7 +42,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "django_filters",
     "django_celery_beat",
     "django_htmx",
     "axes",

@@ -68,12 +68,6 @@ def rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def mean_over_active(utilisation: Iterable[float | None]) -> float | None:
-    """Mean utilisation of the allocated devices that reported one; None when none did."""
-    known = [value for value in utilisation if value is not None]
-    return sum(known) / len(known) if known else None
-
-
 def raqlr(ended: Iterable[Ended], now_s: float, hours: float) -> tuple[float | None, int]:
     """RAQLR(h) and its m (Hops eq. 7); the tasks of an array are one job, with their mean."""
     return raqlr_course(ended, [now_s], hours)[0]
@@ -157,7 +151,7 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     offers = [replace(each, gpus=each.gpus - kept.get(each.node.id, 0)) for each in every]
     offers = [offer for offer in offers if offer.gpus]
     idle: dict[str | None, int] = {}
-    for offer in offers:
+    for offer in every:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
     wanting = wanted_types({(job.min_gpus, job.gpu_types) for job in jobs}, idle)
     most = max((job.least_cores for job in jobs), default=1)
@@ -165,7 +159,8 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     short_of_cores = sum(
         offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
     )
-    return Fragments(short_of_cores, sum(idle[name] for name in wanting) - short_of_cores, sum(kept.values()))
+    wanted, held_back = sum(idle[name] for name in wanting), sum(kept.values())
+    return Fragments(short_of_cores, wanted - short_of_cores - held_back, held_back)
 
 
 def _fits_there(job: Job, offer: Offer) -> bool:

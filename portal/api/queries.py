@@ -95,13 +95,14 @@ def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> di
         "count": count,
         "page": page,
         "page_size": size,
-        "next": _page_url(query, page + 1) if start + size < count else None,
-        "previous": _page_url(query, page - 1) if page > 1 else None,
-        "results": serialise(rows_between(rows, start, size)),
+        "next": page_url(query, page + 1) if start + size < count else None,
+        "previous": page_url(query, page - 1) if page > 1 else None,
+        "results": serialise(rows_between(rows, start, size, total=count)),
     }
 
 
-def _page_url(query: Query, page: int) -> str:
+def page_url(query: Query, page: int) -> str:
+    """Return the URL of another page of what was asked for."""
     parameters = urlencode(query.values | {"page": str(page)})
     return query.request.build_absolute_uri(f"{query.request.path}?{parameters}")
 

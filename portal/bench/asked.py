@@ -60,7 +60,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         for name in ("active", "queue", "latency-ratio", "fragments")
         for span in ("1h", "7d")
     ],
-    "planning-detail": [("", {"number": "{planning}"}, "")],
+    "planning-detail": [("", {"number": "{planning}"}, ""), (" page 100", {"number": "{planning}"}, "page=100")],
     "tokens": [("", {}, "")],
     "search": [
         ("", {}, ""),
@@ -80,6 +80,9 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" ended", {}, "state=COMPLETED"),
         (" by start", {}, "sort=-start"),
         (" by tenant", {}, "sort=tenant"),
+        (" by owner, page 100", {}, "sort=-owner&page={page_100}"),
+        (" by end", {}, "sort=-end"),
+        (" mine", {}, "owner=mine"),
         (" by waiting", {}, "sort=-waited"),
         (" text", {}, "q={name}"),
         (" text, none found", {}, "q=no-such-thing"),

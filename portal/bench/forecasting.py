@@ -26,7 +26,7 @@ from scheduler.model import Job, Node, Tenant
 from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.foretelling import Foretelling
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:
     from pathlib import Path

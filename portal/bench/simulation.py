@@ -18,9 +18,9 @@ from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.clusters import cluster_read
 from portal.laboratory.sources.traces import TraceFile
 from scheduler.model import Job, Node
-from scheduler.simulator.engine import simulate
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.run import simulate
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -167,7 +167,9 @@ def rounds(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
-    return render(request, "rounds/detail.html", rounds_page.planning_context(number, request.user))
+    return render(
+        request, "rounds/detail.html", rounds_page.planning_context(number, request.user, request.GET.get("page"))
+    )
 
 
 @login_required

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.estimation.models import JobProfile, ThroughputCell
 from scheduler.estimator import iteration, mixture
+from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ def _data_times(profile: JobProfile, rows: Sequence[Row], *, alone: bool) -> Non
     timed = [(row[DATA], None if alone else row[WAIT]) for row in rows if row[DATA] is not None]
     if not timed:
         return
-    before = mixture.Loading(
+    before = speeds.Loading(
         profile.data_count,
-        tuple(mixture.Part(*part) for part in profile.data_parts),
+        tuple(speeds.Part(*part) for part in profile.data_parts),
         tuple((data, wait) for data, wait in profile.recent_data),
     )
     after = mixture.absorb(before, [data for data, _ in timed], [wait for _, wait in timed])

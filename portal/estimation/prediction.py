@@ -8,7 +8,7 @@ from portal.cluster.models import GpuType
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation
 from scheduler import model
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 
 if TYPE_CHECKING:
     from portal.estimation.runs import Run

@@ -87,24 +87,11 @@ class JobDescription:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, {})
 
-    @property
-    def is_cpu_job(self) -> bool:
-        return self.gpus == (0,)
-
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
         apart = {"tenant", "command", "files", "working_directory", "environment", "depends_on"}
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
-
-    def payload_fields(self) -> dict[str, Any]:
-        """Return keyword arguments for `JobPayload(...)` but `job` and `description`."""
-        return {
-            "command": self.command,
-            "files": dict(self.files or {}),
-            "working_directory": self.working_directory,
-            "environment": dict(self.environment or {}),
-        }
 
 
 def _whole(low: int, high: int) -> Callable[[object, str], int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.db.models import Q
+from django.db.models import Func, Q, TextField, Value
+from django.db.models.functions import StrIndex
 
 from portal.jobs.models import JobText
 
@@ -41,6 +42,26 @@ def jobs_found(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
 def jobs_with_text(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
     """Keep the jobs whose name or labels contain `text`: few enough to look at their rows. Not for tasks of arrays."""
     return jobs.filter(pk__in=JobText.objects.filter(text__contains=text.lower()).values("pk"))
+
+
+class _FirstLine(Func):
+    """The first line of a text: of `JobText` the name, which has no line break."""
+
+    arity = 1
+    output_field = TextField()
+    function, template = "SPLIT_PART", "%(function)s(%(expressions)s, CHR(10), 1)"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = "SUBSTR(%(expressions)s, 1, INSTR(%(expressions)s || CHAR(10), CHAR(10)) - 1)"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+
+def jobs_named(jobs: QuerySet[Job], name: str) -> QuerySet[Job]:
+    """Keep the jobs whose name contains `name`, whatever the case. Not for tasks of arrays: they have no text."""
+    wanted = name.lower()
+    place = StrIndex(_FirstLine("text"), Value(wanted))
+    texts = JobText.objects.filter(text__contains=wanted).alias(place=place).filter(place__gt=0)
+    return jobs.filter(pk__in=texts.values("pk"))
 
 
 def label_text(label: str) -> str:

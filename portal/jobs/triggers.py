@@ -135,16 +135,3 @@ def triggers_drop(using: str = "default", **_: Any) -> None:
         elif connection.vendor == "postgresql":
             for name in QUEUE_POSTGRES:
                 cursor.execute(f"DROP TRIGGER IF EXISTS {name} ON jobs_job")
-
-
-def triggers_present(using: str = "default") -> set[str]:
-    """Return the names of our triggers that the database has."""
-    connection = connections[using]
-    query = (
-        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        if connection.vendor == "sqlite"
-        else "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        return {row[0] for row in cursor.fetchall()} & {*SQLITE, *QUEUE_SQLITE}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, Q, Sum
 from django.db.models.functions import Coalesce
 
 from portal.jobs.models import Attempt, Job
@@ -25,21 +26,23 @@ class Use:
 
 
 def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
-    """Return each tenant's use in four queries. An array counts as many jobs as it has tasks that wait or are to come."""
+    """Return each tenant's use, by its key. Four queries."""
     live = Attempt.objects.filter(ended_at=None, job__tenant__in=tenants).values_list("job__tenant")
     held = {row[0]: row[1:] for row in live.order_by().annotate(held_gpus=Sum("gpus"), held_cores=Sum("cores"))}
-    single = Job.objects.filter(tenant__in=tenants, state__in=QUEUED, array=None, array_size=None)
-    queued = dict(single.order_by().values_list("tenant").annotate(n=Count("pk")))
+    queued = queued_jobs(tenants)
+    return {tenant.pk: Use(*held.get(tenant.pk, (0, 0)), queued.get(tenant.pk, 0)) for tenant in tenants}
+
+
+def queued_jobs(tenants: QuerySet[Tenant]) -> Counter[int]:
+    """Count the waiting and held jobs of each tenant; an array as many as it has tasks that wait or are to come.
+
+    The index `job_top_by_tenant` counts them together with arrays' parents, which are then taken off. Three queries.
+    """
+    rows = Job.objects.filter(tenant__in=tenants, state__in=QUEUED, array=None)
+    found = Counter(dict(rows.order_by().values_list("tenant").annotate(n=Count("*"))))
     arrays = Job.objects.filter(tenant__in=tenants, array_size__isnull=False).exclude(state__in=FINAL)
-    sizes = dict(
-        arrays.order_by().values_list("tenant").annotate(n=Coalesce(Sum(F("array_size") + F("array_retries")), 0))
-    )
+    tasks = Coalesce(Sum(F("array_size") + F("array_retries")), 0) - Count("state", filter=Q(state__in=QUEUED))
+    found.update(dict(arrays.order_by().values_list("tenant").annotate(n=tasks)))
     begun = Job.objects.filter(array__in=arrays).exclude(state__in=QUEUED)
-    gone = dict(begun.order_by().values_list("tenant").annotate(n=Count("pk")))
-    return {
-        tenant.pk: Use(
-            *held.get(tenant.pk, (0, 0)),
-            queued.get(tenant.pk, 0) + sizes.get(tenant.pk, 0) - gone.get(tenant.pk, 0),
-        )
-        for tenant in tenants
-    }
+    found.subtract(dict(begun.order_by().values_list("tenant").annotate(n=Count("*"))))
+    return found

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from portal.laboratory.models import Simulation
     from portal.tenants.models import User
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}

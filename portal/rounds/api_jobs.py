@@ -70,7 +70,9 @@ EXPLAINED = {
     "chosen": "The configuration that was taken.",
     "best_rejected": "The best other one, with the constraint that bound it.",
     "predicted_start": "A range, from simulating the queue forward.",
-    "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s.",
+    "predicted_start_missing": "Why there is no range, of a job that nothing but the queue keeps from starting.",
+    "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s; the same `by_horizon`, "
+    "for middles that lay from_s to until_s ahead.",
     "what_would_start": "With `what_if=true`: single changes that would make it start, each re-solved.",
 }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from django.utils import timezone
 
 from portal.leases import lease_held
 from portal.rounds.models import ErrandLease
@@ -18,3 +21,8 @@ def errand(name: str, *, limit_s: float) -> AbstractContextManager[bool]:
     """
     ErrandLease.objects.get_or_create(name=name)
     return lease_held(ErrandLease.objects.filter(name=name), limit_s=limit_s)
+
+
+def errand_rest(name: str, *, rest_s: float) -> None:
+    """Keep everybody from the errand for so long, unless somebody has begun it anew."""
+    ErrandLease.objects.filter(name=name, until=None).update(until=timezone.now() + timedelta(seconds=rest_s))

@@ -86,13 +86,18 @@ class RoundDetailSerializer(serializers.ModelSerializer):
 class PlanningDetailSerializer(PlanningSerializer):
     decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
     decisions_count = serializers.IntegerField(read_only=True)
+    decisions_next = serializers.URLField(
+        read_only=True, allow_null=True, help_text="The next page of them; null: none."
+    )
+    decisions_previous = serializers.URLField(read_only=True, allow_null=True)
     parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
     outcomes = serializers.SerializerMethodField(
         help_text="Jobs that it stopped, what it keeps for jobs, and what it gave up; other tenants' without their ids."
     )
 
     class Meta(PlanningSerializer.Meta):
-        fields = [*PlanningSerializer.Meta.fields, "parameters", "outcomes", "decisions_count", "decisions"]
+        fields = [*PlanningSerializer.Meta.fields, "parameters", "outcomes", "decisions_count", "decisions_next",
+                  "decisions_previous", "decisions"]  # fmt: skip
         read_only_fields = fields
 
     @extend_schema_field({"type": "array", "items": _ANYTHING})
@@ -171,5 +176,5 @@ class QueueNow(serializers.Serializer):
 class MetricsAnswer(serializers.Serializer):
     now = serializers.DictField(help_text="The cluster's latest figures; null where there is no data.")
     queue = QueueNow()
-    series = MetricsPoint(many=True, help_text="One point a planning, thinned to at most 500.")
+    series = MetricsPoint(many=True, help_text="One point a planning, thinned to at most 240.")
     rounds = RoundPoint(many=True, help_text="One point a round, merged to at most 240; the present round is the last.")

@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.asking import ahead
 from scheduler.asking.remedies import remedy_sentence
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
 from scheduler.placement.ledger import Ledger
@@ -257,7 +257,7 @@ def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> flo
     ledger = ledger.copy()
     for time_s, ended in ahead.releases(state, now_s)[:ENDS_LOOKED_AT]:
         for live in ended:
-            ledger.give_back(live.tenant, live.pieces)
+            ledger.release(live.pieces, live.tenant)
         fits = first_failing(job, idle_offers(ledger), ledger.largest) is None
         if fits and ledger.over_quota(job) is None:
             return time_s

@@ -16,12 +16,13 @@ from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Configuration, Share
 from scheduler.placement.aggregated.options import PieceRow
 from scheduler.placement.configurations import generate
-from scheduler.placement.ledger import Ledger, Shortfall
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Job, Piece, Placement
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.work import Classed, Outcome
@@ -222,5 +223,5 @@ def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
             twin.core_limits[piece.node] += len(piece.cores)
     if tenant in final.allowances:
         twin.allowances[tenant] = replace(final.allowances[tenant])
-    twin.give_back(tenant, own.pieces)
+    twin.release(own.pieces, tenant)
     return twin

@@ -40,9 +40,10 @@ from scheduler.fairness.arrays import Array
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
-    from scheduler.placement.ledger import Ledger, Shortfall
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Shortfall
     from scheduler.placement.work import Outcome
 
 CANDIDATES_SHOWN = 6

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Chosen, Configuration, Job, Tenant
-    from scheduler.placement.ledger import Ledger, Shortfall
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Shortfall
 
 NODES_SHOWN = 8
 

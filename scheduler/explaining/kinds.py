@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.ledger import Shortfall
+from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Piece
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
 
 RESOURCES = ("trust", "gpus", "cores", "memory_mib")
 

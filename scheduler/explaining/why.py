@@ -18,7 +18,7 @@ from scheduler.explaining.sentences import sentence
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, type_allowed, usable, whole_offers
-from scheduler.placement.ledger import Shortfall
+from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

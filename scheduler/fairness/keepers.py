@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scheduler.placement.ledger import Withheld
+from scheduler.placement.rooms import Withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,8 +1,9 @@
-"""The reservation for a large job (algorithms.md section 4), against starvation behind smaller ones that cannot be stopped.
+"""Reservations for large jobs (algorithms.md section 4), against starvation behind smaller ones that cannot be stopped.
 
-When the first job of an array's front has LR >= `reserve_lr`, the nodes that will suit it soonest, by the expected ends
+When a job at the head of an array's window has LR >= `reserve_lr`, the nodes that will suit it soonest, by the expected ends
 of what runs there, are kept for it; others are placed on them only if their expected end is earlier. It is made before
-the solve, so that no sum of smaller gains outbids the job on the day it fits. One at a time in an array.
+the solve, so that no sum of smaller gains outbids the job on the day it fits. `reserve_jobs` at a time in an array: how many
+is a matter of who waits, the large jobs or the small ones, and hardly of what idles (docs/decisions/0041).
 An unknown expected end counts as one hour after the start, one that has passed as a moment from now.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import LAST_RESORT_S
@@ -20,13 +21,20 @@ from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Job, Piece, Running
+    from scheduler.model import Job, Piece, Ranked, Running
 
 
 @dataclass(frozen=True, slots=True)
 class _Release:
     time_s: float
     piece: Piece
+
+
+def starving(picked: Sequence[Ranked], reserve_lr: float | None, most: int) -> list[Ranked]:
+    """Of an array's window those that nodes may be kept for: its first job, and those behind it; all of LR >= `reserve_lr`."""
+    if reserve_lr is None or not picked or picked[0].latency_ratio < reserve_lr:
+        return []
+    return list(islice((each for each in picked if each.latency_ratio >= reserve_lr), most))
 
 
 def expected_end_s(live: Running, now_s: float) -> float:

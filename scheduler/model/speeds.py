@@ -46,10 +46,6 @@ class Part:
         """0 while no wait was observed."""
         return self.wait / self.waited if self.waited > 0 else 0.0
 
-    @property
-    def wait_sigma_s(self) -> float:
-        return math.sqrt(max(0.0, self.wait2 / self.waited - self.wait_s**2)) if self.waited > 0 else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Loading:

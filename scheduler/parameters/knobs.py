@@ -111,6 +111,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         optional=True,
     ),
     Parameter(
+        "reserve_jobs",
+        "For how many jobs of an array at once berth keeps nodes: the first job, and others behind it whose latency ratio has "
+        "reached reserve_lr too.",
+        "",
+        1,
+        1,
+        16,
+    ),
+    Parameter(
         "sweep",
         "Whether under berth what a planning would leave idle is offered to every waiting job, beyond the windows and across the "
         "arrays; off = it waits for the next planning's windows.",

@@ -30,6 +30,7 @@ class Parameters:
     reserved_cores_per_gpu: float | None = None
     large_array_share: float | None = None
     reserve_lr: float | None = 1.0
+    reserve_jobs: int = 1
     sweep: str = "on"
     window_size: float = 1.0
     gap: float | None = None

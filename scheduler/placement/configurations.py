@@ -20,7 +20,7 @@ from scheduler.placement.menu import CoreMenus, per_gpu, share_of_speed, spread_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger

@@ -29,7 +29,7 @@ from scheduler.errors import InvalidJob
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Node
     from scheduler.placement.work import Work
 

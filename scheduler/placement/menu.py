@@ -20,7 +20,8 @@ from scheduler.estimator.cores import DISTRIBUTED_CORES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scheduler.estimator.layers import Estimate, Estimator
+    from scheduler.estimator.estimator import Estimator
+    from scheduler.estimator.layers import Estimate
     from scheduler.model import Job, Node
     from scheduler.placement.ledger import Ledger
 

@@ -17,7 +17,7 @@ from scheduler.placement.menu import speed_class
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from scheduler.placement.ledger import Room
+    from scheduler.placement.rooms import Room
 
     Key = tuple[str | None, int, int, int, int, frozenset[int] | None]
 

@@ -12,7 +12,7 @@ from scheduler.placement.menu import speed_class
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job
     from scheduler.placement.access import Access, Rules
     from scheduler.placement.ledger import Ledger

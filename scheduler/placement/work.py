@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.errors import InvalidJob
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Clock, ClusterState, Job, Promise, Promised, Ranked, Reservation, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.placement.aggregated.classes import Pool

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob, InvalidNode
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.why import Foresight
 from scheduler.fairness.lrf import ages
 from scheduler.fairness.priorities import order
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from scheduler.errors import SchedulerError
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority

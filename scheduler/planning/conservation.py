@@ -18,7 +18,7 @@ from scheduler.model import Reason, Result
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Decision, Job, Reservation
     from scheduler.placement.ledger import Ledger
 

@@ -20,7 +20,7 @@ from scheduler.estimator.tables import signature
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.lrf import Age
     from scheduler.model import Job, Ranked, Running
     from scheduler.parameters import Parameters

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from scheduler.model import ClusterState, Job, Ranked
     from scheduler.model.speeds import Knowledge
     from scheduler.parameters import Parameters
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
 
 NEW_BELOW = -(2**62)
 """Ids of profiles that begin in this planning go down from here: those of earlier ones are the driver's, from -1 down."""

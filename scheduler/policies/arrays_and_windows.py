@@ -19,7 +19,7 @@ from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import GPU_ARRAYS, note_kept
 from scheduler.fairness.progressive import ArrayWindow, Windows
-from scheduler.fairness.reservation import soonest
+from scheduler.fairness.reservation import soonest, starving
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
 from scheduler.model import Chosen, SolverFigures
@@ -254,7 +254,7 @@ def _adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Ho
 
 
 def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
-    """Keep nodes for the starving first job of each array's front. What stopping attempts hold is promised already.
+    """Keep nodes for the starving jobs of each array, no node for two. What stopping attempts hold is promised already.
 
     One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest.
     """
@@ -262,14 +262,17 @@ def _reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Ou
     kept: list[Reservation] = []
     reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
-        if reserve_lr is None or not window.picked or window.picked[0].latency_ratio < reserve_lr:
-            continue
-        first = window.picked[0]
-        found = soonest(first.job, terms.offers(first, home_only=True), running, work.ledger.largest, now_s)
-        if found is not None and found.until_s <= now_s and mode.joint and _may_demand(first, work, outcome):
-            outcome.must_start.add(first.job.id)
-        elif found is not None:
-            kept.append(found)
+        taken: frozenset[int] = frozenset()
+        for ranked in starving(window.picked, reserve_lr, work.parameters.reserve_jobs):
+            offers = [each for each in terms.offers(ranked, home_only=True) if each.node.id not in taken]
+            found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
+            if found is None:
+                continue
+            taken |= found.nodes
+            if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, outcome):
+                outcome.must_start.add(ranked.job.id)
+            else:
+                kept.append(found)
     outcome.reservations = kept
     terms.reservations = [(each, now_s) for each in kept]
 
@@ -299,10 +302,10 @@ def _taking(shares: Sequence[ShareView]) -> Callable[[Ranked, Running], bool]:
     return may_take
 
 
-def _may_demand(first: Ranked, work: Work, outcome: Outcome) -> bool:
+def _may_demand(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
     """Only the located programme knows demands, and with a quota two of them could contradict each other."""
-    free = first.job.tenant not in work.ledger.allowances
-    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(first.job) is None))
+    free = ranked.job.tenant not in work.ledger.allowances
+    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(ranked.job) is None))
 
 
 def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:

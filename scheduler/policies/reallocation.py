@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import EntityLayer, Estimator
+from scheduler.estimator.estimator import Estimator
+from scheduler.estimator.layers import EntityLayer
 from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
 from scheduler.placement.feasibility import Level, Offer, usable
 from scheduler.placement.running import Participant

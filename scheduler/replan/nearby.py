@@ -31,7 +31,7 @@ def replan_nearby(
     """Solve for the participants and the head of the front near them; what comes of it stands in `work.ledger`."""
     near = replace(
         solving,
-        ledger=solving.ledger.only(_nodes(solving)),
+        ledger=solving.ledger.copy(_nodes(solving)),
         deadline_s=work.clock() + TIME_SHARE * work.remaining_s,
     )
     stage = [each.ranked for each in work.participants.values()]

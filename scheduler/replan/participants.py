@@ -25,7 +25,7 @@ from scheduler.placement.running import Participant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger

@@ -18,9 +18,10 @@ from scheduler.model import Chosen, Configuration, Share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Promise, Running
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
 
 BOUND_RESTARTS = 10
 """A promise is kept for this many times the operator's restart cost, `restart_cost_s`: ten minutes by default."""

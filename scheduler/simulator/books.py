@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.why import Foresight
 from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake.take_in import take_in
@@ -26,7 +26,7 @@ from scheduler.simulator.observe import beside, job_now, running_in, running_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority

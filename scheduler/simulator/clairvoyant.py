@@ -20,13 +20,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model import Node
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 LEAST_WORK, LATENCY_RATIO = "least-work", "latency-ratio"
 ORDERS = (LEAST_WORK, LATENCY_RATIO)

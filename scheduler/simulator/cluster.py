@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Node, Piece
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 
 @dataclass(slots=True)
@@ -54,11 +54,6 @@ class Cluster:
         self.changed: set[int] = set()
         self._tenants: Counter[tuple[int, int]] = Counter()
         self._drawn_gbs: dict[int, float] = dict.fromkeys(world.bandwidth_gbs, 0.0)
-
-    @property
-    def idle_types(self) -> set[str]:
-        """The GPU types of which some are idle."""
-        return {name for name, gpus in self.idle_by_type.items() if name and gpus}
 
     def node_now(self, number: int) -> Node:
         """The node with what is idle on it."""

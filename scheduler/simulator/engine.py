@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.metrics import wanted_types
 from scheduler.model import ArrayHistory, Promise
 from scheduler.planning.deciding import decide
 from scheduler.planning.plan import plan
 from scheduler.simulator.books import KeptBooks
 from scheduler.simulator.floor import Event, Floor
 from scheduler.simulator.load import Load, count_work
+from scheduler.simulator.noting import job_record, planning_record
 from scheduler.simulator.observe import state_of
-from scheduler.simulator.records import JobRecord, PlanningRecord, Run
+from scheduler.simulator.records import PlanningRecord, Run
 from scheduler.simulator.rivals import policy_named
 from scheduler.simulator.soundness import check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.planning.deciding import Decided
     from scheduler.policies.policy import Policy
     from scheduler.simulator.load import Attempt
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Plan, Decided], None]
 
@@ -52,27 +52,6 @@ STUCK_REPLANS = 3
 
 PROGRESS_EVERY, PROGRESS_EVERY_S = 256, 0.5
 """Plannings between two reports of progress, and seconds of the caller's clock: whichever comes first."""
-
-
-def simulate(
-    jobs: Iterable[TracedJob],
-    world: World,
-    parameters: Parameters,
-    *,
-    seed: int,
-    clock: Clock,
-    progress: Callable[[float, int], None] | None = None,
-    until_s: float | None = None,
-) -> Run:
-    """What becomes of the jobs under `parameters.policy` (ours or a rival's).
-
-    `clock`: monotonic, for the records' `solve_s` alone; nothing else depends on it. `progress` is told (virtual seconds,
-    jobs ended) now and then, and may raise to give up. `until_s`: cut off then. The same arguments give an equal Run,
-    `solve_s` apart. SimulationError: jobs or a world that cannot be.
-    """
-    engine = Engine(jobs, world, parameters, seed=seed, clock=clock, progress=progress)
-    engine.run(math.inf if until_s is None else until_s)
-    return engine.result()
 
 
 class Engine:
@@ -154,7 +133,7 @@ class Engine:
             floor.cluster.cores_total,
             parameters.tick_s,
             parameters.replan_s,
-            [_job_record(load, self.now_s) for load in floor.loads.values()],
+            [job_record(load, self.now_s) for load in floor.loads.values()],
             self._plannings,
             max((load.ended_s for load in floor.loads.values() if load.ended_s is not None), default=0.0)
             if not floor.running and not floor.waiting
@@ -243,7 +222,7 @@ class Engine:
             again = True
         elif decided.replan_s is not None:
             self._plan_by(decided.replan_s)
-        self._plannings.append(self._record(decided, solve_s))
+        self._plannings.append(planning_record(self.floor, decided, self._ineligible, self.now_s, solve_s))
         planned_s = began_s + solve_s
         if len(self._plannings) % PROGRESS_EVERY == 0 or planned_s - self._told_s >= PROGRESS_EVERY_S:
             self._told_s = planned_s
@@ -308,87 +287,7 @@ class Engine:
         self._join(load)
         return True
 
-    def _record(self, decided: Decided, solve_s: float) -> PlanningRecord:
-        floor, outcome = self.floor, decided.outcome
-        without = [floor.waiting[number] for number in self._ineligible if number in floor.waiting]
-        cpu_jobs = floor.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
-        return PlanningRecord(
-            at_s=self.now_s,
-            replan=decided.replan,
-            queue_gpu_jobs=len(floor.waiting) - len(without) - cpu_jobs,
-            queue_cpu_jobs=cpu_jobs,
-            gpus_allocated=floor.cluster.gpus_held,
-            cores_allocated=floor.cluster.cores_held,
-            fragments=self._fragments(decided),
-            placed=len(outcome.chosen),
-            stopped=len(outcome.stops),
-            rate=floor.rate,
-            solve_s=solve_s,
-            gap=outcome.solver.gap,
-            fragments_cores=floor.gpus_short_of_cores(),
-            fragments_kept=self._kept(decided),
-        )
-
-    def _fragments(self, decided: Decided) -> int:
-        """Section 10, all kinds: what is idle of the types that an eligible waiting job could start on."""
-        idle = self.floor.cluster.idle_by_type
-        asked = self._asked(decided)
-        return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
-
-    def _kept(self, decided: Decided) -> int:
-        """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
-        outcome, rooms = decided.outcome, decided.books.ledger.rooms
-        reserved = {node for each in outcome.reservations for node in each.nodes}
-        given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.promises)]
-        nodes = reserved | {share.node for shares in given for share in shares}
-        holders = (
-            {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.promises}
-        )
-        asked = self._asked(decided, holders) if nodes else ()
-        found = 0
-        for room in (rooms[node] for node in nodes if node in rooms):
-            gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
-            if any(least <= gpus and (not types or room.node.gpu_type in types) for least, types in asked):
-                found += gpus
-        return found
-
-    def _asked(self, decided: Decided, without: Collection[int] = ()) -> Collection[tuple[int, frozenset[str]]]:
-        """R_1 and allowed types of those who wait for the cluster alone."""
-        floor = self.floor
-        asked: Collection[tuple[int, frozenset[str]]] = floor.wanting
-        apart = self._ineligible | decided.profiles.waiting.keys() | set(without)
-        if apart:
-            others = (load.traced.job for number, load in floor.waiting.items() if number not in apart)
-            asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}
-        return asked
-
 
 def _standing() -> float:
     """The clock of a planning: it stands still."""
     return 0.0
-
-
-def _job_record(load: Load, now_s: float) -> JobRecord:
-    job, attempt = load.traced.job, load.attempt
-    running_s = now_s - attempt.started_s if attempt is not None else 0.0
-    ran_s = load.ran_s + running_s
-    gpu_s = load.gpu_s + running_s * (attempt.gpus if attempt is not None else 0)
-    return JobRecord(
-        job=load.id,
-        name=load.traced.name,
-        tenant=job.tenant,
-        category=job.category,
-        requirement=job.requirement,
-        submitted_s=job.submitted_s,
-        started_s=load.first_started_s,
-        ended_s=load.ended_s,
-        state=load.state,
-        wait_s=load.wait_s(now_s),
-        age_s=load.age_s,
-        ran_s=ran_s,
-        gpu_s=gpu_s,
-        restarts=load.restarts,
-        gpus_first=load.gpus_first,
-        gpus_mean=gpu_s / ran_s if ran_s else 0.0,
-        ideal_s=load.ideal_s,
-    )

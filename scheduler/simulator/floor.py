@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Span
-from scheduler.simulator import tuning
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.ideal import Ideal
-from scheduler.simulator.knowing import Knowing
 from scheduler.simulator.lineup import Lineup
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
-from scheduler.simulator.profiles import Profiles
+from scheduler.simulator.world import tuning
+from scheduler.simulator.world.ideal import Ideal
+from scheduler.simulator.world.knowing import Knowing
+from scheduler.simulator.world.profiles import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.model import Placement, Promise, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Idle
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 
 Ask = tuple[tuple[int, ...], frozenset[str], int, int]

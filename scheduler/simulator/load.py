@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.tuner import Tuning
     from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
-    from scheduler.simulator.truth import Spot, TracedJob
+    from scheduler.simulator.world.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
 """So long ended attempts are remembered one by one."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from scheduler.model import ArrayHistory, Job
     from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Attempt, Load
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 
 def state_of(floor: Floor, arrays: ArrayHistory, now_s: float, replanned_s: float | None = None) -> ClusterState:

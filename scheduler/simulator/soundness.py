@@ -14,7 +14,7 @@ from scheduler.simulator.errors import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 
 def check(traced: TracedJob, known: Container[int], now_s: float) -> None:

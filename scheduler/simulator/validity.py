@@ -28,9 +28,10 @@ import numpy as np
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Node
 from scheduler.policies.rivals.timeshare.play import play, size_of
-from scheduler.simulator.engine import Engine, simulate
+from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import Spot, World
+from scheduler.simulator.run import simulate
+from scheduler.simulator.world.truth import Spot, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Outcome, Work
     from scheduler.policies.rivals.timeshare.play import Round
     from scheduler.simulator.records import Run
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 ROUND_S = 120.0
 RESET_S = 1000.0

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.estimator.layers import Estimate, Estimator
+from scheduler.estimator.estimator import Estimator
+from scheduler.estimator.layers import Estimate
 from scheduler.model import Job, Node
 from scheduler.workloads import mixed
 

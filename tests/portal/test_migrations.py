@@ -6,10 +6,22 @@ from django.db import connection
 
 from portal.jobs.services.placing import attempts_start
 from portal.jobs.services.placings import Placing, Profile
-from portal.jobs.triggers import QUEUE_SQLITE, SQLITE, triggers_present
+from portal.jobs.triggers import QUEUE_SQLITE, SQLITE
 from tests.portal import given
 
 APPS = ("rounds", "jobs", "cluster", "events", "tenants")
+
+
+def triggers_present():
+    """Return the names of our triggers that the database has."""
+    query = (
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        if connection.vendor == "sqlite"
+        else "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return {row[0] for row in cursor.fetchall()} & {*SQLITE, *QUEUE_SQLITE}
 
 
 def tables():

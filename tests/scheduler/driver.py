@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import TracedJob, World
+from scheduler.simulator.world.truth import TracedJob, World
 from tests.scheduler.builders import check_feasible, ticking
 
 if TYPE_CHECKING:

@@ -49,8 +49,6 @@ def test_raqlr_without_jobs_has_no_value():
 def test_rates_and_means_of_nothing_have_no_value():
     assert metrics.rate(0, 0) is None
     assert metrics.rate(1, 4) == 0.25
-    assert metrics.mean_over_active([]) is None
-    assert metrics.mean_over_active([None, 0.5, 0.7]) == pytest.approx(0.6)
     assert metrics.live_latency_ratio([]) == (None, None)
 
 
@@ -222,6 +220,6 @@ def test_what_a_reservation_or_a_promise_keeps_from_a_job_that_fits_is_a_kind_of
     nodes = [node(1, 4), node(2, 4, idle=1)]
     small, large = job(1, 2), job(9, 8)
     assert kept([small], nodes, promised=[Share(1, 3, 3, 0)]) == (3, 0, 2)
-    assert kept([small, large], nodes, reserved={1: 9}) == (4, 0, 0)  # what is left is too little for either
+    assert kept([small, large], nodes, reserved={1: 9}) == (4, 0, 1)  # enough of the type idles, but not together
     assert kept([large], nodes, reserved={1: 9}) == (0, 0, 0)  # nobody but whom it is kept for
     assert kept([job(1, 5)], nodes, reserved={1: 9}) == (0, 0, 5)  # it would not fit there either

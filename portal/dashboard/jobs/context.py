@@ -107,6 +107,7 @@ class WhyContext(TypedDict):
     note: Rich | None
     ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
     starts: StartsContext | None
+    no_starts: str | None  # why there is no range
     remedy: Rich | None  # what the tenant can do about it
 
 

@@ -239,7 +239,7 @@ def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
 @require_GET
 def job_csv(request: HttpRequest) -> HttpResponse:
     """Export the whole list as filtered, as a stream. A cell that a spreadsheet would take for a formula is defused."""
-    jobs = ListQuery.of(request).jobs(user=request.user).select_related("tenant", "owner")
+    jobs = ListQuery.of(request).ordered(user=request.user).select_related("tenant", "owner")
     response = Streamed(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'
     return response

@@ -37,7 +37,13 @@ def why_make(job: Job, why: dict[str, Any], attempts: Sequence[Attempt]) -> WhyC
 def _why_waits(why: dict[str, Any]) -> WhyContext:
     title = "Why it is held" if why["state"] == JobState.HELD else "Why it waits"
     shape = _why_shape(title, why, sentence=why["sentence"])
-    return {**shape, "reason": why["reason"], "ahead": _ahead(why), "starts": starts_make(why)}
+    return {
+        **shape,
+        "reason": why["reason"],
+        "ahead": _ahead(why),
+        "starts": starts_make(why),
+        "no_starts": why["predicted_start_missing"],
+    }
 
 
 def _ahead(why: dict[str, Any]) -> Rich | None:
@@ -76,6 +82,7 @@ def _why_shape(title: str, why: dict[str, Any], *, sentence: str) -> WhyContext:
         "ahead": None,
         "remedy": None,
         "starts": None,
+        "no_starts": None,
     }
 
 

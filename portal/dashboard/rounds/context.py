@@ -85,7 +85,7 @@ class PlanningPageContext(TypedDict):
     parameters: list[Fact]
     decisions: list[DecisionRow]
     outcomes: list[OutcomeRow]
-    truncated: str | None  # "the first 500 of 20 000"
+    paging: PageLinks  # of the decisions
     error: str | None  # operators: why the planning failed
     previous_url: str | None
     next_url: str | None

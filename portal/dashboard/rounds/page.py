@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 PAGE_SIZE = 50
-DECISIONS_SHOWN = 500
+DECISIONS_A_PAGE = 200
 OUTCOMES = {"applied": "applied", "nothing": "nothing placed", "stale": "overtaken", "failed": "failed"}
 
 
@@ -44,7 +44,7 @@ def rounds_context(page: str | None) -> RoundsPageContext:
     return {
         "subtitle": _subtitle(rows[0] if rows and place == 1 else None, total),
         "rows": [planning_row(row) for row in rows],
-        "paging": page_links(place, start=start, shown=len(rows), total=total),
+        "paging": page_links(reverse("rounds"), "planning", place, start=start, shown=len(rows), total=total),
     }
 
 
@@ -56,11 +56,10 @@ def page_number(text: str | None) -> int:
     return int(text)
 
 
-def page_links(place: int, *, start: int, shown: int, total: int) -> PageLinks:
-    url = reverse("rounds")
+def page_links(url: str, noun: str, place: int, *, start: int, shown: int, total: int) -> PageLinks:
     spread = f"{start + 1}{DASH}{start + shown}" if shown else "none"
     return {
-        "summary": f"{spread} of {total} planning{'s' if total != 1 else ''}",
+        "summary": f"{spread} of {total} {noun}{'s' if total != 1 else ''}",
         "previous_url": None if place == 1 else url if place == 2 else f"{url}?page={place - 1}",
         "next_url": f"{url}?page={place + 1}" if start + shown < total else None,
     }
@@ -129,13 +128,16 @@ def _outcome_word(row: Planning, outcome: str) -> str:
 # ---- one planning ----------------------------------------------------------------------------------------------------
 
 
-def planning_context(number: int, user: User) -> PlanningPageContext:
+def planning_context(number: int, user: User, page: str | None = None) -> PlanningPageContext:
+    """Return a planning with one page of its decisions. Raises NotFound, and BerthError for a page that is no number."""
+    place = page_number(page)
+    start = (place - 1) * DECISIONS_A_PAGE
     planning = planning_by_number(number)
     before, after = planning_neighbours(number)
     decisions = decisions_read(planning)
-    rows = planning_decisions(planning, user, count=DECISIONS_SHOWN)
+    rows = planning_decisions(planning, user, start=start, count=DECISIONS_A_PAGE)
     # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
-    placements = [decisions.entry(place)["placement"] for place in range(len(rows))]
+    placements = [decisions.entry(start + row)["placement"] for row in range(len(rows))]
     nodes = dict(Node.objects.values_list("pk", "name"))
     shown = [_decision(row, placement, nodes) for row, placement in zip(rows, placements, strict=True)]
     return {
@@ -144,7 +146,14 @@ def planning_context(number: int, user: User) -> PlanningPageContext:
         "parameters": _parameters(planning),
         "decisions": shown,
         "outcomes": _outcomes(planning, user),
-        "truncated": f"the first {DECISIONS_SHOWN} of {len(decisions)}" if len(decisions) > DECISIONS_SHOWN else None,
+        "paging": page_links(
+            reverse("planning-detail", args=[number]),
+            "decision",
+            place,
+            start=start,
+            shown=len(rows),
+            total=len(decisions),
+        ),
         "error": planning.error if user.is_operator and planning.error else None,
         "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
         "next_url": reverse("planning-detail", args=[after]) if after is not None else None,

@@ -12,6 +12,7 @@ from django.conf import settings
 from portal.cluster.models import Node
 from portal.disk import disk_state
 from portal.events.relay import number_key
+from portal.events.shared import Sharing
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REDIS_PATIENCE_S = 0.3
+BANNER_EVERY_S = 10.0
 _PAGES: dict[str, PageName] = {"job": "jobs", "node": "cluster", "planning": "rounds", "token": "account"}
 
 
@@ -80,14 +82,17 @@ def initials(name: str) -> str:
     return ("".join(word[0] for word in words[:2]) if len(words) > 1 else name[:2]).upper()
 
 
+def _isolation(_: Sharing) -> list[bool | None]:
+    """Say what nodes on which all jobs run as one account say of files. Each node's row is read, so not at every page."""
+    alone = Node.objects.alive().filter(single_account=True).order_by()  # in no order: each row would be distinct
+    return list(alone.values_list("isolation__files", flat=True).distinct())
+
+
 def _banner() -> str | None:
     """Say that the disk is full; else warn where all jobs run as one account, and say what keeps them apart there."""
     if (disk := disk_state()).low:
         return f"{disk.sentence}."
-    alone = (
-        Node.objects.alive().filter(single_account=True).order_by()
-    )  # in no order: each node's row would be distinct
-    found = set(alone.values_list("isolation__files", flat=True).distinct())
+    found = set(Sharing().get("isolation", _isolation, every_s=BANNER_EVERY_S))
     if not found:
         return None
     trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"

@@ -25,7 +25,7 @@ from portal.jobs import services, sizes
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
-from portal.jobs.searching import jobs_with_text, label_text
+from portal.jobs.searching import jobs_named, jobs_with_text, label_text
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
 from portal.tenants.authentication import tenant_of
@@ -121,7 +121,7 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     if label := query.text("label", max_chars=320):
         jobs = jobs_labelled(jobs_with_text(jobs, label_text(label)) if top else jobs, label=label)
     if name := query.text("name", max_chars=128):
-        jobs = (jobs_with_text(jobs, name) if top else jobs).filter(name__icontains=name)
+        jobs = jobs_named(jobs, name) if top else jobs.filter(name__icontains=name)
     wanted = {
         "tenant__name": query.text("tenant"),
         "owner__username": query.text("owner"),

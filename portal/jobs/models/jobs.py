@@ -103,16 +103,27 @@ class Job(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            models.Index(fields=["state", "-id"]),
-            models.Index(fields=["tenant", "state", "-id"]),
-            models.Index(fields=["owner", "-id"]),
-            models.Index(fields=["-ended_at"], condition=Q(ended_at__isnull=False), name="job_ended"),
+            # The lists' indexes hold all that a list's order and counts read: the rows themselves are wide, and a tenant's lie
+            # all over the table. `array` tells an array's tasks, which lists leave out.
+            models.Index(fields=["state", "-id", "array"], name="job_by_state"),
+            models.Index(
+                fields=["tenant", "state", "-id", "reason", "array"], condition=Q(array=None), name="job_top_by_tenant"
+            ),
+            models.Index(
+                fields=["owner", "state", "-id", "reason", "array"], condition=Q(array=None), name="job_top_by_owner"
+            ),
+            models.Index(
+                fields=["-started_at", "-id", "tenant", "array"],
+                condition=Q(array=None, started_at__isnull=False),
+                name="job_top_by_start",
+            ),
+            models.Index(
+                fields=["-ended_at", "-id", "array", "tenant"], condition=Q(ended_at__isnull=False), name="job_by_end"
+            ),
+            models.Index(fields=["-id"], condition=Q(restart_s__isnull=False), name="job_restarted"),
             models.Index(fields=["array", "state"], condition=Q(array__isnull=False), name="job_tasks_by_state"),
             models.Index(
                 fields=["array", "array_index"], condition=Q(retry_asked_at__isnull=False), name="job_tasks_to_retry"
-            ),
-            models.Index(
-                fields=["tenant", "state", "reason"], condition=Q(array=None), name="job_top_by_state_and_reason"
             ),
             models.Index(fields=["tenant"], condition=Q(array_size__isnull=False), name="job_arrays_by_tenant"),
             # Covers what `queue_counts` reads; Postgres then never looks at the rows, which are wide.

@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Q
 from django.utils import timezone
 
 from portal.cluster.selectors import capacity_check
@@ -22,7 +21,8 @@ from portal.jobs.searching import job_text_add
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
-from portal.jobs.states import FINAL, QUEUED, JobState
+from portal.jobs.states import FINAL, JobState
+from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
 from portal.tenants.selectors import priority_ceiling, role_of, tenants_of
 from portal.tenants.services import audit_record
@@ -229,11 +229,7 @@ def queue_quota_check(*, tenant: Tenant, asked: int, already: int = 0) -> None:
     """Refuse `asked` more waiting jobs than the tenant may have; `already` of them are in the database as waiting."""
     if tenant.queued_jobs_quota is None:
         return
-    queued = Job.objects.filter(tenant=tenant, state__in=QUEUED, array=None, array_size=None).count()
-    of_arrays = Job.objects.filter(tenant=tenant, array_size__isnull=False).exclude(state__in=FINAL)
-    sums = of_arrays.aggregate(sizes=Coalesce(Sum("array_size"), 0), retries=Coalesce(Sum("array_retries"), 0))
-    ended = Job.objects.filter(array__in=of_arrays).exclude(state__in=QUEUED).count()
-    waiting = queued + sums["sizes"] + sums["retries"] - ended - already
+    waiting = queued_jobs(Tenant.objects.filter(pk=tenant.pk))[tenant.pk] - already
     if waiting + asked > tenant.queued_jobs_quota:
         raise Conflict(
             "quota_exceeded",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from portal.laboratory.experiments.base import Options
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
     Prepare = Callable[[int], tuple[Sequence[TracedJob], World]]
 
@@ -68,7 +68,7 @@ def philly_week(file: Path, days: float, seed: int) -> tuple[Sequence[TracedJob]
     from scheduler.simulator.traces.moments import seconds_of
     from scheduler.simulator.traces.philly import FORMAT
     from scheduler.simulator.traces.source import Source
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
     began_s = seconds_of(WEEK_FROM) or 0.0
     with file.open(encoding="utf-8") as lines:

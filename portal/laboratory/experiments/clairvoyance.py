@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from portal.laboratory.run.parallel import Tell
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 ROWS = {"clairvoyant, least work first": "least-work", "clairvoyant, latency ratio": "latency-ratio"}
 """Row of a table -> order."""

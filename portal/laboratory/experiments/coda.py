@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options
     from scheduler.simulator.generators.coda import Free
     from scheduler.simulator.records import Run
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 POLICIES = ("fifo", "drf", "coda", "berth")
 TUNING = frozenset({"coda", "berth"})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options
     from scheduler.parameters import Parameters
     from scheduler.simulator.generators.hops_constants import Choices
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 OURS = ("berth", "hops")
 RIVALS = ("sia-hops", "gavel-hops", "sia", "gavel")

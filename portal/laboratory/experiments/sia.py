@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options
     from scheduler.model import Node
     from scheduler.simulator.records import Run
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 TRACE = "workloads/scale/rate_50/workload-1.csv"
 QUICK_JOBS = 40
@@ -93,7 +93,7 @@ def prepared(folder: Path, trace: Path, jobs: str, count: int | None, seed: int)
     """The first `count` jobs of the workload (None = all) and the cluster; `folder` has the profiles. Nothing is drawn."""
     from scheduler.simulator.traces.sia import FORMAT
     from scheduler.simulator.traces.source import Source
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
     def companion(name: str) -> list[str] | None:
         file = folder / "profiles" / name

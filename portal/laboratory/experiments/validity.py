@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from portal.laboratory.experiments.base import Options
     from portal.laboratory.run.parallel import Tell
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 TRACE, THROUGHPUTS = "120_multigpu_dynamic.trace", "tacc_throughputs.json"
 GPUS, GPU_TYPE = 32, "v100"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from portal.laboratory.run.parallel import Tell
     from scheduler.parameters import Parameters
     from scheduler.simulator.records import Run
-    from scheduler.simulator.truth import TracedJob, World
+    from scheduler.simulator.world.truth import TracedJob, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def simulated(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
     """The engine's run, telling what fraction is done: of the jobs, or of the time until it is cut off."""
-    from scheduler.simulator.engine import simulate  # numpy and the solver are the process's own to load
+    from scheduler.simulator.run import simulate
 
     def progress(now_s: float, ended: int) -> None:
         done = ended / max(1, len(jobs))

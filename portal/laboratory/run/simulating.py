@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from portal.laboratory.run.parallel import Tell, Watch
     from portal.laboratory.sources.clusters import ClusterFile
     from scheduler.parameters import Parameters
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 MOST_SEED = 2**32 - 1
 

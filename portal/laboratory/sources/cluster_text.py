@@ -11,7 +11,7 @@ from portal.laboratory.sources.clusters import MANNERS, SWITCHES
 if TYPE_CHECKING:
     from portal.laboratory.sources.clusters import ClusterFile
     from scheduler.model import Node, Tenant
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 
 def cluster_text(cluster: ClusterFile) -> str:

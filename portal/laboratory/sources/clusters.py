@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.strict_yaml import YamlError, yaml_strict
 from scheduler.model import Node, Tenant
-from scheduler.simulator.truth import World
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

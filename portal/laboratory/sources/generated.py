@@ -12,7 +12,7 @@ from portal.laboratory.sources.generators import GENERATORS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 MOST_JOBS = 100_000
 

@@ -22,8 +22,8 @@ from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.tenants.models import Tenant
 from scheduler import model
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.scaling import EXPONENT
-from scheduler.simulator.truth import World
+from scheduler.simulator.world.scaling import EXPONENT
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_DAYS = 3650.0
 LEAST_S = 0.001
+RESTARTED_JOBS = 1000
+"""What a restart takes is the mean over so many, the newest: what it took years ago, on other machines, tells nothing."""
 
 
 def history_rows(*, days: float, now: datetime, tenants: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
@@ -132,11 +134,12 @@ def cluster_registered() -> ClusterFile:
 
 
 def restart_s_of(jobs: QuerySet[Job]) -> float:
-    """What a restart takes (s): as measured of these jobs, on average, as far as a cluster file may say it.
+    """What a restart takes (s): as measured of the newest of these jobs, on average, as far as a cluster file may say it.
 
     Where none of them was stopped and started again it is what the scheduler takes it to be, the knob `restart_cost_s`.
     """
-    measured = jobs.aggregate(mean=Avg("restart_s"))["mean"]
+    newest = jobs.filter(restart_s__isnull=False).order_by("-pk")[:RESTARTED_JOBS]
+    measured = newest.aggregate(mean=Avg("restart_s"))["mean"]
     return float(knobs_current()["restart_cost_s"] if measured is None else min(measured, MANNERS["restart_s"][1]))
 
 

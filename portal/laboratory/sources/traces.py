@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from portal.laboratory.sources.clusters import ClusterFile
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 
 @dataclass(frozen=True, slots=True)

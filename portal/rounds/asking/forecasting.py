@@ -20,7 +20,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.errands import errand
+from portal.rounds.errands import errand, errand_rest
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 
     from scheduler.asking.starts.ranges import StartRange
 
-LIMIT_S = 20.0
+LIMIT_S = 8.0
 """For the simulation; with it over, fewer draws count."""
+SHARE = 0.1
+"""Of a worker's time, at most: a longer run is followed by so long a rest. One of up to six seconds comes each minute."""
 LEASE_S = 120.0
 PATIENCE_S = 10.0
 """For a planning under way to end; then the next minute tries again."""
+PERIOD_S = 60.0
+"""Between two runs on a cluster where they are short: beat's."""
 
 BATCH = 500
 RANGE = ("earliest_at", "median_at", "latest_at")
@@ -47,15 +51,25 @@ def forecasts_refresh() -> int | None:
     with errand("forecast", limit_s=LEASE_S) as mine:
         if not mine or not _planning_over():
             return None
+        began_s = time.monotonic()
         forecasts_settle()
-        parameters, now = scheduler_parameters(knobs_current()), timezone.now()
-        state = state_load(now=now, parameters=parameters)
-        if not state.jobs:
-            return 0
-        rng = np.random.default_rng(int(now.timestamp()))
-        known = experience_read(now=now, parameters=parameters)
-        ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
-        return _store(ranges, now)
+        found = _predict()
+        rest_s = (time.monotonic() - began_s) * (1.0 / SHARE - 1.0)
+    if rest_s > PERIOD_S:
+        errand_rest("forecast", rest_s=rest_s)
+    return found
+
+
+def _predict() -> int:
+    """Predict and store; return for how many jobs."""
+    parameters, now = scheduler_parameters(knobs_current()), timezone.now()
+    state = state_load(now=now, parameters=parameters)
+    if not state.jobs:
+        return 0
+    rng = np.random.default_rng(int(now.timestamp()))
+    known = experience_read(now=now, parameters=parameters)
+    ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
+    return _store(ranges, now)
 
 
 def _planning_over() -> bool:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.jobs.states import QUEUED
 from portal.rounds.models import Planning
-from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_missing, range_shown
 from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
@@ -43,6 +43,10 @@ def explanation(job: Job) -> dict[str, Any]:
         figures = KeepersNow(timezone.now()).told(job, reason, figures)
     known = entry or {}
     standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
+    predicted = forecasts_of([job.pk]).get(job.pk) if job.state in QUEUED else None
+    missing = None
+    if job.state in QUEUED and predicted is None:
+        missing = range_missing(job=job, rank=known.get("rank"), eligible=bool(known.get("eligible")))
     return {
         "job": job.number,
         "state": job.state,
@@ -65,7 +69,8 @@ def explanation(job: Job) -> dict[str, Any]:
         "detail_planning": detail["planning"] if detail else None,
         "policy": planning.policy if planning else None,
         "solver": planning.solver if planning else None,
-        "predicted_start": range_shown(forecasts_of([job.pk]).get(job.pk)) if job.state in QUEUED else None,
+        "predicted_start": range_shown(predicted),
+        "predicted_start_missing": missing,
         "past_predictions": forecast_record(),
     }
 

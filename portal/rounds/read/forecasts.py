@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from portal.rounds.models import ForecastRecord, StartForecast
+from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import StartRange, accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from portal.jobs.models import Job
+
+    Row = tuple[StartRange, float, float]
+
+HORIZONS_S = (300.0, 3600.0)
+"""Borders between horizons, for the record."""
+RANGES_MOST = FAR.jobs
+"""Waiting jobs, in order of priority, for which ranges are computed."""
 RECORDS_READ = 2000
 """Coverage and error are those of the latest so many starts."""
 
@@ -30,12 +41,54 @@ def range_shown(forecast: StartForecast | None) -> dict[str, Any] | None:
 def forecast_record() -> dict[str, Any]:
     """Return how past forecasts fared, as first given in a wait: `starts`, `held` (share 0..1 of the starts inside their
     range) and `median_error_s` (of the range's middle); None without any start. One query.
+
+    `by_horizon`: the same for the ranges whose middle lay so far ahead, `from_s` to `until_s` (None: no end); those without
+    a start are left out.
     """
     fields = ("given_at", "earliest_at", "median_at", "latest_at", "started_at")
-    rows = ForecastRecord.objects.order_by("-started_at").values_list(*fields)[:RECORDS_READ]
-    fared = accuracy((_range(early, middle, late), given.timestamp(), start.timestamp())
-                     for given, early, middle, late, start in rows)  # fmt: skip
+    rows = [
+        (_range(early, middle, late), given.timestamp(), start.timestamp())
+        for given, early, middle, late, start in ForecastRecord.objects.order_by("-started_at").values_list(*fields)[
+            :RECORDS_READ
+        ]
+    ]
+    return {**_fared(rows), "by_horizon": _by_horizon(rows)}
+
+
+def _by_horizon(rows: list[Row]) -> list[dict[str, Any]]:
+    parts: dict[int, list[Row]] = {}
+    for row in rows:
+        middle_s, made_s = row[0].median_s, row[1]
+        ahead_s = math.inf if middle_s is None else middle_s - made_s
+        parts.setdefault(bisect_right(HORIZONS_S, ahead_s), []).append(row)
+    ends = (0.0, *HORIZONS_S, None)
+    return [{"from_s": ends[k], "until_s": ends[k + 1], **_fared(parts[k])} for k in sorted(parts)]
+
+
+def _fared(rows: list[Row]) -> dict[str, Any]:
+    fared = accuracy(rows)
     return {"starts": fared.jobs, "held": fared.coverage, "median_error_s": fared.median_error_s}
+
+
+def range_missing(*, job: Job, rank: int | None, eligible: bool) -> str | None:
+    """Say why a waiting job has no start range; None for one that others keep from starting, or that nobody ordered yet.
+
+    At most one query. Call it for a job without a forecast.
+    """
+    if not eligible or rank is None:
+        return None
+    if rank > RANGES_MOST:
+        return (
+            f"Not computed for this job: it is number {rank} in order of priority, and start ranges are computed for the "
+            f"first {RANGES_MOST}."
+        )
+    last = StartForecast.objects.order_by("-at").values_list("at", flat=True).first()
+    if last is None or last < job.submitted_at:
+        return "Not computed for this job yet: start ranges are computed about once a minute, on large clusters more rarely."
+    return (
+        "Not computed for this job: in the simulation of the queue, as far as that came in its time and a day ahead at most, "
+        "it did not start."
+    )
 
 
 def _range(*moments: datetime | None) -> StartRange:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
-MAX_POINTS = 500
-MAX_NUMBER = 2**63 - 1
+MAX_POINTS = 240
 _BULKY = ("decisions", "parameters", "error", "stops", "promises", "lapsed", "reservations")
 
 
@@ -52,7 +51,7 @@ def planning_get(number: str) -> Planning:
 
 
 def metrics_series(*, since: datetime) -> list[dict[str, Any]]:
-    """Return a point a planning since then, oldest first; with more than 500, evenly thinned, the latest kept."""
+    """Return a point a planning since then, oldest first; with more than `MAX_POINTS`, evenly thinned, the latest kept."""
     return [
         {
             "at": point.at,
@@ -83,5 +82,9 @@ def _figures(metrics: dict[str, Any]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, value in finite(metrics).items():
         inner = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-        found |= {key: item for key, item in inner.items() if item is None or isinstance(item, (int, float))}
+        found |= {key: item if item is None else float(item) for key, item in inner.items() if _is_number(item)}
     return found
+
+
+def _is_number(item: object) -> bool:
+    return item is None or isinstance(item, (int, float))

@@ -50,7 +50,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Arrays and tenants' shares",
         ("arrays", "fair_shares", "borrowing", "reserved_cores_per_gpu", "large_array_share", "array_history_days",
-         "reserve_lr", "sweep"),
+         "reserve_lr", "reserve_jobs", "sweep"),
     ),
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),

@@ -12,8 +12,10 @@ half as much for each `HALF` forecasts that came after them: the record is the c
 made at one moment count as sqrt(n): a burst of a hundred jobs meets one fate, and is no hundred witnesses.
 
 A job that still waits is a wait "longer than this": the product-limit estimate counts it so,
-else the late ones would be missing. With few past forecasts the range is as it was drawn: `BELIEF` residuals spread evenly
-over -1 to 1 stand in. `AIM` lies above `HELD`, for a quantile of few is too near.
+else the late ones would be missing. With few past forecasts `BELIEF` residuals stand in: below 0 spread evenly as far as
+-1 - `EARLIER` * `LEAST` / s, above as far as 1 + `LATER` * `LEAST` / s. A range without a record so is wider than drawn, by a
+fixed step rather than in proportion, and more so at its late end: the draws do not know what a cluster that they have not seen
+adds to run times (docs/evidence.md has what was tried). `AIM` lies above `HELD`, for a quantile of few is too near.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ LEAST = 0.5
 NEAR = 1.5
 HALF = 1000.0
 BELIEF = 4.0
+EARLIER, LATER = 0.5, 1.0
 GRID = 0.1
-"""Residuals are looked up once for middles that are this near."""
+"""Residuals are looked up once for middles and spreads that are this near."""
 MOST = 1500
 """Past forecasts that count: the latest so many."""
 
@@ -73,28 +76,35 @@ class Calibration:
         self._started = np.array([each.started for each in latest], dtype=bool)
         _, moment, count = np.unique([each.made_s for each in latest], return_inverse=True, return_counts=True)
         self._counts = 0.5 ** (np.arange(len(latest))[::-1] / HALF) / np.sqrt(count[moment])
-        self._found: dict[int, tuple[float, float, float]] = {}
+        self._found: dict[tuple[int, int], tuple[float, float, float]] = {}
 
     def applied(self, drawn: Drawn) -> Drawn:
         """The range with the record's doubt. Its middle moves too, where past ones were all too early or too late."""
         middle, spread = _unit(drawn.middle_s), _spread(drawn)
-        low, between, high = self._residuals_at(round(middle / GRID))
+        low, between, high = self._residuals_at(round(middle / GRID), round(spread / GRID))
         return Drawn(*(_wait_s(middle + each * spread) for each in (low, between, high)))
 
-    def _residuals_at(self, step: int) -> tuple[float, float, float]:
-        found = self._found.get(step)
+    def _residuals_at(self, step: int, spread: int) -> tuple[float, float, float]:
+        found = self._found.get((step, spread))
         if found is None:
-            evenly = np.linspace(-1.0, 1.0, 9)
+            prior = _prior(max(LEAST, spread * GRID))
             weights = self._counts * np.exp(-np.abs(self._middles - step * GRID) / NEAR)
             parts = np.array([(1.0 - AIM) / 2.0, 0.5, (1.0 + AIM) / 2.0])
             low, between, high = product_limit(
-                np.concatenate([self._residuals, evenly]),
-                np.concatenate([self._started, np.ones(9, dtype=bool)]),
-                np.concatenate([weights, np.full(9, BELIEF / 9)]),
+                np.concatenate([self._residuals, prior]),
+                np.concatenate([self._started, np.ones(len(prior), dtype=bool)]),
+                np.concatenate([weights, np.full(len(prior), BELIEF / len(prior))]),
                 parts,
             )
-            found = self._found[step] = (float(low), float(between), float(high))
+            found = self._found[step, spread] = (float(low), float(between), float(high))
         return found
+
+
+def _prior(spread: float) -> np.ndarray:
+    """The residuals of a cluster without a record, for ranges of this spread."""
+    early = np.linspace(-1.0 - EARLIER * LEAST / spread, 0.0, 5)
+    late = np.linspace(0.0, 1.0 + LATER * LEAST / spread, 5)
+    return np.concatenate([early, late[1:]])
 
 
 def _unit(wait_s: float) -> float:

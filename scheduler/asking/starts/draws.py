@@ -137,7 +137,7 @@ class Draw:
     def _gone(self, job: int) -> Running:
         live = self._running.pop(job)
         del self._attempt[job]
-        self._ledger.give_back(live.tenant, live.pieces)
+        self._ledger.release(live.pieces, live.tenant)
         return live
 
     def _settled(self, now_s: float, *, replan: bool) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.runtimes import RunTimes
 from scheduler.errors import InvalidJob, InvalidNode
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.why import Foresight
 from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.asking.starts.calibration import Foretold
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, ClusterState, Job, Node, Running
     from scheduler.parameters import Parameters
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import Job, Node, Ranked
     from scheduler.placement.access import Access, Rules
-    from scheduler.placement.ledger import Ledger, Room
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
     from scheduler.placement.running import Participant
 
 

@@ -36,7 +36,7 @@ from scheduler.placement.solver import relative_gap
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.options import Group, Options

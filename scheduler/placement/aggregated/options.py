@@ -29,7 +29,7 @@ from scheduler.placement.menu import per_gpu
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.classes import Classes, Pin

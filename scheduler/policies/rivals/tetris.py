@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.model import Job, Node, Ranked
     from scheduler.parameters import Parameters
-    from scheduler.placement.ledger import Room
+    from scheduler.placement.rooms import Room
     from scheduler.placement.work import Work
 
 FAIRNESS_KNOB = 0.25

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.model import Job, Node, Tenant
-from scheduler.simulator.core_bound import CoreBound
 from scheduler.simulator.generators import coda_constants as paper
 from scheduler.simulator.generators.coda_constants import FREE, MODELS, Free
-from scheduler.simulator.truth import Hints, Spot, Steady, TracedJob, World
+from scheduler.simulator.world.core_bound import CoreBound
+from scheduler.simulator.world.truth import Hints, Spot, Steady, TracedJob, World
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from scheduler.simulator.truth import Law, Spot, TracedJob, World
+    from scheduler.simulator.world.truth import Law, Spot, TracedJob, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ from scheduler.model.speeds import Link, Loading, Part, Profile
 from scheduler.simulator.generators import hops_constants as free
 from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512
 from scheduler.simulator.generators.hops_models import ROWS, TASKS
-from scheduler.simulator.training import Training
-from scheduler.simulator.truth import TracedJob, World
+from scheduler.simulator.world.training import Training
+from scheduler.simulator.world.truth import TracedJob, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job, Node, Tenant
-from scheduler.simulator.scaling import Scaled
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.world.scaling import Scaled
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.random import Generator
 
-    from scheduler.simulator.truth import Law
+    from scheduler.simulator.world.truth import Law
 
 SERVERS = (("a100", 4, 8, 64), ("rtx", 4, 4, 32), ("l4", 2, 2, 32))
 """GPU type, servers, GPUs and cores of each: 52 GPUs."""

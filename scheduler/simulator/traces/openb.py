@@ -15,7 +15,7 @@ from scheduler.placement.parts.pool import MILLI, Demand, Host
 from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format
-from scheduler.simulator.truth import Steady, TracedJob
+from scheduler.simulator.world.truth import Steady, TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

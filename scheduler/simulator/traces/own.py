@@ -12,7 +12,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model import Job
-from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import GPU_SPEEDS, Choices
 from scheduler.simulator.traces.csvrows import csv_error
 from scheduler.simulator.traces.source import (
@@ -26,7 +25,8 @@ from scheduler.simulator.traces.source import (
     listed,
     shown,
 )
-from scheduler.simulator.truth import TracedJob
+from scheduler.simulator.world.scaling import law_of
+from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import CORES, GPU_SPEEDS, MOVABLE, Choices
 from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.moments import seconds_of
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, shown
-from scheduler.simulator.truth import TracedJob
+from scheduler.simulator.world.scaling import law_of
+from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

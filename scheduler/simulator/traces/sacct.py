@@ -12,7 +12,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.simulator.scaling import law_of
 from scheduler.simulator.traces.choices import GPU_SPEEDS, MOVABLE, Choices
 from scheduler.simulator.traces.csvrows import Row
 from scheduler.simulator.traces.moments import seconds_of
@@ -26,7 +25,8 @@ from scheduler.simulator.traces.source import (
     listed,
     shown,
 )
-from scheduler.simulator.truth import TracedJob
+from scheduler.simulator.world.scaling import law_of
+from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
 from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
-from scheduler.simulator.truth import TracedJob
+from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Sia's workloads (SOSP '23, public artifact): one job a line, with the profiles of the applications that they run.
 
 A job's work is a whole training of its application, in samples at the smallest batch size, and its speed the goodput of its
-GPUs (see `scheduler.simulator.profiled`). `jobs=adaptive`: as Sia and Pollux take them, the batch size adapted to the GPUs,
+GPUs (see `scheduler.simulator.world.profiled`). `jobs=adaptive`: as Sia and Pollux take them, the batch size adapted to the GPUs,
 and any of Sia's sizes accepted: powers of two within a node, whole nodes beyond (Sia 3.3), up to `most_gpus`.
 `jobs=rigid`: as tuned by hand for schedulers without that, on `num_replicas` GPUs with `batch_size` (4.2, "TunedJobs").
 `jobs=scale-gpus`: the batch size stays `batch_size`, the GPUs may be fewer: powers of two up to `num_replicas`.
@@ -12,16 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.simulator.profiled import Goodput
 from scheduler.simulator.traces.csvrows import Row, rows
 from scheduler.simulator.traces.sia_profiles import APPLICATIONS, GPU_TYPES, read_application
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, TraceError, shown
-from scheduler.simulator.truth import TracedJob
+from scheduler.simulator.world.profiled import Goodput
+from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from scheduler.simulator.profiled import Application
+    from scheduler.simulator.world.profiled import Application
 
 COLUMNS = (
     Column("name", "", "the job's name"),

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.profiled import Application, Curve, Shape, Speeds, Training, canonical
 from scheduler.simulator.traces.csvrows import Row, rows
 from scheduler.simulator.traces.source import TraceError, shown
+from scheduler.simulator.world.profiled import Application, Curve, Shape, Speeds, Training, canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from scheduler.simulator.truth import TracedJob
+    from scheduler.simulator.world.truth import TracedJob
 
 
 MOST_NUMBER = 1e15

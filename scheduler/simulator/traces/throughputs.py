@@ -19,7 +19,7 @@ from scheduler.simulator.traces.source import MOST_GPUS, TraceError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.simulator.truth import Spot
+    from scheduler.simulator.world.truth import Spot
 
 SPREAD = "_unconsolidated"
 

@@ -77,6 +77,18 @@ def test_rounds_plannings_and_their_decisions(world, planned):
     assert {d["job"] for d in some["decisions"]} == {planned[1], None}
 
 
+def test_a_plannings_decisions_are_read_page_by_page(world, planned):
+    path, found = "/plannings/1?page_size=2", []
+    while path:
+        answer = world.operator("GET", path).json()
+        assert len(answer["decisions"]) <= 2
+        assert (answer["decisions_previous"] is None) == (not found)
+        found += [each["job"] for each in answer["decisions"]]
+        path = answer["decisions_next"] and answer["decisions_next"].partition("/api/v1")[2]
+    assert len(found) == answer["decisions_count"] == 3
+    assert set(found) == set(planned)
+
+
 def test_figures_now_and_over_time(world, planned):
     figures = world.owner.get("/metrics").json()
     assert figures["now"]["gpus_allocated"] == 8
@@ -116,7 +128,7 @@ def test_many_plannings_are_thinned(world, planned):
         for i in range(1, 1201)
     )
     series = world.owner.get("/metrics").json()["series"]
-    assert 400 <= len(series) <= 500
+    assert 200 <= len(series) <= 240
     assert series[-1]["planning"] == first.number + 1200
 
 

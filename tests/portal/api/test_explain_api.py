@@ -38,7 +38,7 @@ def test_it_holds_every_figure_of_section_7(told):
     assert (answer["window"]["capacity"], answer["window"]["counted"]) == (8, 8)
     assert answer["tenant_share"]["capacity"] == 8
     assert answer["what_would_start"]
-    assert {"starts", "held", "median_error_s"} == set(answer["past_predictions"])
+    assert {"starts", "held", "median_error_s", "by_horizon"} == set(answer["past_predictions"])
     assert answer["predicted_start"] is None
     placed = next(job for job in jobs if job["state"] == "STARTING")
     chosen = told.owner.get(f"/jobs/{placed['number']}/explain").json()

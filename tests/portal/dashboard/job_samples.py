@@ -601,7 +601,7 @@ def planning():
                 "detail": None,
             },
         ],
-        "truncated": None,
+        "paging": {"summary": "1\u20132 of 2 decisions", "previous_url": None, "next_url": None},
         "previous_url": "/rounds/plannings/5117/",
         "next_url": None,
     }

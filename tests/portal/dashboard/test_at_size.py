@@ -92,7 +92,7 @@ def test_a_late_page_walks_over_keys_alone(owner, cluster):
     """The rows before a late page were read whole, with their tenants and owners."""
     now = timezone.now()
     fields = {"tenant": cluster.tenant, "owner": cluster.owner, "gpus": [1], "submitted_at": now}
-    Job.objects.bulk_create(Job(name=f"j{k}", state="COMPLETED", ended_at=now, **fields) for k in range(120))
+    Job.objects.bulk_create(Job(name=f"j{k}", state="COMPLETED", ended_at=now, **fields) for k in range(320))
     for address in ("?page=3", "?page=3&sort=-start"):
         with CaptureQueriesContext(connection) as captured:
             text = owner.get(reverse("job-list") + address).content.decode()

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
+from portal.dashboard.rounds import page as rounds_page
 from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
@@ -243,6 +244,22 @@ def test_paging_of_rounds(world):
     assert "1–50 of 62 plannings" in page
     assert 'href="/rounds/?page=2"' in page
     assert "51–62 of 62 plannings" in world.get("owner", "/rounds/?page=2").content.decode()
+
+
+def test_a_plannings_decisions_come_in_pages(world, monkeypatch):
+    monkeypatch.setattr(rounds_page, "DECISIONS_A_PAGE", 2)
+    path = f"/rounds/plannings/{Planning.objects.order_by('number').first().number}/"  # of three jobs
+    first, second = (world.get("operator", f"{path}{page}").content.decode() for page in ("", "?page=2"))
+    assert "1–2 of " in first
+    assert f'href="{path}?page=2"' in first
+    assert "3–" in second
+    numbers = [set(re.findall(r">#(\d+)</a>", page.partition("Decisions</h2>")[2])) for page in (first, second)]
+    assert numbers[0]
+    assert numbers[1]
+    assert not numbers[0] & numbers[1]
+    assert world.get("operator", f"{path}?page=0").status_code == 400
+    beyond = world.get("operator", f"{path}?page=99").content.decode()
+    assert "The decisions end before this page" in beyond
 
 
 # ---- node actions --------------------------------------------------------------------------------------------------

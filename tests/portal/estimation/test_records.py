@@ -12,8 +12,8 @@ from portal.jobs.models import Job
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
+from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.iteration import throughput
-from scheduler.estimator.layers import estimator_for
 from scheduler.model.speeds import Cell, CellKey, Pattern
 from tests.portal import given
 

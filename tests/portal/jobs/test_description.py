@@ -33,7 +33,7 @@ def refused(data) -> tuple[str, str | None]:
 
 def test_a_command_alone_is_a_cpu_job_named_after_its_program():
     description = description_parse({"command": "/usr/bin/python3 -c 'print(1)'"})
-    assert (description.name, description.gpus, description.is_cpu_job) == ("python3", (0,), True)
+    assert (description.name, description.gpus) == ("python3", (0,))
     assert (description.max_requeues, description.retries, description.priority) == (5, 0, 0)
     assert description.environment == description.files == description.labels == {}
 
@@ -217,12 +217,11 @@ def test_no_learning_rate():
 
 
 def test_fields_fit_the_models():
-    from portal.jobs.models import Job, JobPayload
+    from portal.jobs.models import Job
 
     description = parsed(gpus=[1, 2], labels=["a"], learning_rate=0.1)
     assert {field.name for field in Job._meta.fields} >= set(description.job_fields())
     assert Job(**description.job_fields()).gpus == [1, 2]
-    assert {field.name for field in JobPayload._meta.fields} >= set(description.payload_fields())
 
 
 json_values = st.recursive(

@@ -13,6 +13,7 @@ from portal.cluster.models import GpuType
 from portal.jobs.models import Attempt, Job
 from portal.laboratory.checking import description_of
 from portal.laboratory.selectors import cluster_described
+from portal.laboratory.sources import history
 from portal.laboratory.sources.cluster_text import cluster_text
 from portal.laboratory.sources.clusters import cluster_parse
 from portal.laboratory.sources.history import cluster_registered, history_rows
@@ -186,3 +187,10 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
 def test_what_cannot_be_told_is_refused(arguments, complaint):
     with pytest.raises(CommandError, match=complaint):
         call_command(*arguments, stdout=io.StringIO(), stderr=io.StringIO())
+
+
+def test_what_a_restart_takes_is_told_of_the_newest_jobs(past, monkeypatch):
+    monkeypatch.setattr(history, "RESTARTED_JOBS", 2)
+    for place, job in enumerate(Job.objects.order_by("pk")[:3]):
+        Job.objects.filter(pk=job.pk).update(restart_s=10.0 * 3**place)
+    assert history.restart_s_of(Job.objects.all()) == 60.0

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate, Estimator
+from scheduler.estimator.estimator import Estimator
+from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate
 from scheduler.estimator.type_speeds import TypeSpeeds
 from tests.scheduler.builders import job, node
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.estimator.layers import ASSUMED_RHO, estimator_for
+from scheduler.estimator.estimator import estimator_for
+from scheduler.estimator.layers import ASSUMED_RHO
 from scheduler.estimator.mixture import absorb
 from scheduler.estimator.tables import cell_key, record
 from scheduler.model import ClusterState

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.mixture import absorb
 from scheduler.estimator.tables import record, signature, signature_of
 from scheduler.model import ClusterState

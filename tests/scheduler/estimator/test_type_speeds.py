@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.measured import Measured
 from scheduler.estimator.tables import cell_key
 from scheduler.estimator.type_speeds import learn

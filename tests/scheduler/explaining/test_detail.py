@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.layers import estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.detail import CANDIDATES_SHOWN, NODES_NAMED, Details
 from scheduler.model import Promise, Ranked, Reason, Running, Share, Tenant
 from scheduler.model.speeds import Knowledge

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from scheduler.estimator.layers import Estimator
+from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.tables import signature_of
 from scheduler.fairness.sensitivity import joining
 from scheduler.model import Ranked

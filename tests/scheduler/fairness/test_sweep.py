@@ -50,18 +50,22 @@ def clusters(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]))
-def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size):
+@given(
+    clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]), st.sampled_from([1, 2, 16])
+)
+def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size, reserve_jobs):
     nodes, jobs, live = cluster
     made = make_plan(
         nodes, jobs, running=live, tenants=[Tenant(1, gpu_quota=quota), Tenant(2), Tenant(3)], policy="berth",
-        replan=replan, window_size=window_size,
+        replan=replan, window_size=window_size, reserve_jobs=reserve_jobs,
     )  # fmt: skip
     assert made.metrics.idle_beside_fitting == 0
     assert "outside-window" not in why(made).values()
     for decision in made.decisions:
         if str(decision.reason) == "reserved" and decision.figures.get("kept_for") == "job":
             assert made.reservations
+    kept = [number for each in made.reservations for number in each.nodes]
+    assert len(kept) == len({*kept})
 
 
 def test_four_idle_gpus_do_not_wait_for_jobs_of_8_that_cannot_be_placed_there():

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.layers import Estimate, Estimator
+from scheduler.estimator.estimator import Estimator
+from scheduler.estimator.layers import Estimate
 from scheduler.fairness.arrays import Array, Division
 from scheduler.fairness.borrowing import Homes, Terms
 from scheduler.model import Configuration, Ranked, Reservation, Share, Tenant

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate, Estimator
+from scheduler.estimator.estimator import Estimator
+from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate
 from scheduler.estimator.type_speeds import TypeSpeeds
 from scheduler.model import Tenant
 from scheduler.placement.configurations import generate

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimator.layers import Estimate, Estimator, estimator_for
+from scheduler.estimator.estimator import Estimator, estimator_for
+from scheduler.estimator.layers import Estimate
 from scheduler.model.speeds import Knowledge
 from scheduler.placement.gain import FLATTEST, LINEAR, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where

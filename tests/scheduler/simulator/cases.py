@@ -7,7 +7,7 @@ from itertools import count
 
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 from tests.scheduler.builders import check_feasible, job
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model import Job, Node
 from scheduler.simulator.clairvoyant import LATENCY_RATIO, LEAST_WORK, clairvoyant
-from scheduler.simulator.truth import Steady, TracedJob, World
+from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 HOUR_S = 3600.0
 

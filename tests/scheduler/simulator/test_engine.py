@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from scheduler.model import ArrayHistory
-from scheduler.simulator.engine import Engine, simulate
+from scheduler.simulator.engine import Engine
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for, policy_named
-from scheduler.simulator.truth import Steady, World
+from scheduler.simulator.run import simulate
+from scheduler.simulator.world.truth import Steady, World
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, by_job, clock, run, traced
 

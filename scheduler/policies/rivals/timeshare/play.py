@@ -20,7 +20,7 @@ from scheduler.policies.rivals.timeshare.placing import Want, place
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Node, Ranked, Running
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work

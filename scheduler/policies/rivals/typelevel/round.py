@@ -24,7 +24,7 @@ from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.estimator.layers import Estimator
+    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Job, Node, Running
     from scheduler.placement.work import Work
 

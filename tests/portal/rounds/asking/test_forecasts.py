@@ -5,13 +5,18 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.dashboard.queue import page
+from portal.dashboard.queue.page import record_words
 from portal.jobs.models import Job
 from portal.rounds.asking import forecasting
 from portal.rounds.asking.experience import experience_read
 from portal.rounds.asking.forecasting import forecasts_refresh, forecasts_settle, records_expire
 from portal.rounds.errands import errand
-from portal.rounds.models import ErrandLease, ForecastRecord, StartForecast
+from portal.rounds.models import ErrandLease, ForecastRecord, Planning, StartForecast
 from portal.rounds.planning.lease import lease_take
+from portal.rounds.planning.run import planning_run
+from portal.rounds.read import forecasts
+from portal.rounds.read.explained import explanation
 from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.starts.ranges import StartRange
@@ -65,7 +70,7 @@ def test_a_range_beyond_what_was_simulated_is_none(jobs, monkeypatch):
 
 
 def test_starts_are_scored_by_the_first_range(cluster, jobs, monkeypatch):
-    assert forecast_record() == {"starts": 0, "held": None, "median_error_s": None}
+    assert forecast_record() == {"starts": 0, "held": None, "median_error_s": None, "by_horizon": []}
     fixed(monkeypatch, (-5, 0, 30))
     forecasts_refresh()
     StartForecast.objects.filter(job=jobs[1]).update(first_earliest_at=timezone.now() + timedelta(seconds=100),
@@ -103,6 +108,68 @@ def test_a_killed_workers_lease_ends(jobs):
     ErrandLease.objects.create(name="forecast", holder="dead", until=timezone.now() - timedelta(seconds=1))
     assert forecasts_refresh() == 2
     assert ErrandLease.objects.get().until is None
+
+
+def test_a_long_forecast_is_followed_by_a_rest(jobs, monkeypatch):
+    """100 000 jobs: a run takes its limit. A worker has it for a tenth of its time at most, not at each of beat's minutes."""
+    monkeypatch.setattr(forecasting, "SHARE", 1e-9)
+    assert forecasts_refresh() == 2
+    assert ErrandLease.objects.get().holder == ""
+    assert forecasts_refresh() is None
+    ErrandLease.objects.update(until=timezone.now() - timedelta(seconds=1))
+    assert forecasts_refresh() == 2
+
+
+def told(job):
+    return explanation(job)["predicted_start_missing"]
+
+
+def planned():
+    planning_run()
+    return Planning.objects.order_by("-number").first()
+
+
+def test_a_job_without_a_range_is_told_why(client, cluster, jobs, monkeypatch):
+    for module in (forecasts, page):
+        monkeypatch.setattr(module, "RANGES_MOST", 1)
+    planned()
+    assert told(jobs[0]).startswith("Not computed for this job yet")
+    fixed(monkeypatch, (None, None, None))
+    forecasts_refresh()
+    assert "it is number 2 in order of priority, and start ranges are computed for the first 1" in told(jobs[1])
+    client.force_login(cluster.owner)
+    shown = client.get(f"/jobs/{jobs[1].pk}/").content.decode()
+    assert "Expected start: Not computed for this job: it is number 2" in shown
+    assert "Start ranges are computed for the first 1 jobs" in client.get("/queue/").content.decode()
+    fixed(monkeypatch, (60, 90, 120))
+    forecasts_refresh()
+    assert told(jobs[0]) is None
+    StartForecast.objects.filter(job=jobs[0]).delete()
+    assert "it did not start" in told(jobs[0])
+
+
+def test_who_is_kept_from_starting_by_others_needs_no_range(cluster, jobs):
+    waits = cluster.submit(depends_on=[jobs[0].pk])
+    planned()
+    assert told(waits) is None
+
+
+def test_the_record_is_told_by_horizon(jobs):
+    now = timezone.now()
+    for middle_s, late_s, started_s in ((60, 90, 80), (60, 90, 100), (600, 900, 700), (7200, None, 9000)):
+        ForecastRecord.objects.create(
+            job_number=1, given_at=now, earliest_at=now, started_at=now + timedelta(seconds=started_s),
+            median_at=now + timedelta(seconds=middle_s), latest_at=late_s and now + timedelta(seconds=late_s),
+        )  # fmt: skip
+    record = forecast_record()
+    assert [(each["from_s"], each["until_s"], each["starts"], each["held"]) for each in record["by_horizon"]] == [
+        (0.0, 300.0, 2, 0.5), (300.0, 3600.0, 1, 1.0), (3600.0, None, 1, 1.0),
+    ]  # fmt: skip
+    assert record_words(record).replace("\u00a0", " ") == (
+        "Past start ranges on this cluster held 75 % of the time (4 starts, median error 1 m): "
+        "50 % of those less than 5 m ahead (2 starts), 100 % up to 1 h ahead (1 start), "
+        "100 % further than 1 h ahead (1 start)."
+    )
 
 
 def test_records_are_kept_as_long_as_plannings():

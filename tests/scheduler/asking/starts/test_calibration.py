@@ -24,11 +24,18 @@ def held(record, waits_s, drawn=DRAWN):
     return float(np.mean([shown.low_s <= each <= shown.high_s for each in waits_s]))
 
 
-def test_without_a_record_a_range_is_about_as_drawn():
+def test_without_a_record_a_range_is_wider_than_drawn_more_so_at_its_late_end():
     shown = Calibration([]).applied(DRAWN)
-    assert 30 < shown.low_s < DRAWN.low_s
+    assert 30 < shown.low_s < 50
     assert DRAWN.middle_s - 1 < shown.middle_s < DRAWN.middle_s + 1
-    assert DRAWN.high_s < shown.high_s < 250
+    assert 280 < shown.high_s < 350
+
+
+def test_without_a_record_a_wide_range_grows_by_a_step_and_not_in_proportion():
+    """One that was drawn up to a day says enough of its doubt."""
+    wide = Drawn(5.0, 100.0, 40_000.0)
+    ratios = [Calibration([]).applied(each).high_s / each.high_s for each in (DRAWN, wide)]
+    assert ratios[0] > 1.5 > ratios[1]
 
 
 def test_a_record_of_wide_misses_widens_and_one_of_near_hits_narrows():

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import World
+from scheduler.simulator.world.truth import World
 from tests.scheduler.builders import check_feasible, node
 from tests.scheduler.simulator.cases import PerGpu, run, traced
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.simulator.generators import coda
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 DAYS = 3.0
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.simulator.traces.own import COLUMNS, CSV, JSON_LINES, NAMES
 from scheduler.simulator.traces.source import Source, TraceError
-from scheduler.simulator.truth import Spot, Steady
+from scheduler.simulator.world.truth import Spot, Steady
 
 
 def read(form, *lines, **options):

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.simulator.traces.sacct import FORMAT
 from scheduler.simulator.traces.source import Source, TraceError
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 HEADER = "JobID|JobName|User|Account|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocTRES|ReqTRES"
 TRES = "billing=16,cpu=16,gres/gpu:a100=4,gres/gpu=4,mem=64G,node=1"

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.simulator.traces.shockwave import FORMAT
 from scheduler.simulator.traces.source import Source, TraceError
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 LM, LM80 = "LM (batch size 40)", "LM (batch size 80)"
 

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.simulator.traces.sia import FORMAT
 from scheduler.simulator.traces.source import Source, TraceError
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 HEADER = "name,time,application,num_replicas,batch_size"
 JOB = "ncf-0,90.0,bert,2,24"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from scheduler.model.speeds import Profile
     from scheduler.simulator.load import Load
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.truth import World
 
 REPORT_S = 60.0
 """Running between two measurements of an attempt; one that ends sooner has measured itself once."""

@@ -3,7 +3,7 @@
 from scheduler.model.speeds import CellKey
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.truth import World
+from scheduler.simulator.world.truth import World
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, clock, traced
 

@@ -28,7 +28,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.simulator.truth import Spot
+    from scheduler.simulator.world.truth import Spot
 
 TRIED_BATCH_SIZES = 50
 """Batch sizes, equally spaced by ratio, among which an adaptive job takes the best for its GPUs (as Pollux does)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.load import rate_of
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

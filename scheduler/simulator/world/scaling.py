@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.truth import Steady
+from scheduler.simulator.world.truth import Steady
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.simulator.truth import Law, Spot
+    from scheduler.simulator.world.truth import Law, Spot
 
 EXPONENT = 0.9
 

@@ -15,9 +15,9 @@ from scheduler.model import Profiled, Running
 if TYPE_CHECKING:
     from scheduler.model import ProfileOrder
     from scheduler.simulator.cluster import Cluster
-    from scheduler.simulator.knowing import Knowing
     from scheduler.simulator.load import Load
-    from scheduler.simulator.truth import World
+    from scheduler.simulator.world.knowing import Knowing
+    from scheduler.simulator.world.truth import World
 
 
 @dataclass(frozen=True, slots=True)

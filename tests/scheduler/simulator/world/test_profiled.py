@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.simulator.profiled import Application, Curve, Goodput, Speeds, Training
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.profiled import Application, Curve, Goodput, Speeds, Training
+from scheduler.simulator.world.truth import Spot
 
 
 def flat(step_s, sync_s=0.0, largest=100.0):

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.estimator.iteration import throughput
 from scheduler.model.speeds import Link, Loading, Part, Profile
-from scheduler.simulator.training import Training
-from scheduler.simulator.truth import Spot
+from scheduler.simulator.world.training import Training
+from scheduler.simulator.world.truth import Spot
 
 LINK = Link(1e9, 2e8)
 FAST = Profile(0.1, 0.2, 0.01, 32, 1e8, loading=Loading(parts=(Part(1, 0.05, 0.0025, 0.01, 0.0001, 1),)))

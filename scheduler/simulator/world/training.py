@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.speeds import Link, Profile
-    from scheduler.simulator.truth import Spot
+    from scheduler.simulator.world.truth import Spot
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.simulator.truth import Spot
+    from scheduler.simulator.world.truth import Spot
 
 OVER = 0.004
 SATURATED = 0.75

@@ -1,0 +1,99 @@
+"""What the engine notes: of each planning and of each job, as the report reads it (algorithms.md sections 10 and 13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.metrics import wanted_types
+from scheduler.simulator.records import JobRecord, PlanningRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from scheduler.planning.deciding import Decided
+    from scheduler.simulator.floor import Floor
+    from scheduler.simulator.load import Load
+
+
+def planning_record(
+    floor: Floor, decided: Decided, ineligible: Collection[int], now_s: float, solve_s: float
+) -> PlanningRecord:
+    """What a planning leaves: `ineligible` are those who wait, but not for the cluster."""
+    outcome = decided.outcome
+    without = [floor.waiting[number] for number in ineligible if number in floor.waiting]
+    cpu_jobs = floor.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
+    return PlanningRecord(
+        at_s=now_s,
+        replan=decided.replan,
+        queue_gpu_jobs=len(floor.waiting) - len(without) - cpu_jobs,
+        queue_cpu_jobs=cpu_jobs,
+        gpus_allocated=floor.cluster.gpus_held,
+        cores_allocated=floor.cluster.cores_held,
+        fragments=_fragments(floor, decided, ineligible),
+        placed=len(outcome.chosen),
+        stopped=len(outcome.stops),
+        rate=floor.rate,
+        solve_s=solve_s,
+        gap=outcome.solver.gap,
+        fragments_cores=floor.gpus_short_of_cores(),
+        fragments_kept=_kept(floor, decided, ineligible),
+    )
+
+
+def _fragments(floor: Floor, decided: Decided, ineligible: Collection[int]) -> int:
+    """Section 10, all kinds: what is idle of the types that an eligible waiting job could start on."""
+    idle = floor.cluster.idle_by_type
+    asked = _asked(floor, decided, ineligible)
+    return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
+
+
+def _kept(floor: Floor, decided: Decided, ineligible: Collection[int]) -> int:
+    """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
+    outcome, rooms = decided.outcome, decided.books.ledger.rooms
+    reserved = {node for each in outcome.reservations for node in each.nodes}
+    given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.promises)]
+    nodes = reserved | {share.node for shares in given for share in shares}
+    holders = {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.promises}
+    asked = _asked(floor, decided, {*ineligible, *holders}) if nodes else ()
+    found = 0
+    for room in (rooms[node] for node in nodes if node in rooms):
+        gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
+        if any(least <= gpus and (not types or room.node.gpu_type in types) for least, types in asked):
+            found += gpus
+    return found
+
+
+def _asked(floor: Floor, decided: Decided, without: Collection[int]) -> Collection[tuple[int, frozenset[str]]]:
+    """R_1 and allowed types of those who wait for the cluster alone."""
+    asked: Collection[tuple[int, frozenset[str]]] = floor.wanting
+    apart = {*without, *decided.profiles.waiting}
+    if apart:
+        others = (load.traced.job for number, load in floor.waiting.items() if number not in apart)
+        asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}
+    return asked
+
+
+def job_record(load: Load, now_s: float) -> JobRecord:
+    job, attempt = load.traced.job, load.attempt
+    running_s = now_s - attempt.started_s if attempt is not None else 0.0
+    ran_s = load.ran_s + running_s
+    gpu_s = load.gpu_s + running_s * (attempt.gpus if attempt is not None else 0)
+    return JobRecord(
+        job=load.id,
+        name=load.traced.name,
+        tenant=job.tenant,
+        category=job.category,
+        requirement=job.requirement,
+        submitted_s=job.submitted_s,
+        started_s=load.first_started_s,
+        ended_s=load.ended_s,
+        state=load.state,
+        wait_s=load.wait_s(now_s),
+        age_s=load.age_s,
+        ran_s=ran_s,
+        gpu_s=gpu_s,
+        restarts=load.restarts,
+        gpus_first=load.gpus_first,
+        gpus_mean=gpu_s / ran_s if ran_s else 0.0,
+        ideal_s=load.ideal_s,
+    )

@@ -1,0 +1,37 @@
+"""One simulation from its first event to its last."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scheduler.simulator.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scheduler.model import Clock
+    from scheduler.parameters import Parameters
+    from scheduler.simulator.records import Run
+    from scheduler.simulator.world.truth import TracedJob, World
+
+
+def simulate(
+    jobs: Iterable[TracedJob],
+    world: World,
+    parameters: Parameters,
+    *,
+    seed: int,
+    clock: Clock,
+    progress: Callable[[float, int], None] | None = None,
+    until_s: float | None = None,
+) -> Run:
+    """What becomes of the jobs under `parameters.policy` (ours or a rival's).
+
+    `clock`: monotonic, for the records' `solve_s` alone; nothing else depends on it. `progress` is told (virtual seconds,
+    jobs ended) now and then, and may raise to give up. `until_s`: cut off then. The same arguments give an equal Run,
+    `solve_s` apart. SimulationError: jobs or a world that cannot be.
+    """
+    engine = Engine(jobs, world, parameters, seed=seed, clock=clock, progress=progress)
+    engine.run(math.inf if until_s is None else until_s)
+    return engine.result()
