@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
-from portal.admin_site import CONFIGURATION
+from portal.console.site import CONFIGURATION
 from portal.environment import env
 from portal.redis_urls import channels_host, kombu_url
 from portal.secret_key import key_read

@@ -14,7 +14,7 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import read_json
 from tests.system.helpers.client import FINAL, Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive, pids_running

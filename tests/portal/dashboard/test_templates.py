@@ -23,7 +23,7 @@ PAGES = {
     "cluster/_rows.html": samples.node_rows,
     "jobs/list.html": job_samples.job_list,
     "jobs/detail.html": job_samples.job_detail,
-    "jobs/submit.html": job_samples.submit,
+    "submit/submit.html": job_samples.submit,
     "rounds/list.html": job_samples.rounds,
     "rounds/detail.html": job_samples.planning,
     "rounds/metrics.html": job_samples.metrics,

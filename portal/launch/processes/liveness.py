@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from portal.launch.children import Child
+from portal.launch.processes.children import Child
 
 FIRST_SIGN_S = 120.0
 """A program may take so long to begin: on a busy machine it loads its modules for half a minute."""

@@ -16,7 +16,7 @@ from django.db.models import Sum
 
 from portal.environment import env
 from portal.errors import BerthError
-from portal.launch.workload import TENANTS, TRAININGS, over_nodes, training, word_count
+from portal.launch.demo.workload import TENANTS, TRAININGS, over_nodes, training, word_count
 from portal.layout import Layout
 
 if TYPE_CHECKING:

@@ -92,5 +92,5 @@ CONFIGURATION: dict[str, Any] = {
     "COLORS": {"base": BASE, "primary": PRIMARY},
     "STYLES": [lambda _: static("css/console.css")],
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},
-    "DASHBOARD_CALLBACK": "portal.admin_site_index.index_context",
+    "DASHBOARD_CALLBACK": "portal.console_index.index_context",
 }

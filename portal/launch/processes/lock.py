@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from portal.command_errors import LaunchError
-from portal.launch.identity import Identity, identity_of, is_alive
+from portal.launch.processes.identity import Identity, identity_of, is_alive
 from portal.layout import Layout, read_json
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portal.alive import VARIABLE
-from portal.launch.identity import identity_of
+from portal.launch.processes.identity import identity_of
 from portal.layout import SOURCE, Layout
 
 FIRST_DELAY_S = 0.5

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from portal.launch.children import FIRST_DELAY_S, Child, Program
-from portal.launch.children import exit_words as exit_words  # noqa: PLC0414 - told from here
-from portal.launch.identity import boot_id, identity_of
-from portal.launch.liveness import Liveness
+from portal.launch.processes.children import FIRST_DELAY_S, Child, Program
+from portal.launch.processes.children import exit_words as exit_words  # noqa: PLC0414 - told from here
+from portal.launch.processes.identity import boot_id, identity_of
+from portal.launch.processes.liveness import Liveness
 from portal.layout import Layout, write_json
 
 LONGEST_DELAY_S = 30.0

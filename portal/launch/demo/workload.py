@@ -1,4 +1,4 @@
-"""The demo's jobs: `python -m portal.launch.workload`, started by `up --demo` once, beside the nodes' start.
+"""The demo's jobs: `python -m portal.launch.demo.workload`, started by `up --demo` once, beside the nodes' start.
 
 29 jobs of three tenants. Each training ends after so many seconds of its own, however fast the machine is, so that the
 cluster is busy with them for about ten minutes on two real cores as on sixty; then `arrivals` goes on.
@@ -11,8 +11,8 @@ from typing import Any
 
 import django
 
-from portal.launch.prepare import step
 from portal.launch.programs import DEMO_NODES
+from portal.launch.saying import step
 from portal.layout import SOURCE
 
 NODES_LIMIT_S = 60.0
