@@ -48,7 +48,8 @@ def _differs(
     def column(values: Iterable[Any], dtype: Any) -> np.ndarray:
         return np.fromiter(values, dtype, count)[place]
 
-    held = column((row.state == JobState.HELD for row in queued), bool)
+    is_held = str(JobState.HELD)
+    held = column((row.state == is_held for row in queued), bool)
     reasons = column((codes.get(row.reason, UNKNOWN) for row in queued), np.int64)
     windows = column((-1 if row.in_window is None else row.in_window for row in queued), np.int8)
     counted = column((row.waiting_since_s is not None for row in queued), bool)

@@ -71,11 +71,11 @@ class QueuedJob(NamedTuple):
 
     @property
     def is_requeueable(self) -> bool:
-        return Job.is_requeueable.fget(self)  # the same rule for both
+        return Job.is_requeueable.fget(self)  # type: ignore[attr-defined]  # the same rule for both
 
     @property
     def gave_back(self) -> bool:
-        return Job.gave_back.fget(self)
+        return Job.gave_back.fget(self)  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=4096)
