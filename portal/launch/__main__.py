@@ -1,4 +1,4 @@
-"""`python -m portal.launch VERB`: what `./berth` runs inside its virtual environment."""
+"""`python -m portal.launch VERB`: the program that `./berth` runs in its virtual environment."""
 
 import argparse
 import os
@@ -20,25 +20,30 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./berth", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
-    up.add_argument("--demo", action="store_true", help="three tenants, four virtual nodes and a workload")
+    up.add_argument("--demo", action="store_true", help="with three tenants, four virtual nodes, and jobs")
     up.add_argument(
-        "--demo-minutes", type=float, metavar="N", help="the demo's jobs come for N minutes (default: until down)"
+        "--demo-minutes",
+        type=float,
+        metavar="N",
+        help="submit the demo's jobs for N minutes (default: until ./berth down)",
     )
     up.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default %(default)s)")
     up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (default %(default)s)")
-    up.add_argument("--detach", action="store_true", help="return once Berth is healthy")
-    up.add_argument("--tls-cert", type=Path, metavar="F", help="PEM certificate, in place of one made here")
-    up.add_argument("--tls-key", type=Path, metavar="F", help="its PEM key")
-    up.add_argument("--insecure", action="store_true", help="plain HTTP although off loopback")
-    up.add_argument("--with-node", action="store_true", help="make this machine a node even where the kernel cannot keep "
+    up.add_argument("--detach", action="store_true", help="run in the background; return when Berth is healthy")
+    up.add_argument(
+        "--tls-cert", type=Path, metavar="F", help="PEM certificate to use; without it Berth makes one itself"
+    )
+    up.add_argument("--tls-key", type=Path, metavar="F", help="PEM key of that certificate")
+    up.add_argument("--insecure", action="store_true", help="use plain HTTP even when other machines can connect")
+    up.add_argument("--with-node", action="store_true", help="make this machine a node, even when the kernel cannot keep "
                     "jobs out of the data directory")  # fmt: skip
     down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
-    down.add_argument("--keep-jobs", action="store_true", help="leave running jobs running")
-    status = verbs.add_parser("status", help="say how it is", allow_abbrev=False)
-    status.add_argument("--json", action="store_true")
+    down.add_argument("--keep-jobs", action="store_true", help="do not stop the running jobs")
+    status = verbs.add_parser("status", help="show whether Berth runs, and how it is", allow_abbrev=False)
+    status.add_argument("--json", action="store_true", help="print one JSON object")
     backup = verbs.add_parser("backup", help="write all of Berth into one file", allow_abbrev=False)
-    backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to (default: DIR/backups/)")
-    restore = verbs.add_parser("restore", help="put a backup back", allow_abbrev=False)
+    backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to write it (default: DIR/backups/)")
+    restore = verbs.add_parser("restore", help="restore a backup; Berth must be stopped", allow_abbrev=False)
     restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
     for verb in (up, down, status, backup, restore):
         verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
@@ -65,9 +70,9 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def manage(arguments: list[str]) -> NoReturn:
-    """Become manage.py with the environment this data directory's Berth runs in (BERTH_DATA_DIR names another one).
+    """Become manage.py in the environment of the Berth of this data directory (BERTH_DATA_DIR names another one).
 
-    The directory stays the caller's, so that paths in the arguments keep their meaning.
+    The current directory stays the same, so that relative paths in the arguments keep their meaning.
     """
     from portal.launch.programs import portal_environment
 

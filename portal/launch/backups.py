@@ -1,4 +1,4 @@
-"""`./berth backup` and `./berth restore`: manage.py's commands, and the care that nobody uses what is restored."""
+"""`./berth backup` and `./berth restore`: they run manage.py's commands, and see that nothing uses what is restored."""
 
 import os
 import subprocess
@@ -22,35 +22,35 @@ def _command(layout: Layout, *arguments: str) -> int:
 
 
 def backup(layout: Layout, to: Path | None) -> int:
-    """Make a backup, whether Berth runs or not."""
+    """Make a backup. Berth may run meanwhile."""
     if not layout.root.is_dir() or not (layout.database.exists() or os.environ.get("DATABASE_URL")):
         raise LaunchError(f"There is no Berth in {layout.root}.", "Name its data directory with --data DIR.")
     return _command(layout, "backup", *(["--to", str(to)] if to else []))
 
 
 def restore(layout: Layout, file: Path) -> int:
-    """Restore a backup. LaunchError while a Berth runs here, or what a killed one left."""
+    """Restore a backup. Raises LaunchError while a Berth runs here, or while processes of a killed one do."""
     layout.prepare()
     lock = SupervisorLock(layout.lock)
     if not lock.acquire():
         raise LaunchError(
-            f"Berth runs on {layout.root}; a backup is restored while it stands still.",
-            "Stop it first: ./berth down --keep-jobs leaves running jobs running.",
+            f"Berth runs on {layout.root}. It must be stopped before a backup is restored.",
+            "Stop it with `./berth down --keep-jobs`, which lets running jobs run on.",
         )
     with lock:
         if identity.leftovers(layout):
             raise LaunchError(
-                f"Processes of a Berth that was killed still run on {layout.root}.",
-                "End them first: ./berth down --keep-jobs leaves running jobs running.",
+                f"On {layout.root} processes of a Berth still run whose supervisor was killed.",
+                "End them with `./berth down --keep-jobs`, which lets running jobs run on.",
             )
         return _command(layout, "restore", str(file))
 
 
 def refuse_half_restored(layout: Layout) -> None:
-    """LaunchError when a restore was cut off: the database may be one thing and the files another."""
+    """Raise LaunchError when a restore did not finish: database and files may not belong together."""
     begun = read_json(layout.restoring)
     if begun is not None:
         raise LaunchError(
-            f"A restore of {begun['path']} was begun on {layout.root} and did not end.",
+            f"A restore of {begun['path']} on {layout.root} did not finish.",
             f"Run it again: ./berth restore {begun['path']}",
         )

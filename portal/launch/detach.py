@@ -1,4 +1,4 @@
-"""`up --detach`: the supervisor goes on in a session of its own; this process returns once all is healthy."""
+"""`up --detach`: the supervisor runs in a session of its own; this process returns when Berth is healthy."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from portal.layout import SOURCE
 
 
 def up_detached(arguments: list[str]) -> int:
-    """Start `up` with these arguments in the background. 0 once it is ready, else its exit code; Ctrl-C stops it."""
+    """Start `up` with these arguments in the background. Return 0 when it is ready, else its exit code. Ctrl-C stops it."""
     read_end, write_end = os.pipe()
     child = subprocess.Popen(  # noqa: S603 - our own argv, no shell
         [sys.executable, "-P", "-m", "portal.launch", *arguments],

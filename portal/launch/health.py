@@ -1,4 +1,4 @@
-"""Asks the portal's `/healthz` over loopback; what it answers decides whether `up` is done."""
+"""Asks the portal's `/healthz` over loopback. `up` has finished when the answer is good."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from portal.launch.tls import Tls
 
 @dataclass(frozen=True)
 class Health:
-    """`status` 200, 503, another HTTP status, or None when nobody answered; `facts` is the answer's JSON."""
+    """`status`: the HTTP status, None without an answer. `facts`: the answer's JSON."""
 
     status: int | None
     facts: dict[str, Any]
@@ -25,12 +25,12 @@ class Health:
 
     @property
     def serves(self) -> bool:
-        """Good, or kept from its work by nothing but a full disk, which is no fault of its start."""
+        """Whether the start succeeded: all is good, or only the disk is almost full."""
         return self.good or (self.status is not None and self.facts.get("state") == "disk-low")
 
     @property
     def words(self) -> str:
-        """What is not well, in words."""
+        """The problems, as text."""
         if self.problem:
             return self.problem
         named = self.facts.get("problems") or self.facts
@@ -40,13 +40,13 @@ class Health:
 def _connection(host: str, port: int, *, tls: bool, limit_s: float) -> http.client.HTTPConnection:
     if not tls:
         return http.client.HTTPConnection(host, port, timeout=limit_s)
-    # Loopback to a process of our own, and nothing secret is sent: who answers is known, so the name is not checked.
+    # The name is not checked: the server is our own process on this machine, and nothing secret is sent.
     context = ssl._create_unverified_context()  # noqa: S323, SLF001
     return http.client.HTTPSConnection(host, port, timeout=limit_s, context=context)
 
 
 def loopback_of(host: str) -> str:
-    """The address under which this machine reaches a server that listens on `host`."""
+    """Return the address by which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host.strip("[]"))  # noqa: S104
 
 
@@ -83,7 +83,7 @@ def ask_for(options: Options, tls: Tls | None) -> Health:
 
 
 def life_ask(options: Options, tls: Tls | None, limit_s: float) -> None:
-    """Return when the portal answers at all, whatever it says; OSError when it does not within `limit_s`."""
+    """Return when the portal gives any answer. Raises OSError when none comes within `limit_s`."""
     if (
         health_ask(host=options.host, port=options.port, tls=tls is not None, limit_s=limit_s, path="/livez").status
         is None

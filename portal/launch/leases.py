@@ -1,4 +1,4 @@
-"""`python -m portal.launch.leases HOURS`: before a planned stop, nothing that runs is given up for so long."""
+"""`python -m portal.launch.leases HOURS`: before a planned stop, extend the leases of all running jobs by so long."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What becomes of the jobs on this machine's nodes when Berth stops: the agent's own command line sees to it."""
+"""Ends the jobs on this machine's nodes when Berth stops, or lets them run on. It calls the agent's program for that."""
 
 import subprocess
 import sys
@@ -19,14 +19,14 @@ def node_directories(layout: Layout) -> list[Path]:
 
 
 def jobs_stop(layout: Layout) -> None:
-    """End every job of every node here: SIGTERM, its grace, SIGKILL."""
+    """End every job of every node here: SIGTERM, and SIGKILL after a grace."""
     _each(layout, ["--stop-all", "--grace", str(STOP_GRACE_S)])
 
 
 def leases_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
-    """Have the database wait as long as the shims will: else the next `up` finds the leases over and runs jobs twice.
+    """Extend the leases in the database. Else the next `up` would find them ended, and run the jobs twice.
 
-    To be called before `jobs_keep`, so that no shim ever holds on for longer than the database does.
+    Call it before `jobs_keep`, so that no shim's lease is ever longer than the database's.
     """
     mode = read_json(layout.mode) or {}
     done = subprocess.run(  # noqa: S603 - our own argv, no shell
@@ -42,17 +42,17 @@ def leases_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise LaunchError(
             f"The leases of the running jobs could not be extended ({last}).",
-            "They run on for their ordinary lease; start Berth again within it with `./berth up`.",
+            "The jobs run on until their present leases end. Start Berth again before that with `./berth up`.",
         )
 
 
 def jobs_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
-    """Give each shim a maintenance lease, so that its job outlives the pause."""
+    """Give each shim a maintenance lease, so that its job runs on while Berth is stopped."""
     _each(layout, ["--keep-jobs", str(hours)])
 
 
 def _each(layout: Layout, flags: list[str]) -> None:
-    """All nodes at once: each waits for its own jobs. Raises LaunchError naming the node that failed."""
+    """Call the agent's program for all nodes at once, and wait. Raises LaunchError that names the nodes that failed."""
     started = {
         directory.name: subprocess.Popen(  # noqa: S603 - our own argv, no shell
             [sys.executable, "-m", "workers.agent", "--dir", str(directory), *flags],
@@ -68,13 +68,13 @@ def _each(layout: Layout, flags: list[str]) -> None:
     failed = [f"{name} ({why})" for name, process in started.items() if (why := _failure(process))]
     if failed:
         raise LaunchError(
-            f"The jobs of {', '.join(failed)} could not be reached.",
-            "They may still run; look with `ps`, or start Berth again with `./berth up`.",
+            f"Berth could not reach the jobs of these nodes: {', '.join(failed)}.",
+            "The jobs may still run. Look for them with `ps`, or start Berth again with `./berth up`.",
         )
 
 
 def _failure(process: subprocess.Popen[str]) -> str:
-    """Wait for one agent's command; why it failed, or "" when it worked."""
+    """Wait for one agent's command; return why it failed, or "" when it worked."""
     try:
         output, _ = process.communicate(timeout=STOP_LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What `up` tells: a line a step with the seconds since it began, on the terminal and in logs/supervisor.log."""
+"""The messages of `up`: one line for each step, with the seconds since the start, to the terminal and logs/supervisor.log."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Notices:
-    """Secrets go to the terminal only. Without a terminal (`--detach`, a closed window) lines go to the log alone."""
+    """Writes lines to terminal and log. Secrets go to the terminal only. Without a terminal, lines go to the log only."""
 
     def __init__(self, log: Path) -> None:
         self._began = time.monotonic()
@@ -21,16 +21,16 @@ class Notices:
         return time.monotonic() - self._began
 
     def step(self, text: str) -> None:
-        """A step done, or something that happened: one line, with the time since `up` began."""
+        """Say that a step is done, or what happened: one line, with the time since `up` began."""
         self._record(text)
         self._show(f"[{self.elapsed_s:6.1f} s] {text}")
 
     def say(self, text: str) -> None:
-        """Lines for the person who starts Berth, as they are; never in the log, so they may hold a password."""
+        """Say something to the person who starts Berth. It never goes into the log, so it may hold a password."""
         self._show(text)
 
     def detach(self) -> None:
-        """Leave the terminal: `up --detach` returns, and nothing of ours keeps its descriptors open."""
+        """Leave the terminal: close our descriptors of it, so that `up --detach` can return."""
         self._terminal = False
         sys.stdout.flush()
         sys.stderr.flush()
@@ -39,7 +39,7 @@ class Notices:
                 os.dup2(nothing.fileno(), descriptor)
 
     def _record(self, text: str) -> None:
-        """A full disk costs the line, never the supervisor; the terminal, where there is one, still shows it."""
+        """Write the line into the log. On a full disk it is lost; the terminal still shows it."""
         with contextlib.suppress(OSError):
             os.write(self._log, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z {text}\n".encode())
 
@@ -50,4 +50,4 @@ class Notices:
             print(text, flush=True)  # noqa: T201 - this is the command's output
         except (BrokenPipeError, OSError):
             self._terminal = False
-            self._record("the terminal is gone; going on without it")
+            self._record("the terminal was closed; Berth goes on without it")

@@ -1,7 +1,6 @@
-"""The first operator: made at the first start, password shown once and kept in DIR/operator.json (0600) until it is used.
+"""The first operator: made at the first start. The password is shown once, and kept in DIR/operator.json (0600).
 
-At the operator's first sign-in, or when the password is changed, the file has done its work and is deleted: what lies in
-a file can be read by more than the one it is for.
+The file is deleted at the operator's first sign-in, or when the password is changed: a password in a file is a risk.
 """
 
 import logging
@@ -24,13 +23,13 @@ def password_generate() -> str:
 
 
 def operator_account() -> User:
-    """The oldest active operator; raises User.DoesNotExist when there is none."""
+    """Return the oldest active operator. Raises User.DoesNotExist when there is none."""
     account: User = User.objects.filter(is_superuser=True, is_active=True).earliest("pk")
     return account
 
 
 def operator_ensure(layout: Layout) -> list[str]:
-    """Make the first operator if there is none. Returns what to print: the only time the password is shown."""
+    """Make the first operator if there is none; return the lines to print. Only then the password is shown."""
     if User.objects.filter(is_superuser=True).exists():
         return []
     password = password_generate()
@@ -42,12 +41,12 @@ def operator_ensure(layout: Layout) -> list[str]:
 
 
 def forget_at_sign_in(user: User, **_: Any) -> None:
-    """Receiver of `user_logged_in`."""
+    """Delete the file at the operator's sign-in (receiver of `user_logged_in`)."""
     _forget(user, lambda _password: True)
 
 
 def forget_at_password_change(instance: User, update_fields: frozenset[str] | None, **_: Any) -> None:
-    """Receiver of `post_save`: the file's password is good for nothing any more."""
+    """Delete the file when its password is no longer valid (receiver of `post_save`)."""
     if update_fields is None or "password" in update_fields:
         _forget(instance, lambda password: not instance.check_password(password))
 
@@ -64,5 +63,5 @@ def _forget(user: User, is_due: Any) -> None:
 def _delete(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
-    except OSError:  # a sign-in does not fail for it; the next one tries again
+    except OSError:  # the sign-in succeeds all the same; the next one tries again
         log.exception("%s holds the operator's first password and cannot be deleted", path)

@@ -1,7 +1,7 @@
-"""Whether the machine that the portal runs on is a node as well: yes, where its jobs are kept out of the data directory.
+"""Decides whether the portal's machine is a node too. It is one if the kernel keeps jobs out of the data directory.
 
-A job of the same account could otherwise read the signing key, the nodes' tokens and the database, and become the
-operator. The demo's virtual nodes are asked for by name, and their tenants trust each other.
+Otherwise a job, which runs under the same account, could read the signing key, the nodes' tokens and the database, and so
+become the operator. This is not asked for the demo: its tenants trust each other.
 """
 
 import json
@@ -18,30 +18,30 @@ CHECK_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class OwnNode:
-    """`wanted`: this machine is to be a node; `words`: what to say about it, empty when all is as it should be."""
+    """`wanted`: whether this machine becomes a node. `words`: what to tell the operator, empty when all is normal."""
 
     wanted: bool
     words: str = ""
 
 
 def own_node(layout: Layout, *, with_node: bool) -> OwnNode:
-    """Decide, and say why. What is a node already stays one: jobs may run on it."""
+    """Decide, and say why. A machine that is a node already stays one, because jobs may run on it."""
     isolation = isolation_ask(layout)
     if isolation["files"]:
         return OwnNode(wanted=True)
-    open_words = f"jobs on this machine are not kept out of {layout.root} ({isolation['why']})"
+    open_words = f"the kernel does not keep jobs on this machine out of {layout.root} ({isolation['why']})"
     known = (layout.nodes / socket.gethostname() / REGISTERED_FILE).exists()
     if known or with_node or (read_json(layout.mode) or {}).get("with_node"):
-        return OwnNode(wanted=True, words=f"mind: {open_words}: whoever submits one can become the operator")
+        return OwnNode(wanted=True, words=f"warning: {open_words}, so anyone who submits a job can become the operator")
     return OwnNode(
         wanted=False,
-        words=f"this machine is no node: {open_words}, so whoever submits one could become the operator. Add other machines "
-        "(./berth join-token), or start with --with-node where you trust all who submit",
+        words=f"this machine does not become a node: {open_words}, so anyone who submits a job could become the operator. "
+        "Add other machines (./berth join-token). If you trust all who submit jobs, start with --with-node",
     )
 
 
 def isolation_ask(layout: Layout) -> dict[str, object]:
-    """What an agent here says of its isolation: `files`, `signals`, `landlock`, `why`."""
+    """Ask an agent here how far it keeps jobs out: `files`, `signals`, `landlock`, `why`."""
     argv = [sys.executable, "-m", "workers.agent", "--check-isolation", "--url", "http://127.0.0.1"]
     done = subprocess.run(  # noqa: S603 - our own argv, no shell
         [*argv, "--dir", str(layout.nodes), "--closed", str(layout.root)],
@@ -53,5 +53,5 @@ def isolation_ask(layout: Layout) -> dict[str, object]:
         check=False,
     )
     if done.returncode:
-        return {"files": False, "why": f"it could not be found out: {done.stderr.strip()[-200:]}"}
+        return {"files": False, "why": f"the check failed: {done.stderr.strip()[-200:]}"}
     return dict(json.loads(done.stdout))

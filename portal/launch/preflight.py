@@ -1,4 +1,4 @@
-"""What must hold before anything starts: each failure is one sentence with its remedy."""
+"""Checks before anything starts. Each failure is one sentence with its remedy."""
 
 import errno
 import ipaddress
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from portal.command_errors import LaunchError
 
-# SQLite's WAL, logs and the append-only file need room; below this a first hour of work may already fail.
+# SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
 FREE_DISK_MIB = 300
 PYTHON_FIRST, PYTHON_LAST = (3, 11), (3, 13)
 DEMO_MINUTES_LONGEST = 100_000
 
 
 def is_loopback(host: str) -> bool:
-    """True for localhost, 127.0.0.0/8 and ::1; a name is never taken for loopback but `localhost`."""
+    """Say whether it is `localhost`, 127.0.0.0/8 or ::1. Other names never count as loopback."""
     if host == "localhost":
         return True
     try:
@@ -48,15 +48,15 @@ def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:
 
 
 def check_port(host: str, port: int) -> None:
-    """The port can be bound now. Port 0 is refused: it would be another after each start."""
+    """Check that the port can be opened. Port 0 is refused, because each start would get another one."""
     if not 1 <= port <= 65535:
-        raise LaunchError(f"--port {port} is no port.", "Give a number from 1 to 65535.")
+        raise LaunchError(f"--port {port} is not a port number.", "Give a number from 1 to 65535.")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise LaunchError(
-            f"--host {host} is no address of this machine ({error.strerror}).",
-            "Give an IP address or name of this machine, 0.0.0.0 for all, or leave it out for 127.0.0.1.",
+            f"--host {host} is not an address of this machine ({error.strerror}).",
+            "Give an IP address or a name of this machine, or 0.0.0.0 for all its addresses. Without --host it is 127.0.0.1.",
         ) from error
     family, kind, protocol, _, address = found[0]
     with socket.socket(family, kind, protocol) as probe:
@@ -65,7 +65,7 @@ def check_port(host: str, port: int) -> None:
             probe.bind(address)
         except PermissionError as error:
             raise LaunchError(
-                f"Port {port} may not be opened by this user.", "Choose one above 1023 with --port N."
+                f"This user may not open port {port}.", "Choose a port above 1023 with --port N."
             ) from error
         except OSError as error:
             raise _cannot_bind(host, port, error) from error
@@ -74,38 +74,40 @@ def check_port(host: str, port: int) -> None:
 def _cannot_bind(host: str, port: int, error: OSError) -> LaunchError:
     if error.errno == errno.EADDRINUSE:
         return LaunchError(
-            f"Port {port} on {host} is taken by another program.",
-            f"Choose another with --port N (for example --port {port + 1}), or stop what listens there.",
+            f"Another program uses port {port} on {host}.",
+            f"Choose another port with --port N (for example --port {port + 1}), or stop that program.",
         )
     return LaunchError(
-        f"Nothing can listen on {host}:{port} ({os.strerror(error.errno or 0)}).",
+        f"Berth cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}).",
         "Give an address of this machine with --host.",
     )
 
 
 def check_demo_minutes(minutes: float | None, *, demo: bool) -> None:
-    """How long the demo's jobs come is a matter of a demo."""
+    """Check --demo-minutes, which needs --demo."""
     if minutes is None:
         return
     if not demo:
-        raise LaunchError("--demo-minutes is for a demo.", "Add --demo, or leave it out.")
+        raise LaunchError("--demo-minutes works only with --demo.", "Add --demo, or leave it out.")
     if not 0 <= minutes <= DEMO_MINUTES_LONGEST:
         raise LaunchError(
             f"--demo-minutes must be from 0 to {DEMO_MINUTES_LONGEST}, not {minutes:g}.",
-            "Leave it out to have the jobs come until `./berth down`.",
+            "Without it the demo submits jobs until `./berth down`.",
         )
 
 
 def check_transport(*, host: str, insecure: bool, tls_cert: Path | None, tls_key: Path | None) -> None:
-    """Flags that contradict one another. Off loopback there is TLS unless --insecure says otherwise."""
+    """Check flags that contradict each other. When other machines can connect, TLS is used unless --insecure is given."""
     if (tls_cert is None) != (tls_key is None):
-        raise LaunchError("--tls-cert and --tls-key go together.", "Give both, or neither for a certificate made here.")
+        raise LaunchError(
+            "--tls-cert and --tls-key go together.", "Give both. With neither, Berth makes a certificate itself."
+        )
     if insecure and tls_cert is not None:
         raise LaunchError("--insecure contradicts --tls-cert.", "Leave one of them out.")
     if insecure and is_loopback(host):
         raise LaunchError(
-            "--insecure is for plain HTTP off loopback; on loopback it changes nothing.", "Leave it out, or add --host."
+            "--insecure has an effect only when other machines can connect.", "Leave it out, or add --host."
         )
     for flag, path in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
         if path is not None and not os.access(path, os.R_OK):
-            raise LaunchError(f"{flag} {path} cannot be read.", "Give a PEM file this user may read.")
+            raise LaunchError(f"{flag} {path} cannot be read.", "Give a PEM file that this user may read.")

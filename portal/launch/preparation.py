@@ -1,4 +1,4 @@
-"""What must be done to the data directory before the portal starts, done only when something it depends on changed.
+"""Prepares the data directory before the portal starts, if something that the preparation depends on has changed.
 
 Migrations, first accounts and join tokens run in one process with Django; static files are collected in another beside
 it.
@@ -25,14 +25,14 @@ LIMIT_S = 300.0
 
 @dataclass
 class Prepared:
-    """What the preparation hands to the rest of `up`: join tokens by node name, lines to show when all is up."""
+    """The preparation's results: join tokens by node name, and the lines to show when all is up."""
 
     join_tokens: dict[str, str] = field(default_factory=dict)
     farewell: list[str] = field(default_factory=list)
 
 
 def fingerprint(*, demo: bool) -> str:
-    """Changes whenever a migration, a static file, the requirements, Python or the database's address does."""
+    """Return a hash that changes when a migration, a static file, a requirement, Python or the database's address does."""
     digest = hashlib.sha256(f"{sys.version_info[:2]} {demo} {os.environ.get('DATABASE_URL', '')}".encode())
     digest.update((SOURCE / "requirements.txt").read_bytes())
     watched = [*SOURCE.glob("portal/*/migrations/*.py"), *(p for p in SOURCE.glob("static/**/*") if p.is_file())]
@@ -47,7 +47,7 @@ def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
 
 
 def is_due(layout: Layout, *, demo: bool) -> bool:
-    """An outside database may have been emptied behind our back, so it is looked at every time."""
+    """Say whether to prepare. With a database of one's own (DATABASE_URL) always, because somebody may have emptied it."""
     if os.environ.get("DATABASE_URL") or not layout.database.exists():
         return True
     stamp = read_json(layout.prepared) or {}
@@ -63,7 +63,7 @@ def prepare(
     meanwhile: Callable[[], None],
     between: Callable[[], None],
 ) -> Prepared:
-    """Run what is due. `meanwhile` is called once beside it, `between` a few times a second; either may raise."""
+    """Run what is due. Meanwhile call `meanwhile` once, and `between` a few times a second; both may raise."""
     if not is_due(layout, demo=demo):
         meanwhile()
         notices.step("data directory is up to date")
@@ -88,7 +88,7 @@ def _collectstatic(layout: Layout, environment: dict[str, str]) -> "Task":
 
 
 class Task:
-    """One process that prepares something: JSON lines for `up` on standard output, what it logs in logs/NAME.log."""
+    """One process of the preparation: it writes JSON lines for `up` to standard output, and its log to logs/NAME.log."""
 
     def __init__(self, name: str, arguments: list[str], layout: Layout, environment: dict[str, str]) -> None:
         self.name = name
@@ -109,7 +109,7 @@ class Task:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def read(self, notices: Notices) -> None:
-        """Take what the process has said since the last look."""
+        """Take what the process has written since the last call."""
         assert self.process.stdout is not None
         data = self.process.stdout.read()
         *lines, self._partial = (self._partial + (data or b"")).split(b"\n")
@@ -155,4 +155,4 @@ def await_tasks(tasks: list[Task], notices: Notices, between: Callable[[], None]
 
 def _check(task: Task, code: int) -> None:
     if code != 0:
-        raise LaunchError(f"{task.name} failed: {task.last_words()}", f"The whole story is in {task.log}.")
+        raise LaunchError(f"{task.name} failed: {task.last_words()}", f"See {task.log}.")

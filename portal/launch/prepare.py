@@ -1,4 +1,4 @@
-"""The preparation's part that needs Django: `python -m portal.launch.prepare`, started by `up`, speaks JSON lines."""
+"""The part of the preparation that needs Django: `up` starts `python -m portal.launch.prepare` and reads its JSON lines."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def _migrate() -> None:
 
 
 def _join_tokens(layout: Layout, *, demo: bool) -> None:
-    """One token for each node of ours that has not registered yet; good for one use within the hour."""
+    """Make a token for each node of ours that has not registered yet. It works once, within an hour."""
     from portal.cluster import services
     from portal.launch.operator import operator_account
 

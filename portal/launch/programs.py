@@ -1,4 +1,4 @@
-"""The processes of one Berth: their command lines and what each finds in its environment."""
+"""The processes of one Berth: their command lines and their environments."""
 
 import ipaddress
 import os
@@ -19,7 +19,7 @@ from portal.launch.tls import Tls, names_of_this_machine
 from portal.layout import Layout, read_json
 from portal.redis_urls import ping
 
-# What an agent needs of its surroundings. No database, no broker, no secret: tenants' processes run beside it.
+# The variables that an agent gets. No database, no broker, no secret, because tenants' processes run beside it.
 AGENT_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR",
     "BERTH_TRUST_TENANTS", "BERTH_LOG_LEVEL", "BERTH_AGENT_DISK_LOW_MIB",
@@ -28,7 +28,7 @@ AGENT_VARIABLES = (
 
 @dataclass(frozen=True)
 class VirtualNode:
-    """A node of the demo: the same agent and real processes; its GPUs come from the simulated sampler."""
+    """A node of the demo: the same agent and real processes, but simulated GPUs."""
 
     name: str
     gpus: int
@@ -56,7 +56,7 @@ DEMO_NODES = (
 
 @dataclass(frozen=True)
 class Site:
-    """Where this Berth is served: `base_url` is for people and other machines, `local_url` for its own nodes."""
+    """The addresses of this Berth: `base_url` for people and other machines, `local_url` for the nodes on this machine."""
 
     base_url: str
     local_url: str
@@ -65,14 +65,14 @@ class Site:
 
 
 def site_of(options: Options, tls: Tls | None) -> Site:
-    """The addresses. BERTH_BASE_URL and BERTH_ALLOWED_HOSTS win (a proxy in front knows better)."""
+    """Return the addresses. BERTH_BASE_URL and BERTH_ALLOWED_HOSTS win, because a proxy may stand in front."""
     scheme = "https" if tls else "http"
     everywhere = options.host in {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
     named = socket.gethostname() if everywhere else options.host
     shown = tls.name if tls else named
     local = "127.0.0.1" if everywhere or options.host == "localhost" else options.host
     if tls and tls.authority is None:
-        local = tls.name  # the operator's certificate knows this machine by its public name only
+        local = tls.name  # the operator's certificate holds only this machine's public name
     base_url = os.environ.get("BERTH_BASE_URL") or f"{scheme}://{_bracketed(shown)}:{options.port}"
     hosts = ["localhost", "127.0.0.1", "[::1]", base_url.split("//", 1)[1].rsplit(":", 1)[0].rstrip("/")]
     if not is_loopback(options.host):
@@ -87,7 +87,7 @@ def _bracketed(name: str) -> str:
 
 
 def portal_environment(layout: Layout, *, redis_url: str, demo: bool, site: Site | None = None) -> dict[str, str]:
-    """What portal, worker, beat and `manage` find: ours on top of the caller's (DATABASE_URL passes through)."""
+    """Return the environment of portal, worker, beat and `manage`: the caller's, with ours on top."""
     environment = dict(os.environ)
     environment.pop("PYTHONPATH", None)
     environment |= {
@@ -106,12 +106,12 @@ def portal_environment(layout: Layout, *, redis_url: str, demo: bool, site: Site
 
 
 BROKER = "redis"
-"""The broker's name among the children and the questions of `liveness`, an outside server's too."""
+"""The broker's name among the children, and in `liveness`; there also that of a server of one's own (REDIS_URL)."""
 ASK_LIMIT_S = 5.0
 
 
 def broker_ask(url: str) -> None:
-    """Return when the broker answers PING; redis.RedisError or OSError when it does not."""
+    """Return when the broker answers PING. Raises redis.RedisError or OSError when it does not."""
     ping(url, ASK_LIMIT_S)
 
 
@@ -121,22 +121,22 @@ def broker_program(server: Server, layout: Layout) -> Program:
 
 
 def proxy_flags() -> list[str]:
-    """The server's flags for BERTH_TRUSTED_PROXIES; by itself it would believe whoever calls from this machine."""
+    """Return uvicorn's flags for BERTH_TRUSTED_PROXIES. Without them it would trust every client on this machine."""
     named = [part.strip() for part in env("BERTH_TRUSTED_PROXIES").split(",") if part.strip()]
     for each in named:
         try:
             ipaddress.ip_network(each)
         except ValueError as error:
-            remedy = "Name addresses or networks with commas between, as 127.0.0.1,10.2.0.0/16."
+            remedy = "Give addresses or networks, separated by commas, for example 127.0.0.1,10.2.0.0/16."
             raise LaunchError(f"BERTH_TRUSTED_PROXIES names {each!r}: {error}.", remedy) from None
     return ["--proxy-headers", "--forwarded-allow-ips", ",".join(named)] if named else ["--no-proxy-headers"]
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
-    """Portal, workers and beat. Plannings are short, so two worker processes do; one waits while the other solves.
+    """Return portal, workers and beat. Two worker processes are enough, because plannings are short.
 
-    The laboratory has a worker of its own, which gives way to everything else; one that grew is replaced after its task.
-    Celery is quiet: its banner is printed, and on a full disk a print to the log would end it.
+    The laboratory has a worker of its own with a higher niceness. When its memory has grown, it is replaced after the task.
+    Celery runs with -q: on a full disk, printing its banner into the log would end it.
     """
     marked = environment | {MARK: str(layout.root)}
     python = guarded_argv(str(layout.root))
@@ -166,21 +166,21 @@ REGISTERED_FILE = "node.json"
 
 
 def node_names(layout: Layout, *, demo: bool) -> list[str]:
-    """Names of the nodes that `up` runs: the demo's, or this machine, unless it was decided that it is none."""
+    """Return the names of the nodes that `up` starts: the demo's, or this machine, if it shall be a node."""
     if demo:
         return [node.name for node in DEMO_NODES]
     return [socket.gethostname()] if (read_json(layout.mode) or {}).get("node", True) else []
 
 
 def agent_environment(join_token: str | None = None) -> dict[str, str]:
-    """A join token goes by the environment: a command line is readable by every user of the machine."""
+    """Return an agent's environment. It holds the join token, because every user of the machine can read command lines."""
     kept = {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
     own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
     return kept | own | ({"BERTH_AGENT_TOKEN": join_token} if join_token else {})
 
 
 def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str]) -> list[Program]:
-    """One agent a virtual node in the demo, else this machine itself."""
+    """Return the agents: one for each virtual node of the demo, else one for this machine."""
     common = [sys.executable, "-m", "workers.agent", "--url", site.local_url]
     if site.tls and site.tls.authority_sha256:
         common += ["--ca-sha256", site.tls.authority_sha256]

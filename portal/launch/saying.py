@@ -1,4 +1,4 @@
-"""What a process of the first start tells `up`: JSON lines, read by `portal.launch.preparation`."""
+"""What a process of the first start tells `up`, as JSON lines; `portal.launch.preparation` reads them."""
 
 import json
 
@@ -12,5 +12,5 @@ def step(text: str) -> None:
 
 
 def farewell(text: str) -> None:
-    """A line shown when all is up; it may hold a password and never reaches a log."""
+    """Send a line to show when all is up. It may hold a password, so it never goes into a log."""
     emit(farewell=text)

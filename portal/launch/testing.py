@@ -1,9 +1,9 @@
-"""`./berth test [--fast] [pytest arguments]`: pytest, its summary as the last line.
+"""`./berth test [--fast] [pytest arguments]`: runs pytest. The last line is its summary.
 
---fast leaves out what needs a database, processes, servers, a browser or a GPU; the linters are tests
-(tests/test_house.py) and always run. On two cores or more the whole is two runs side by side: the tests with real
-servers and browsers wait most of their time, the others compute meanwhile. So is --fast: the scheduler's tests, and the
-others.
+--fast leaves out tests that need a database, processes, servers, a browser or a GPU. The linters are tests too
+(tests/test_house.py), and always run. On two or more cores there are two runs at the same time. One has the tests with real
+servers and browsers, which mostly wait; the other computes meanwhile. With --fast, one has the scheduler's tests, the other
+the rest.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FAST = ["-m", "not system and not browser and not postgres and not gpu and not i
 WAITING = "system or browser or postgres"
 _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
-# Two files of them at a time: each waits for servers, leases and browsers.
-WAITING_PART = ["-p", "xdist", "-n", "2", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
+# Three files of them at a time: each waits for servers, leases and browsers.
+WAITING_PART = ["-p", "xdist", "-n", "3", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 NO_TESTS = 5
@@ -44,7 +44,7 @@ _COUNT = re.compile(r"(\d+) (failed|passed|skipped|deselected|xfailed|xpassed|wa
 
 
 def arguments_for(arguments: list[str]) -> list[str]:
-    """The arguments pytest gets; a GPU test runs only when -m asks for it."""
+    """Return pytest's arguments. GPU tests run only when -m asks for them."""
     rest = [argument for argument in arguments if argument != "--fast"]
     if "--fast" in arguments:
         return [*FAST, "-q", *rest]
@@ -52,7 +52,7 @@ def arguments_for(arguments: list[str]) -> list[str]:
 
 
 def counts_of(output: str) -> Counter[str]:
-    """What pytest's last line counts; what it left out is counted by the other run."""
+    """Return the counts of pytest's last line, without the deselected tests: the other run counts those."""
     last = next((line for line in reversed(output.splitlines()) if _COUNT.search(line)), "")
     found = Counter({word.removesuffix("s"): int(count) for count, word in _COUNT.findall(last)})
     del found["deselected"]
@@ -60,7 +60,7 @@ def counts_of(output: str) -> Counter[str]:
 
 
 def summary_of(outputs: list[str], took_s: float) -> str:
-    """One line for all runs, as pytest's own."""
+    """Return one line for all runs, in pytest's form."""
     total: Counter[str] = Counter()
     for output in outputs:
         total += counts_of(output)
@@ -88,13 +88,13 @@ def _pytest(arguments: list[str]) -> list[str]:
 
 
 def environment_of(ours: Mapping[str, str]) -> dict[str, str]:
-    """What pytest finds: nothing that names an installation. Our own import of `portal` has named Django's settings."""
+    """Return pytest's environment, without variables that point to an installation."""
     kept = {name: value for name, value in ours.items() if name not in LEFT_OUT}
     return kept | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Stopped(Exception):
-    """Ctrl-C, or SIGTERM or SIGHUP, came; the number is the first argument."""
+    """SIGINT (Ctrl-C), SIGTERM or SIGHUP came. The first argument is the signal's number."""
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
@@ -102,9 +102,9 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]]) -> int:
-    """Both parts at once: the first is shown as it goes, the second when both have ended.
+    """Run both parts at once. Show the first's output as it comes, the second's when both have ended.
 
-    Each has a session of its own, so that Ctrl-C reaches this process alone, which passes it on once.
+    Each has a session of its own, so that Ctrl-C reaches this process alone. It passes the signal on once.
     """
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] 
 
 
 def _shown(running: subprocess.Popen[str]) -> str:
-    """Show what it prints, until it closes its output; the whole text."""
+    """Show what it prints until it closes its output; return the whole text."""
     kept: list[str] = []
     for line in running.stdout or ():
         sys.stdout.write(line)
@@ -148,7 +148,7 @@ def _shown(running: subprocess.Popen[str]) -> str:
 
 
 def _interrupt(*runs: subprocess.Popen[Any]) -> None:
-    """Ask pytest to stop, which ends its fixtures' servers, and give it the time for that."""
+    """Ask pytest to stop, and wait while it ends its servers."""
     for run in runs:
         run.send_signal(signal.SIGINT)
     deadline = time.monotonic() + INTERRUPT_PATIENCE_S
@@ -158,7 +158,7 @@ def _interrupt(*runs: subprocess.Popen[Any]) -> None:
 
 
 def _alone(arguments: list[str], environment: dict[str, str]) -> int:
-    """One run in our own process group: it may be given the terminal (`--pdb`), whose Ctrl-C reaches both of us."""
+    """Run pytest once, in our own process group, so that it may use the terminal (`--pdb`). Ctrl-C reaches both of us."""
     run = subprocess.Popen(_pytest(arguments), cwd=SOURCE, env=environment)  # noqa: S603 - our own argv
     try:
         return run.wait()
@@ -171,7 +171,7 @@ def _alone(arguments: list[str], environment: dict[str, str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests; nothing that they started outlives this call, however it ends."""
+    """Run the tests. However this ends, it leaves no process behind that the tests started."""
     environment = environment_of(os.environ)
     become_subreaper()
     for number in STOPPING:

@@ -1,7 +1,6 @@
-"""TLS off loopback: a certificate authority and a certificate of our own in DIR/tls, or the operator's files.
+"""TLS for other machines: an authority and a certificate of our own in DIR/tls, or the operator's files.
 
-Nodes are told the SHA-256 of the authority's certificate in their join line, so nobody between can put another in its
-place.
+The join line gives nodes the SHA-256 of the authority's certificate, so nobody on the way can replace it.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ RENEW_BEFORE = timedelta(days=60)
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM files for uvicorn; `authority` and its SHA-256 (hex, of the DER form) are None with the operator's own."""
+    """PEM files for uvicorn. `authority` and its SHA-256 (hexadecimal, of DER) are None with the operator's own files."""
 
     certificate: Path
     key: Path
@@ -39,7 +38,7 @@ class Tls:
 
 
 def names_of_this_machine(host: str) -> list[str]:
-    """What a browser or node may call this machine: host name, addresses of its interfaces, localhost."""
+    """Return the names by which a browser or node may reach this machine: host name, addresses, localhost."""
     addresses = [
         address.address.partition("%")[0]
         for interface in psutil.net_if_addrs().values()
@@ -51,13 +50,13 @@ def names_of_this_machine(host: str) -> list[str]:
 
 
 def certificate_given(certificate: Path, key: Path) -> Tls:
-    """The operator's own pair, checked to belong together and to be valid today."""
+    """Check the operator's certificate and key: they must belong together and be valid today."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
         leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
     except (ssl.SSLError, ValueError, OSError) as error:
         raise LaunchError(
-            f"--tls-cert {certificate} and --tls-key {key} are no usable pair ({error}).",
+            f"--tls-cert {certificate} and --tls-key {key} do not work together ({error}).",
             "Give a PEM certificate (with its chain) and its unencrypted PEM key.",
         ) from error
     if leaf.not_valid_after_utc < datetime.now(UTC):
@@ -66,7 +65,7 @@ def certificate_given(certificate: Path, key: Path) -> Tls:
 
 
 def certificate_ensure(layout: Layout, host: str) -> Tls:
-    """Our own authority and certificate: made once, renewed when it nears its end or lacks `host`."""
+    """Return our own authority and certificate. Make a new certificate when it expires soon or lacks a name."""
     layout.tls.mkdir(mode=0o700, exist_ok=True)
     authority_path, chain_path = layout.tls / "ca.pem", layout.tls / "cert.pem"
     authority_key_path, key_path = layout.tls / "ca-key.pem", layout.tls / "key.pem"
@@ -97,7 +96,7 @@ def _names_in(leaf: x509.Certificate) -> list[str]:
         names = [*alternatives.get_values_for_type(x509.DNSName)]
         names += [str(address) for address in alternatives.get_values_for_type(x509.IPAddress)]
     if not names:
-        raise LaunchError("The certificate names no host (subjectAltName).", "Have one issued for this machine's name.")
+        raise LaunchError("The certificate holds no host name (subjectAltName).", "Get one for this machine's name.")
     return names
 
 

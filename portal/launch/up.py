@@ -1,4 +1,4 @@
-"""`./berth up`: preflight, lock, broker, preparation, services, nodes, health; then watch until told to stop."""
+"""`./berth up`: checks, lock, broker, preparation, services, nodes, health; then it watches until it is told to stop."""
 
 import os
 import secrets
@@ -29,7 +29,7 @@ READY_VARIABLE = "BERTH_READY_DESCRIPTOR"
 
 
 class StopRequested(Exception):
-    """SIGINT or SIGTERM came; raised from a tick so that `up` unwinds from wherever it is."""
+    """SIGINT or SIGTERM came. A tick raises it, so that `up` ends in order wherever it is."""
 
 
 class Launch:
@@ -44,10 +44,10 @@ class Launch:
         liveness = Liveness(limit_s=env("BERTH_HANG_LIMIT_S"))
         self.supervisor = Supervisor(self.layout, notify=self.notices.step, liveness=liveness)
         self._stop = False
-        self._ready_descriptor = os.environ.pop(READY_VARIABLE, None)  # children must not find it
+        self._ready_descriptor = os.environ.pop(READY_VARIABLE, None)  # children must not get it
 
     def run(self) -> int:
-        """Serve until stopped. 0 after an orderly stop; a LaunchError when it cannot start."""
+        """Serve until stopped; return 0 then. Raises LaunchError when Berth cannot start."""
         self._check_disk()
         with lock_or_refuse(self.layout):
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -66,14 +66,14 @@ class Launch:
                 self._stop_processes()
 
     def _check_disk(self) -> None:
-        """Refuse a first start on a disk that is almost full; what exists already is served, and says what it lacks."""
+        """Refuse a first start on a disk that is almost full. A later start goes on with a warning."""
         if not self.layout.mode.exists():
             preflight.check_disk(self.layout.root)
         elif (free_mib := preflight.free_mib(self.layout.root)) < env("BERTH_DISK_LOW_MIB"):
-            self.notices.step(f"only {free_mib} MiB are free on the disk of {self.layout.root}: no job is started")
+            self.notices.step(f"only {free_mib} MiB are free on the disk of {self.layout.root}, so no job is started")
 
     def tick(self) -> None:
-        """One beat of the supervisor; StopRequested when a signal came."""
+        """Let the supervisor do its work once. Raises StopRequested when a signal came."""
         if self._stop:
             raise StopRequested
         self.supervisor.tick()
@@ -123,7 +123,7 @@ class Launch:
         write_json(self.layout.mode, mode)
 
     def _own_node(self) -> dict[str, bool]:
-        """Whether this machine is a node, kept in launch.json; said where that is not as people expect."""
+        """Decide whether this machine is a node, for launch.json. Tell the operator when it is not what most expect."""
         if self.demo:
             return {}
         decided = own_node.own_node(self.layout, with_node=self.options.with_node)
@@ -133,11 +133,11 @@ class Launch:
         return {"node": decided.wanted, "with_node": asked}
 
     def _end_leftovers(self) -> None:
-        """A supervisor that was killed leaves its children: end them; running jobs go on and are adopted."""
+        """End the processes of a supervisor that was killed. Running jobs go on; the new agent takes them over."""
         found = identity.leftovers(self.layout)
         if found:
             identity.end(found)
-            self.notices.step(f"ended {len(found)} processes of a Berth that was killed; its jobs run on")
+            self.notices.step(f"ended {len(found)} processes that a killed supervisor had left; jobs run on")
 
     def _tls(self) -> Tls | None:
         options = self.options
@@ -146,14 +146,14 @@ class Launch:
         if preflight.is_loopback(options.host) or options.insecure:
             return None
         tls = certificate_ensure(self.layout, options.host)
-        self.notices.step(f"certificate for {tls.name} in {self.layout.tls}")
+        self.notices.step(f"the certificate for {tls.name} is in {self.layout.tls}")
         return tls
 
     def _broker(self) -> str:
-        """The outside server's address, or that of an embedded one, which is started."""
+        """Return the address of the server in REDIS_URL; without one, start an embedded server."""
         given = os.environ.get("REDIS_URL")
         if given:
-            redis_urls.kombu_url(given)  # a form we do not know is refused here, before anything runs
+            redis_urls.kombu_url(given)  # an unknown form of address is refused here, before anything runs
             self.supervisor.liveness.asker.begin(programs.BROKER, lambda: programs.broker_ask(given))
             return given
         server = broker.server_configure(self.layout)
@@ -165,7 +165,7 @@ class Launch:
         self.notices.step("broker answers")
 
     def _workload_begin(self, environment: dict[str, str]) -> preparation.Task | None:
-        """Submit the demo's jobs beside the nodes' start, once in a data directory's life."""
+        """Begin to submit the demo's first jobs, while nodes start. It is done once for each data directory."""
         if not self.demo or not env("BERTH_DEMO_WORKLOAD") or self.layout.workload.exists():
             return None
         return preparation.Task(
@@ -217,7 +217,7 @@ class Launch:
             died = [name for name, child in self.supervisor.children.items() if child.restarts >= 4]
             if died or time.monotonic() > deadline:
                 logs = ", ".join(str(self.layout.logs / f"{name}.log") for name in died or ["portal"])
-                why = f"{' and '.join(died)} keeps dying" if died else f"waited {HEALTH_LIMIT_S:.0f} s"
+                why = f"{' and '.join(died)} ended again and again" if died else f"waited {HEALTH_LIMIT_S:.0f} s"
                 raise LaunchError(f"{problem}: {why}.", f"See {logs}.")
 
     def _farewell(self, url: str, lines: list[str]) -> None:
@@ -225,23 +225,21 @@ class Launch:
         for line in lines:
             self.notices.say(f"  {line}")
         if self._ready_descriptor is None:
-            self.notices.say(
-                "  Ctrl-C stops Berth and the jobs that run; `./berth down --keep-jobs` leaves jobs running."
-            )
+            self.notices.say("  Ctrl-C stops Berth and its running jobs. `./berth down --keep-jobs` stops Berth only.")
             return
         self.notices.detach()
         os.write(int(self._ready_descriptor), b"ready")
         os.close(int(self._ready_descriptor))
 
     def _stop_jobs(self) -> None:
-        """Agents end first; then their jobs are stopped, or given the lease that outlasts the pause (as the database has)."""
+        """Stop the agents; then stop their jobs, or extend their leases, in the database too, so that they run on."""
         keep = bool((read_json(self.layout.stop_request) or {}).get("keep_jobs"))
         if keep:
             nodes.leases_keep(self.layout)
         self.supervisor.stop(["agent"])
         if keep:
             nodes.jobs_keep(self.layout)
-            self.notices.step("running jobs were left running; the next `./berth up` adopts them")
+            self.notices.step("running jobs run on; the next `./berth up` takes them over")
         else:
             nodes.jobs_stop(self.layout)
             self.notices.step("running jobs were stopped")

@@ -60,7 +60,7 @@ def test_the_first_sign_in_deletes_the_operators_first_password(berth):
 def test_up_says_why_its_machine_is_no_node_and_with_node_makes_it_one(berth_up):
     berth = berth_up(demo=False)
     said = (berth.layout.logs / "supervisor.log").read_text()
-    assert "this machine is no node: jobs on this machine are not kept out of" in said
+    assert "this machine does not become a node: the kernel does not keep jobs on this machine out of" in said
     assert "jobs run as root" in said
     assert "--with-node" in said
     assert berth.pids("agent") == {}
@@ -69,7 +69,7 @@ def test_up_says_why_its_machine_is_no_node_and_with_node_makes_it_one(berth_up)
     berth.flags = ["--with-node"]
     berth.up()
     assert len(berth.pids("agent")) == 1
-    assert "whoever submits one can become the operator" in (berth.layout.logs / "supervisor.log").read_text()
+    assert "anyone who submits a job can become the operator" in (berth.layout.logs / "supervisor.log").read_text()
     berth.down()
     berth.flags = []
     berth.up()

@@ -1,7 +1,7 @@
 """The agent of one node: `python -m workers.agent --url URL --dir DIR [--token JOIN_TOKEN] ...`.
 
-It asks the portal what should run here (long poll), brings that about, and tells what does. It may be killed at any
-time: jobs run on under their shims, and the next agent finds them in the journal.
+It asks the portal what should run here (a long poll). It starts and stops parts until that is so, and reports what runs.
+It may be killed at any time: jobs run on under their shims, and the next agent finds them in the journal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODES_S = 1.0
 
 
 class Agent:
-    """A few loops over one portal; each goes on by itself when the portal is away."""
+    """The agent's loops. When the portal does not answer, each loop tries again by itself."""
 
     def __init__(
         self,
@@ -57,12 +57,16 @@ class Agent:
         self._walls = walls
         self._measuring = measuring
         self._problems, self._files = Problems(), files
-        files.on_slow = lambda about: self._problems.note(f"slow {about}", f"The files of {about} do not answer.")
+        files.on_slow = lambda about: self._problems.note(
+            f"slow {about}", f"Reading or writing the files of {about} takes too long."
+        )
         files.on_closed = self._open_again
         measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
-        self._engine.on_broken = lambda error: self._problems.note(f"file {error.path}", f"Set aside: {error}.")
+        self._engine.on_broken = lambda error: self._problems.note(
+            f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
+        )
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         tenant_file = settings.dir / "tenant.json"
@@ -98,11 +102,11 @@ class Agent:
         return contact
 
     def _forget_revision(self) -> None:
-        # Its database may be another when it is back, in which the same number of revisions says other things.
+        # The portal may come back with an older database, where the same revision number stands for another list.
         self._revision = -1
 
     async def run(self) -> None:
-        """Until cancelled, or until something here fails unexpectedly."""
+        """Run until cancelled, or until an unexpected error."""
         await self._parts.set_aside_broken()
         for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
             self._problems.note(f"remains {failure.filename}", f"What a job left cannot be removed: {failure}")
@@ -172,12 +176,14 @@ class Agent:
         await asyncio.sleep(_MODES_S)
 
     def _open_again(self) -> None:
-        """Called from any thread."""
+        """Make the agent's own files accessible again where somebody changed their modes. Any thread may call it."""
         live = [self._journal.directory(part) for part in list(self._journal.parts.values()) if part.phase != "closed"]
         closed = put_right(entries(self._settings.dir, self._journal.root, self._settings.dir / "jobs", *live))
         if closed:
             names = ", ".join(str(path) for path in closed[:3])
-            self._problems.note("modes", f"Somebody closed {names} to the agent itself (chmod); opened again.")
+            self._problems.note(
+                "modes", f"The modes of {names} kept the agent itself out (chmod). It has set them right."
+            )
 
     async def _look_at_disk(self) -> None:
         was_low = self._disk.low
@@ -189,7 +195,7 @@ class Agent:
             self._reporter.wake()
         if self._journal.unsaved:
             self._problems.note(
-                "records", "The agent's records cannot be written; it tells of no job's news until they are."
+                "records", "The agent cannot write its records. It reports no news of jobs until it can."
             )
             if self._journal.save_rest():
                 self._reporter.wake()

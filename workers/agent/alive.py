@@ -1,6 +1,6 @@
-"""Signs of life: whoever started this agent reads its pid from a pipe every few seconds; silence means that it hangs.
+"""Signs of life: the agent writes its pid into a pipe every two seconds, so that its supervisor sees when it hangs.
 
-`./berth up` and `./berth node` pass the pipe; an agent started otherwise has none, and signs nothing.
+`./berth up` and `./berth node` pass the pipe. An agent that was started by hand has no pipe and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PERIOD_S = 2.0
 
 
 def descriptor_take() -> int | None:
-    """The pipe, if there is one. Its variable goes: what the agent starts has another file under that number."""
+    """Return the pipe if there is one. Remove its variable: in a child the number would mean another file."""
     raw = os.environ.pop(VARIABLE, "")
     if not raw.isdecimal():
         return None
@@ -28,11 +28,11 @@ def descriptor_take() -> int | None:
 
 
 async def sign_for_ever(descriptor: int) -> None:
-    """Sign from the event loop, so that a blocked loop falls silent; until nobody reads any more."""
+    """Write signs until nobody reads them. The event loop writes them, so a blocked loop writes none."""
     while True:
         try:
             os.write(descriptor, b"%d\n" % os.getpid())
-        except BlockingIOError:  # the reader is busy and has enough of our signs to read
+        except BlockingIOError:  # the pipe is full: the reader has enough signs
             pass
         except OSError:
             return

@@ -88,7 +88,10 @@ class Contact:
     def _note_full(self, why: str) -> None:
         if time.monotonic() >= self._full_told_at + _FULL_TOLD_S:
             self._full_told_at = time.monotonic()
-            log.warning("portal takes less", reason=f"{why}: logs, figures and records wait here")
+            log.warning(
+                "portal takes less",
+                reason=f"{why}: this node keeps logs, figures and records until the portal takes them",
+            )
 
     def _pause_after(self, refusal: PortalRefusedError, backoff: Backoff) -> float:
         if refusal.status != 401:
@@ -97,7 +100,7 @@ class Contact:
         if not self._revoked:
             self._revoked = True
             log.error(
-                "the portal refuses this node's token: no job is started and leases run out",
+                "the portal refuses this node's token: no job starts here, and running jobs end with their leases",
                 remedy=f"remove {self._token_file} and start with a new join token",
             )
         return self._revoked_retry_s

@@ -1,7 +1,7 @@
-"""How much room there is where jobs write: the agent's own directory and the checkpoints' storage, whichever has less.
+"""Free disk space where jobs write: in the agent's own directory and in the storage of checkpoints.
 
-Below the mark the node gets no new jobs; it gets them again once a fifth more than the mark is free, so that a job that
-ends and one that begins do not turn it on and off.
+A node with less than the mark gets no new jobs. It gets them again when a fifth more than the mark is free; else a job
+that ends and one that begins would switch it on and off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FEW_INODES = 1000
 
 
 class NodeDisk:
-    """Looks at the file systems of `paths`. `mark_mib` 0: never low."""
+    """Measures the file systems of `paths`. With `mark_mib` 0 the disk never counts as low."""
 
     def __init__(self, paths: Sequence[Path], *, mark_mib: int) -> None:
         self._paths = paths
@@ -30,7 +30,7 @@ class NodeDisk:
         self.low = False
 
     def look(self) -> DiskRoom | None:
-        """The figures of the fullest; None when there is nothing to look at yet. A dead network mount may keep it waiting."""
+        """Return the figures of the fullest file system, None when no path exists yet. A dead network mount may block it."""
         found = [room for path in self._paths if (room := _room(path)) is not None]
         if not found:
             return None
@@ -41,7 +41,7 @@ class NodeDisk:
 
 
 def _room(path: Path) -> tuple[int, int, bool] | None:
-    """Free MiB, total MiB, whether inodes run out; of the nearest directory above that exists."""
+    """Return free MiB, total MiB, and whether few inodes are left. A missing path is measured at its nearest parent."""
     while not path.exists() and path != path.parent:
         path = path.parent
     try:

@@ -1,4 +1,4 @@
-"""How a node comes by its token: once with a join token, ever after from DIR/node.json."""
+"""How a node gets its token: the first time with a join token, later from DIR/node.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EnrolError(Exception):
-    """The portal does not take this node; the text says why and what to do."""
+    """The portal does not accept this node. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +51,22 @@ async def _register(settings: AgentSettings, inventory: Inventory, verify: ssl.S
                 await asyncio.sleep(backoff.next_s())
     except PortalRefusedError as refusal:
         if refusal.code == "name_taken":
-            remedy = "give another --name, or remove that node on the portal first"
-            raise EnrolError(f"a node named {settings.name!r} is registered already: {remedy}") from refusal
-        raise EnrolError(f"the portal does not take this node: {refusal}") from refusal
+            remedy = "choose another --name, or remove that node on the portal first"
+            raise EnrolError(f"the portal already knows a node named {settings.name!r}: {remedy}") from refusal
+        raise EnrolError(f"the portal does not accept this node: {refusal}") from refusal
     finally:
         await portal.close()
 
 
 async def enrol(settings: AgentSettings, inventory: Inventory) -> Enrolled:
-    """The node's token, registering when there is none yet. Waits while the portal is away. Raises EnrolError."""
+    """Return the node's token; register the node when it has none. Waits while the portal is away. Raises EnrolError."""
     path = settings.dir / "node.json"
     try:
         known = read_record(path, token=str)
     except BrokenFileError as error:
         raise EnrolError(
-            f"{error}. Put it back from a copy, or remove it and start with a new join token (the node's old name may be "
-            "used again once its token is revoked on the portal)"
+            f"{error}. Restore it from a copy. Or remove it, revoke the node's token on the portal, and start the agent "
+            "with a new join token; then the node may have its old name again"
         ) from error
     if known is None and not settings.token:
         raise EnrolError("this node has no token yet: give a join token with --token")

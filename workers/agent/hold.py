@@ -1,4 +1,4 @@
-"""One agent a directory: its lock, and who holds it."""
+"""The lock that lets only one agent use a directory, and the note that says which one it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HeldError(Exception):
 
 @contextlib.contextmanager
 def hold_agent(directory: Path) -> Iterator[None]:
-    """Be the only agent of this directory. Raises HeldError."""
+    """Hold the directory's lock. Raises HeldError when another agent holds it."""
     descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,7 +34,7 @@ def hold_agent(directory: Path) -> Iterator[None]:
     try:
         me = Identity.of(os.getpid())
         if me is not None:
-            with contextlib.suppress(OSError):  # a full disk: the lock is what holds, this only names who
+            with contextlib.suppress(OSError):  # a full disk; the lock counts, this file only names its holder
                 write_json(directory / "agent.json", me.to_json())
         yield
     finally:
@@ -42,7 +42,7 @@ def hold_agent(directory: Path) -> Iterator[None]:
 
 
 def _holder(directory: Path) -> dict[str, Any] | None:
-    """Who noted itself last; None when nobody did, or it cannot be read any more."""
+    """Return the agent that wrote its name last; None when none did, or when the file is broken."""
     try:
         return read_record(directory / "agent.json", pid=int, start_ticks=int, boot_id=str)
     except BrokenFileError:
@@ -50,7 +50,7 @@ def _holder(directory: Path) -> dict[str, Any] | None:
 
 
 def agent_end(directory: Path, *, patience_s: float = 10.0) -> None:
-    """End the directory's agent, if one runs; its jobs stay."""
+    """End the directory's agent if one runs. Its jobs go on."""
     value = _holder(directory)
     agent = Identity.from_json(value) if value else None
     if agent is None or not agent.signal(signal.SIGTERM):

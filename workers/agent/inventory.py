@@ -24,7 +24,7 @@ _KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent"
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares; `core_percent` of a real core is what the work of one virtual GPU takes."""
+    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core."""
 
     gpus: int
     gpu_type: str | None
@@ -63,12 +63,12 @@ def virtual_parse(text: str) -> VirtualNode:
 
 
 def virtual_pace(settings: AgentSettings) -> float | None:
-    """Return the share of a real core that the work of one virtual GPU takes; None on a real node. Raises SettingError."""
+    """Return the share (0 to 1) of a real core that one virtual GPU's work takes; None on a real node. Raises SettingError."""
     return virtual_parse(settings.virtual).core_percent / 100 if settings.virtual else None
 
 
 def machine_memory_mib() -> int:
-    """The machine's memory, or less where a control group allows less."""
+    """Return the machine's memory, or what its control group allows when that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
@@ -81,12 +81,12 @@ def machine_memory_mib() -> int:
 
 
 def own_address(url: str) -> str:
-    """The address from which this machine reaches the portal; nothing is sent."""
+    """Return the address from which this machine reaches the portal. Nothing is sent."""
     parts = urlsplit(url)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((parts.hostname or "127.0.0.1", parts.port or 443))
-        except OSError:  # unknown name or an IPv6-only portal: the host's own name serves
+        except OSError:  # the portal's name is unknown, or it has IPv6 only: use this machine's name
             return socket.gethostname()
         return str(probe.getsockname()[0])
 
@@ -125,11 +125,13 @@ def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
-    """Raises GpuFailedError when the machine's GPUs are of different types, which one node cannot declare."""
+    """Return what the machine has. Raises GpuFailedError when its GPUs are of several types: a node has one type."""
     found = sampler.gpus()
     types = sorted({gpu.type for gpu in found})
     if len(types) > 1:
-        raise GpuFailedError(f"this machine mixes GPU types ({', '.join(types)}); a node has one")
+        raise GpuFailedError(
+            f"this machine has GPUs of several types ({', '.join(types)}); a node may have only one type"
+        )
     gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found]
     base = _base(settings)
     links: Links = {**sampler.links(), "network_mbps": base["links"]["network_mbps"]}

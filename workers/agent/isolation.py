@@ -1,4 +1,4 @@
-"""What this node's jobs are kept out of, found out by trying it: told to the portal with the inventory."""
+"""How far this node can keep its jobs out of Berth's files. The agent tries it, and tells the portal the result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
-"""The system's own Python is changed by its administrator alone; as root nothing helps."""
+"""Directories that only root may change. Against a job that runs as root nothing helps."""
 
 
 def walls_of(settings: AgentSettings) -> Walls:
-    """What is closed to every job of this node; what is a job's own is added for each."""
+    """Return what is closed to every job of this node. Each job's own directories are added later."""
     closed = {settings.dir, settings.storage_dir / "checkpoints", *([settings.closed] if settings.closed else [])}
     paths = sysconfig.get_paths()
     program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve().parent
@@ -31,24 +31,32 @@ def walls_of(settings: AgentSettings) -> Walls:
 
 
 def isolation_find(settings: AgentSettings) -> tuple[Isolation, Walls | None]:
-    """How far jobs are kept out, and the walls to put round each; None when there are none.
+    """Return how far jobs are kept out, and the walls round each job; None when there are no walls.
 
-    Root's jobs get walls as well, which stop accidents and the simpler attacks; no more is said of them.
+    Jobs of root get walls too. They stop accidents and simple attacks, so such jobs do not count as kept out.
     """
     version = landlock_version()
     if settings.isolation == "off":
-        return _none(version, "it is switched off on this node (--isolation off)"), None
+        return _none(version, "the node's settings switch it off (--isolation off)"), None
     if version == 0:
-        return _none(version, "this kernel has no Landlock (Linux 5.19 has it; it may be switched off at boot)"), None
+        return _none(
+            version, "this kernel has no Landlock; Linux 5.19 and later have it, unless it was switched off at boot"
+        ), None
     if version < LEAST_VERSION:
-        why = f"Landlock {version} of this kernel forbids to move files between directories; Linux 5.19 has version 2"
+        why = f"Landlock {version} of this kernel forbids moving files between directories; Linux 5.19 has version 2"
         return _none(version, why), None
     walls = walls_of(settings)
     if failure := _tried(walls, version, settings.dir):
         return _none(version, failure), None
     if os.geteuid() == 0:
-        return _none(version, "jobs run as root, who finds ways round it; run Berth under an account of its own"), walls
-    why = "" if version >= SIGNAL_VERSION else "a job may send signals to Berth's processes; Linux 6.12 forbids it"
+        return _none(
+            version, "jobs run as root, and root can get around it; run Berth under an account of its own"
+        ), walls
+    why = (
+        ""
+        if version >= SIGNAL_VERSION
+        else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
+    )
     return {"files": True, "signals": version >= SIGNAL_VERSION, "landlock": version, "why": why}, walls
 
 
@@ -57,7 +65,7 @@ def _none(version: int, why: str) -> Isolation:
 
 
 def _tried(walls: Walls, version: int, closed: Path) -> str:
-    """Seclude a child process and let it try to open a closed directory; "" when it may not, else what is wrong."""
+    """Let a child process with walls try to open a closed directory; return "" when it cannot, else what is wrong."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -69,7 +77,7 @@ def _tried(walls: Walls, version: int, closed: Path) -> str:
     with os.fdopen(reader, "rb") as file:
         said = file.read().decode(errors="replace")
     os.waitpid(pid, 0)
-    return "" if said == "kept out" else said or "a process that was to try it ended at once"
+    return "" if said == "kept out" else said or "the process that had to try it ended at once"
 
 
 def _try(walls: Walls, version: int, closed: Path) -> str:
@@ -82,4 +90,4 @@ def _try(walls: Walls, version: int, closed: Path) -> str:
         return "kept out"
     except OSError as error:
         return f"it could not be tried: {error}"
-    return "a secluded process could still open a closed directory"
+    return "a process with walls could still open a closed directory"

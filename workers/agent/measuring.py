@@ -1,4 +1,4 @@
-"""Telemetry: a reading each second, a batch each few; what could not be sent waits in the window."""
+"""Telemetry: read once a second, sent in batches. What could not be sent waits in the window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None, Inventory]:
-    """The node's sources and what it declares. Raises SettingError or GpuFailedError."""
+    """Return the sources of figures, and what the node declares. Raises SettingError or GpuFailedError."""
     if settings.virtual is None:
         from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
 
@@ -42,7 +42,7 @@ def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None
 
 
 class Measuring:
-    """Reads and sends. `period_s` is the portal's."""
+    """Reads the figures and sends them. The portal sets `period_s`."""
 
     def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int, files: FileWork) -> None:
         self._files = files
@@ -57,7 +57,9 @@ class Measuring:
         due = loop.time()
         while True:
             self._window.add(self._sampling.second(time.time(), await self._running(journal, engine)))
-            due = max(due + self.period_s, loop.time())  # a late reading is late; none are made up for
+            due = max(
+                due + self.period_s, loop.time()
+            )  # after a late reading the next is one period later; none is made up
             await asyncio.sleep(due - loop.time())
 
     async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
@@ -65,19 +67,19 @@ class Measuring:
         directories = [journal.directory(p) for p in parts]
         try:
             usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
-        except OSError:  # they do not answer, or are closed to us: a second without figures
+        except OSError:  # the files do not answer or may not be read: this second has no figures
             usages = [None] * len(parts)
         return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
-        """Everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
+        """Send everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
         while batch := self._window.batch(period_s=self.period_s):
             try:
                 await portal.telemetry(telemetry_body(batch, boot_id=boot_id, period_s=self.period_s))
             except PortalRefusedError as refusal:
                 if refusal.status != 400:
                     raise
-                # It would refuse the same again, and all that comes after would wait behind it.
+                # The portal would refuse it again, and all later batches would wait behind it: it is dropped.
                 log.error("telemetry refused", reason=str(refusal), seconds=len(batch))
                 self.on_refused(f"The portal refuses this node's telemetry: {refusal}")
             self._window.drop(batch)

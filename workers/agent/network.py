@@ -1,4 +1,4 @@
-"""How fast the network is on which other nodes reach this one, as the kernel has it."""
+"""The speed of the network interface by which other nodes reach this one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NETWORKS = Path("/sys/class/net")
 
 
 def network_mbps(address: str) -> int | None:
-    """Mbit/s of the interface that has this address, as the kernel has negotiated it; None for one that has no speed."""
+    """Return the speed in Mbit/s of the interface with this address; None when the kernel gives none."""
     try:
         wanted = socket.gethostbyname(address)
         names = [name for _, name in socket.if_nameindex()]

@@ -1,4 +1,4 @@
-"""What is done to a node's jobs without an agent: let them run on for a while, or end them all."""
+"""Commands for a node whose agent shall not run: let its jobs run on for some hours, or end them all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from workers.parts.part import Part
 
-# Beyond the grace, a shim needs this long to notice that all are dead and to write its result.
+# After the grace a shim needs up to this long to see that all processes are dead, and to write its result.
 _PATIENCE_S = 15.0
 
 
@@ -28,7 +28,7 @@ def _answer(**values: float) -> int:
 
 
 def keep_jobs(directory: Path, hours: float) -> int:
-    """End the agent; every running job may run this long without hearing from the portal."""
+    """End the agent. Every running job may run on for this long without a word from the portal."""
     agent_end(directory)
     with hold_agent(directory):
         journal, engine = Journal(directory), ProcessEngine()
@@ -40,7 +40,7 @@ def keep_jobs(directory: Path, hours: float) -> int:
 
 
 def stop_all(directory: Path, grace_s: float) -> int:
-    """End the agent and all its jobs; come back when nothing of them lives. The next agent reports it."""
+    """End the agent and all its jobs; return when none of their processes lives. The next agent reports the ends."""
     agent_end(directory)
     with hold_agent(directory):
         journal, engine = Journal(directory), ProcessEngine()
@@ -49,7 +49,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
         end = time.monotonic() + grace_s + _PATIENCE_S
         while any(engine.life(journal.directory(p)) == "alive" for p in live):
             if time.monotonic() > end:
-                sys.stderr.write("workers.agent: some jobs do not die\n")
+                sys.stderr.write("workers.agent: some processes of jobs do not end, even after SIGKILL\n")
                 return 1
             time.sleep(0.05)
         for part in live:
@@ -59,7 +59,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
 
 
 def _stop(journal: Journal, engine: ProcessEngine, part: Part, grace_s: float) -> bool:
-    """True when there was something to stop. What has not started cannot any more."""
+    """Stop the part; return whether it ran. A part that has not started can no longer start."""
     path = journal.directory(part)
     if engine.life(path) == "absent" and engine.void(path):
         return False

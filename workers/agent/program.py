@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import argparse
 
 NO_USE_TO_RETRY = 2
-"""Exit code for what only a person can mend; whoever restarts agents leaves this one alone."""
+"""Exit code for an error that only a person can mend. A supervisor does not start the agent again after it."""
 
 
 async def _serve(settings: AgentSettings) -> None:
@@ -99,5 +99,5 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(str(error), NO_USE_TO_RETRY)
     except (HeldError, GpuFailedError) as error:
         return _complain(str(error))
-    log.info("agent leaves; jobs run on")
+    log.info("agent ends; jobs run on")
     return 0

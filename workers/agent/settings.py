@@ -1,4 +1,4 @@
-"""Every setting of a node's agent, once: the command line, the environment and the documentation are made from here."""
+"""All settings of the agent. The command line, the environment and the documentation are made from this list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `default` is shown as it stands; None means "none" or, where `meaning` says so, "found out"."""
+    """One setting. A `default` of None means that there is none, or that the agent finds the value, as `meaning` says."""
 
     name: str
     kind: Callable[[str], Any]
@@ -41,29 +41,35 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("url", str, None, "", "The portal's address, `http://...` or `https://...`. Needed."),
-    Setting("token", str, None, "", "A join token; needed only until the node has its own (DIR/node.json)."),
+    Setting("token", str, None, "", "A join token. Needed only until the node has its own token (DIR/node.json)."),
     Setting("dir", Path, None, "", "The agent's own directory: node token, journal, jobs. Needed."),
-    Setting("name", str, None, "", "The node's name; the host's name when not given."),
-    Setting("address", str, None, "", "Where other nodes reach this one (MASTER_ADDR); found out when not given."),
+    Setting("name", str, None, "", "The node's name. Default: the machine's name."),
+    Setting(
+        "address",
+        str,
+        None,
+        "",
+        "The address by which other nodes reach this one (MASTER_ADDR). Default: found by itself.",
+    ),
     Setting(
         "virtual",
         str,
         None,
         "",
         "Be a virtual node with these resources instead of the machine's: "
-        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. `core-percent=4`: of a real core, what "
-        "the work of one GPU takes (BERTH_VIRTUAL_PACE tells jobs; default 100).",
+        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. With `core-percent=4` the work of one "
+        "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE.",
     ),
-    Setting("storage_domain", str, None, "", "Nodes that name the same domain see the same storage directory."),
-    Setting("storage_dir", Path, None, "", "Where checkpoints are kept; DIR/storage when not given."),
-    Setting("trust_tenants", bool, False, "", "Run several tenants' jobs under this one account."),
+    Setting("storage_domain", str, None, "", "A name. Nodes with the same name share one storage directory."),
+    Setting("storage_dir", Path, None, "", "Where checkpoints are kept. Default: DIR/storage."),
+    Setting("trust_tenants", bool, False, "", "Run the jobs of several tenants under this one account."),
     Setting(
         "isolation",
         str,
         "auto",
         "",
-        "`auto`: the kernel keeps jobs out of the agent's files, its processes and those of other jobs, where it can "
-        "(Landlock). `off`: it does not; for jobs that need set-user-id programs or mount file systems.",
+        "`auto`: the kernel keeps jobs out of the files and processes of the agent and of other jobs, if it can "
+        "(Landlock). `off`: it does not. Jobs that mount file systems or use set-user-id programs need `off`.",
         choices=("auto", "off"),
     ),
     Setting(
@@ -71,26 +77,52 @@ SETTINGS: tuple[Setting, ...] = (
         Path,
         None,
         "",
-        "A further directory that jobs are kept out of: the portal's data directory, where both share a machine.",
+        "One more directory that jobs are kept out of. On the portal's machine: the portal's data directory.",
     ),
-    Setting("ca_sha256", str, None, "", "SHA-256 (hex) of the certificate authority that the portal must show."),
-    Setting("insecure", bool, False, "", "Talk to a portal elsewhere without proof that it is the portal."),
-    Setting("nice", int, None, "", "Niceness of jobs; 19 on a virtual node, else 0, when not given.", 0, 19),
-    Setting("sync_wait_s", float, 25.0, "s", "How long one long poll waits.", 0, 25),
-    Setting("log_period_s", float, 1.0, "s", "How often new log bytes are looked for and sent.", 0.1, 60),
-    Setting("retry_max_s", float, 10.0, "s", "Longest pause between tries while the portal is away.", 0.1, 300),
-    Setting("revoked_retry_s", float, 60.0, "s", "Pause between tries while the portal refuses the token.", 0.1, 3600),
-    Setting("keep_ended_s", float, 86400.0, "s", "How long an ended part's directory stays.", 0, 30 * 86400),
+    Setting(
+        "ca_sha256", str, None, "", "SHA-256 (hexadecimal) of the certificate authority that the portal must show."
+    ),
+    Setting("insecure", bool, False, "", "Talk to a portal on another machine without proof that it is the portal."),
+    Setting("nice", int, None, "", "Niceness of jobs. Default: 19 on a virtual node, else 0.", 0, 19),
+    Setting("sync_wait_s", float, 25.0, "s", "How long one request for work waits at the portal.", 0, 25),
+    Setting("log_period_s", float, 1.0, "s", "How often new log output is sent.", 0.1, 60),
+    Setting(
+        "retry_max_s",
+        float,
+        10.0,
+        "s",
+        "The longest pause between two tries while the portal does not answer.",
+        0.1,
+        300,
+    ),
+    Setting(
+        "revoked_retry_s",
+        float,
+        60.0,
+        "s",
+        "The pause between two tries while the portal refuses the node's token.",
+        0.1,
+        3600,
+    ),
+    Setting("keep_ended_s", float, 86400.0, "s", "How long the directory of an ended part is kept.", 0, 30 * 86400),
     Setting(
         "disk_low_mib",
         int,
         200,
         "MiB",
-        "With less free where jobs write the node takes no new jobs; 0: always.",
+        "When less is free where jobs write, the node takes no new jobs. 0: it takes them always.",
         0,
         10**9,
     ),
-    Setting("telemetry_backlog_s", int, 600, "s", "How much telemetry is kept while the portal is away.", 5, 86400),
+    Setting(
+        "telemetry_backlog_s",
+        int,
+        600,
+        "s",
+        "How many seconds of telemetry are kept while the portal is away.",
+        5,
+        86400,
+    ),
 )
 NEEDED = ("url", "dir")
 
@@ -131,13 +163,19 @@ def arguments_parser() -> argparse.ArgumentParser:
         else:
             parser.add_argument(setting.flag, default=None, help=f"{text} Environment: {setting.env}.")
     parser.add_argument(
-        "--check-isolation", action="store_true", help="Say as JSON what jobs would be kept out of, and start nothing."
+        "--check-isolation",
+        action="store_true",
+        help="Print as JSON how far jobs would be kept out of Berth's files. Start nothing.",
     )
     parser.add_argument(
-        "--keep-jobs", type=float, metavar="HOURS", help="End the agent of DIR and let its jobs run on this long."
+        "--keep-jobs", type=float, metavar="HOURS", help="End the agent of DIR. Let its jobs run on for so many hours."
     )
-    parser.add_argument("--stop-all", action="store_true", help="End the agent of DIR and all its jobs, and wait.")
-    parser.add_argument("--grace", type=float, default=30.0, metavar="S", help="With --stop-all: SIGTERM to SIGKILL.")
+    parser.add_argument(
+        "--stop-all", action="store_true", help="End the agent of DIR and all its jobs. Wait until they have ended."
+    )
+    parser.add_argument(
+        "--grace", type=float, default=30.0, metavar="S", help="With --stop-all: seconds from SIGTERM to SIGKILL."
+    )
     return parser
 
 
@@ -176,8 +214,8 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
     values["closed"] = values["closed"] and values["closed"].resolve()
     values["storage_dir"] = (values["storage_dir"] or values["dir"] / "storage").resolve()
     if values["nice"] is None:
-        # A virtual node shares the machine with the portal, whose answers must not wait for jobs: beside twenty of them at
-        # 10 on two cores it had half of one, at 19 it has nine tenths.
+        # A virtual node shares the machine with the portal, whose answers must not wait for jobs. Measured on two cores
+        # with twenty jobs: at niceness 10 the portal got half a core, at 19 it gets nine tenths of one.
         values["nice"] = 19 if values["virtual"] else 0
     return AgentSettings(**values)
 

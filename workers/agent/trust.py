@@ -1,4 +1,4 @@
-"""Whether what answers at the portal's address is the portal: a pinned authority, the system's, or no proof."""
+"""Proof that the server at the portal's address is the portal: by a pinned authority, by the system's, or none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT_S = 10.0
 
 
 class TrustError(Exception):
-    """The portal showed another certificate authority than the join line names."""
+    """The server showed another certificate authority than the one in the join line."""
 
 
 def is_loopback(host: str) -> bool:
@@ -34,7 +34,7 @@ def fingerprint(der: bytes) -> str:
 
 
 def _shown_chain(host: str, port: int) -> list[bytes]:
-    """The certificates (DER) that the server sends, unverified; nothing else is sent or read."""
+    """Return the certificates (DER) that the server sends, unchecked. Nothing else is sent or read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -51,7 +51,7 @@ def _shown_chain(host: str, port: int) -> list[bytes]:
 
 
 def _pinned_authority(host: str, port: int, pin: str, directory: Path) -> Path:
-    """The file that holds the authority with this fingerprint, fetched once. Raises TrustError or OSError."""
+    """Return the file with the authority of this fingerprint; fetch it the first time. Raises TrustError or OSError."""
     path = directory / "ca.pem"
     if path.exists() and fingerprint(ssl.PEM_cert_to_DER_cert(path.read_text())) == pin:
         return path
@@ -65,14 +65,16 @@ def _pinned_authority(host: str, port: int, pin: str, directory: Path) -> Path:
 
 
 def trust_for(url: str, *, ca_sha256: str | None, insecure: bool, directory: Path) -> ssl.SSLContext | bool:
-    """What to give the HTTP client as `verify`. Raises SettingError, TrustError or OSError (portal away)."""
+    """Return the HTTP client's `verify`. Raises SettingError, TrustError, or OSError when the portal is away."""
     parts = urlsplit(url)
     host = parts.hostname
     if parts.scheme not in {"http", "https"} or not host:
         raise SettingError(f"--url: {url!r} is not an http:// or https:// address")
     if parts.scheme == "http":
         if not (insecure or is_loopback(host)):
-            raise SettingError("--url: plain http to another machine shows the node's token to all; give --insecure")
+            raise SettingError(
+                "--url: over plain http everyone on the network can read the node's token; add --insecure if you accept that"
+            )
         return True
     if ca_sha256:
         pin = ca_sha256.replace(":", "").lower()

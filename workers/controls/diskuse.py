@@ -1,8 +1,8 @@
-"""How much disk a part uses: a walk over its directories, in a thread that takes 2 % of a core, however many files there are.
+"""How much disk a part uses: a thread walks over its directories. It takes 2 % of a core, however many files there are.
 
-Whatever a job has put there, the walk follows no link, waits for no pipe and leaves the part's file system nowhere; a
-dead network mount stops the thread, never the shim. Counted is what is allocated (a file's holes are not), a file with
-several names once, and what a process of the job deleted but still holds open. Standard library only.
+The walk follows no link, waits for no pipe, and never leaves the part's file system, whatever a job has put there. A dead
+network mount blocks the thread, not the shim. Allocated blocks count (a file's holes do not), a file with several names
+counts once, and a deleted file counts as long as a process of the job holds it open. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 _MIB = 2**20
 _BLOCK = 512
 SLICE_S, PAUSE_S = 0.02, 0.98
-"""So long the walk works, then it rests: 100 000 files take half a minute, a thousand one look."""
+"""The walk works for the first and rests for the second: 100 000 files take half a minute, a thousand a moment."""
 ENTRIES_A_LOOK_AT_THE_CLOCK = 64
 DEEPEST = 100
-"""Each level holds two descriptors; what lies deeper cannot be measured."""
+"""Each level takes two descriptors, so what lies deeper cannot be measured."""
 MOST_LINKED = 100_000
-"""So many files with several names are remembered; beyond, each name counts."""
+"""So many files with several names are remembered. Beyond that, each name counts."""
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(slots=True)
 class DiskMeter:
-    """Sums over `roots`; `pids` are the job's processes, set by whoever knows them."""
+    """Sums over `roots`. The shim sets `pids`, the job's processes."""
 
     roots: list[Path]
     limit_mib: int
@@ -52,16 +52,16 @@ class DiskMeter:
             time.sleep(PAUSE_S)
 
     def over(self) -> str | None:
-        """Why the job has to end; None as long as it is within its limit."""
+        """Return why the job has to end; None while it is within its limit."""
         if self.too_deep:
-            return f"its directories lie more than {DEEPEST} deep, where its use of disk cannot be measured"
+            return f"its directories are nested more than {DEEPEST} deep, and its disk use cannot be measured there"
         used_mib = max(self.used_bytes, self._sum) / _MIB
         if used_mib <= self.limit_mib:
             return None
         return f"it used {used_mib:.0f} MiB of disk; its limit is {self.limit_mib} MiB (disk_gib)"
 
     def walk(self, *, pause_s: float = 0.0) -> Iterator[None]:
-        """One whole sum; rests between slices, where it yields. Afterwards `used_bytes` is new."""
+        """Make one whole sum, and set `used_bytes`. Yields and rests after each slice of work."""
         self._sum = 0
         self._seen.clear()
         slice_until = time.monotonic() + SLICE_S
@@ -77,7 +77,7 @@ class DiskMeter:
         for root in self.roots:
             try:
                 descriptor = os.open(root, _FLAGS)
-            except OSError:  # the job removed it: nothing is in it
+            except OSError:  # the job removed it: it holds nothing
                 continue
             devices.add(os.fstat(descriptor).st_dev)
             yield from self._below(descriptor)
@@ -85,7 +85,7 @@ class DiskMeter:
             yield from self._held_open(pid, devices)
 
     def _below(self, root: int) -> Iterator[None]:
-        """Depth first, with the descriptors of the way down open: a directory moved meanwhile leads nowhere else."""
+        """Walk depth first. The directories above stay open, so that one that is moved meanwhile leads nowhere else."""
         stack = [(root, os.scandir(root))]
         device = os.fstat(root).st_dev
         try:
@@ -110,12 +110,12 @@ class DiskMeter:
                 os.close(descriptor)
 
     def _count(self, entry: os.DirEntry[str], above: int, device: int) -> int | None:
-        """Add one entry; the descriptor of a directory to go into."""
+        """Add one entry; return a descriptor when it is a directory to go into."""
         try:
             found = entry.stat(follow_symlinks=False)
         except OSError:  # deleted since
             return None
-        if found.st_dev != device:  # somebody else's file system, mounted here
+        if found.st_dev != device:  # another file system, mounted here
             return None
         self._add(found)
         return _open_below(entry.name, above) if stat.S_ISDIR(found.st_mode) else None
@@ -130,7 +130,7 @@ class DiskMeter:
         self._sum += found.st_blocks * _BLOCK
 
     def _held_open(self, pid: int, devices: set[int]) -> Iterator[None]:
-        """What a process deleted and still holds open takes room, too."""
+        """Add the deleted files that a process still holds open: they take room too."""
         try:
             names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names only, and often
         except OSError:  # it has ended
@@ -148,12 +148,12 @@ class DiskMeter:
 def _next(entries: Any) -> os.DirEntry[str] | None:
     try:
         return next(entries, None)
-    except OSError:  # the directory went while it was read
+    except OSError:  # the directory was removed while it was read
         return None
 
 
 def _open_below(name: str, above: int) -> int | None:
-    """A directory's descriptor, made readable first where its owner, the job, forbade that; None when it cannot be had."""
+    """Open a directory, first making it readable if the job had forbidden that; None when it cannot be opened."""
     try:
         return os.open(name, _FLAGS, dir_fd=above)
     except PermissionError:
@@ -172,9 +172,9 @@ def _open_below(name: str, above: int) -> int | None:
 
 
 def disk_meter(launch: dict[str, Any], directory: Path) -> DiskMeter | None:
-    """What to measure of a launch: all that lies beside its job's directory, its logs (in `directory`), its checkpoints.
+    """Return the meter of a launch; None when it has no limit.
 
-    None where there is no limit.
+    It sums over all that lies beside the job's directory, the logs (in `directory`), and the checkpoints.
     """
     if launch.get("disk_mib") is None:
         return None

@@ -1,4 +1,4 @@
-"""The environment of a job: exactly what is promised, and nothing of the agent's."""
+"""The environment of a job: what docs promise, and nothing of the agent's environment."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from workers import instrument
 from workers.controls.leftovers import MARKER
 
-# What the shim decides; a tenant's variable of the same name gives way.
+# The shim sets these. A tenant's variable of the same name has no effect.
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
 
 
 def _account() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
+    except KeyError:  # a container may run under an account without a name
         return str(os.getuid())
 
 
@@ -32,7 +32,7 @@ def _base(launch: dict[str, Any]) -> dict[str, str]:
 
 
 def _visible_devices(launch: dict[str, Any]) -> str:
-    """UUIDs of real GPUs, indices of virtual ones, nothing for a CPU job (so that it sees no GPU at all)."""
+    """Return UUIDs of real GPUs, or indices of virtual ones; "" for a CPU job, so that it sees no GPU."""
     chosen = launch["gpus"] if launch["virtual"] else launch["gpu_uuids"] or launch["gpus"]
     return ",".join(str(gpu) for gpu in chosen)
 
@@ -66,7 +66,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
 
 
 def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
-    """What torchrun reads, under its own names and as PET_*; a CPU job counts one process a node."""
+    """Return what torchrun reads, by its own names and as PET_*. A CPU job counts as one process for each node."""
     world = launch["world"]
     nodes = len(world["nodes"])
     values = (
@@ -82,7 +82,7 @@ def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
 
 
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
-    """From the base, over the tenant's own, to what must be true whatever the tenant set."""
+    """Return the whole environment. The tenant's variables replace the base's; Berth's replace the tenant's."""
     return {
         **_base(launch),
         **launch["environment"],

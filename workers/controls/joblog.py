@@ -1,7 +1,7 @@
-"""A job's standard output and error: pipes that its shim empties into files, and reading those files.
+"""A job's standard output and error: the shim moves them from pipes into files, and the agent reads the files.
 
-The job holds no descriptor of the files and need not know where they lie. What is past the limit is read and thrown away,
-slowly, so a job that writes without end costs neither disk nor cores.
+The job has no descriptor of the files. Output above the limit is read slowly and thrown away, so a job that writes without
+end takes neither disk space nor cores.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 STREAMS = ("stdout", "stderr")
 CHUNK_BYTES = 256 * 1024
-"""What is read of a file, and sent to the portal, at once."""
+"""So much is read from a file, and sent to the portal, at a time."""
 _PIPE_BYTES = 64 * 1024
 DISCARD_PAUSE_S = 0.002
-"""After each pipe full that is thrown away: 32 MB/s, a few hundredths of a core."""
+"""The pause after each pipeful that is thrown away: at most 32 MB/s, for a few per cent of a core."""
 WRITE_AGAIN_S = 1.0
-"""A file that could not be written (a full disk) is tried again; the job waits meanwhile, as for a full pipe."""
+"""When a file cannot be written (a full disk), the next try comes after so long. The job waits, as for a full pipe."""
 
 
 @dataclass(slots=True)
 class LogPipe:
-    """One stream: `reader` is the pipe's end, `file` where its bytes are kept, up to `limit_bytes`."""
+    """One stream. `reader` is our end of the pipe; its bytes go to the file at `path`, up to `limit_bytes`."""
 
     path: Path
     limit_bytes: int
@@ -39,7 +39,7 @@ class LogPipe:
     _write_at: float = 0.0
 
     def open(self) -> int:
-        """Make the pipe and the file, which must not exist yet; return the job's end of the pipe. Raises OSError."""
+        """Make the pipe and the file; return the job's end of the pipe. Raises OSError, also when the file exists already."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(self.path, flags, 0o600)
         self.reader, writer = os.pipe()
@@ -48,21 +48,21 @@ class LogPipe:
 
     @property
     def identity(self) -> list[int]:
-        """Device and inode of the file: whoever reads it later sees whether it is still the same."""
+        """Device and inode of the file. A later reader sees by them whether it is still the same file."""
         about = os.fstat(self._file)
         return [about.st_dev, about.st_ino]
 
     @property
     def mark(self) -> str:
-        """How the pipe shows in /proc/PID/fd of whoever holds its other end."""
+        """The pipe's name in /proc/PID/fd of a process that holds its other end."""
         return f"pipe:[{os.fstat(self.reader).st_ino}]"
 
     def is_blocked(self) -> bool:
-        """Nothing is read while bytes wait for room on the disk."""
+        """Say whether bytes wait because the disk is full. Then nothing is read."""
         return bool(self._waiting) and time.monotonic() < self._write_at
 
     def pump(self) -> bool:
-        """Move what fits into one pipe. False when there was nothing, or no room for it; never waits."""
+        """Move at most one pipeful. False when there was nothing to move, or no room on the disk. Never waits."""
         if self._waiting:
             return self._write(self._waiting)
         try:
@@ -89,7 +89,7 @@ class LogPipe:
         return True
 
     def close(self) -> None:
-        """No more is read."""
+        """Stop reading."""
         if self.reader >= 0:
             os.close(self.reader)
             self.reader = -1
@@ -110,12 +110,12 @@ class JobLog:
         return [s.reader for s in self.streams if s.reader >= 0 and not s.is_blocked()]
 
     def pump(self) -> bool:
-        """One piece of each stream; True when there may be more."""
+        """Move one piece of each stream; True when there may be more."""
         moved = [s.pump() for s in self.streams if s.reader >= 0]  # each has its turn
         return any(moved)
 
     def finish(self) -> None:
-        """All who wrote are dead: take what the pipes still hold. An end that someone else was given is not waited for."""
+        """Take what the pipes still hold when the job is dead. If a process elsewhere has a pipe's end, do not wait for it."""
         rest = _PIPE_BYTES * 32  # a pipe holds a mebibyte at most, unless root made it larger
         while rest > 0 and self.pump():
             rest -= _PIPE_BYTES
@@ -124,10 +124,10 @@ class JobLog:
 
 
 def log_read(path: Path, offset: int, identity: list[int] | None) -> tuple[bytes, bool]:
-    """Up to CHUNK_BYTES from `offset` on, and whether there is more; nothing when the file is gone or was exchanged.
+    """Return up to CHUNK_BYTES from `offset` on, and whether there is more; nothing when the file is gone.
 
-    `identity`: device and inode that its shim noted (`LogPipe.identity`). Raises BrokenFileError when another file or
-    something else is there.
+    `identity`: device and inode that its shim noted (`LogPipe.identity`). Raises BrokenFileError when another file, or
+    no plain file, is there.
     """
     try:
         descriptor = open_regular(path)

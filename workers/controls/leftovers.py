@@ -1,4 +1,4 @@
-"""Finding what a part left behind when its shim was killed: by mark, number, session, open pipe and descent."""
+"""Finds the processes of a part whose shim was killed: by mark, pid, session, open pipe, or parent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
 
 MARKER = "BERTH_MARK"
-"""In the environment of each process of a job: a random word, which tells nothing of where files lie."""
+"""A variable of each process of a job. It holds a random word, which does not show where files lie."""
 _OLD_MARKER = "BERTH_PART"
-"""Of parts begun by an agent of version 0.1: it held the part's directory."""
+"""The same for parts of version 0.1. It held the part's directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """All by which a part's processes may be known.
+    """All by which a part's processes are recognised.
 
     `pipes`: names under /proc/PID/fd of the log's pipes, or its files' paths; `family`: the (pid, start) that its shim
     noted last; `leader`: the job's first process.
@@ -44,7 +44,7 @@ def _has_marker(pid: int, wanted: set[bytes]) -> bool:
 
 
 def _writes_log(pid: int, pipes: frozenset[str]) -> bool:
-    """A process that emptied its environment still holds the log's pipe, unless it closed that too."""
+    """Say whether a process writes into the log's pipe. One that cleared its environment is found by this."""
     for descriptor in (1, 2):
         try:
             target = str(Path(f"/proc/{pid}/fd/{descriptor}").readlink())
@@ -56,7 +56,7 @@ def _writes_log(pid: int, pipes: frozenset[str]) -> bool:
 
 
 def _session_of(leader: Identity | None, seen: dict[int, Stat]) -> int | None:
-    """The part's session, unless its number belongs to somebody else by now."""
+    """Return the part's session; None when its number belongs to another process by now."""
     if leader is None or leader.boot_id != boot_id():
         return None
     holder = seen.get(leader.pid)
@@ -64,7 +64,7 @@ def _session_of(leader: Identity | None, seen: dict[int, Stat]) -> int | None:
 
 
 def leftovers_find(traces: Traces) -> list[Stat]:
-    """Living processes of the part that left these traces."""
+    """Return the living processes of the part."""
     seen = {p: s for p in all_pids() if p != os.getpid() and (s := stat(p)) and s.state not in "ZXx"}
     session, wanted = _session_of(traces.leader, seen), traces.environment()
     found = {
@@ -81,7 +81,7 @@ def leftovers_find(traces: Traces) -> list[Stat]:
 
 
 def leftovers_kill(traces: Traces, *, timeout_s: float = 10.0) -> int:
-    """Kill until nothing of the part lives; return how many were killed.
+    """Kill until no process of the part lives; return how many were killed.
 
     Raises TimeoutError when something still lives after `timeout_s` (a process in an uninterruptible call).
     """

@@ -1,4 +1,4 @@
-"""Who may start a part's command: the one who holds its lock, if no one did before."""
+"""The lock of a part: only its holder may start the command, and only if none has started it before."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workers.system.files import write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXIT_LOCKED = 75  # another shim holds this part
-EXIT_USED = 76  # a shim ran here before, or the part was closed before one could
+EXIT_LOCKED = 75  # another shim holds this part's lock
+EXIT_USED = 76  # a shim ran here before, or the part was closed before one could start
 
-_held: list[int] = []  # kept open for the life of the process; closing would give the lock back
+_held: list[int] = []  # kept open as long as the process lives: closing would release the lock
 
 
 def _lock(directory: Path) -> int | None:
@@ -28,7 +28,7 @@ def _lock(directory: Path) -> int | None:
 
 
 def hold_part(directory: Path) -> bool:
-    """Take the part for the life of this process; False when another process has it."""
+    """Take the part's lock for as long as this process lives; False when another process has it."""
     descriptor = _lock(directory)
     if descriptor is None:
         return False
@@ -37,7 +37,7 @@ def hold_part(directory: Path) -> bool:
 
 
 def void_part(directory: Path) -> bool:
-    """See to it that no shim ever starts here, not even one that is on its way; False when one already did."""
+    """Close the part, so that no shim can start here, not even one that is starting now; False when one has started."""
     descriptor = _lock(directory)
     if descriptor is None:
         return False

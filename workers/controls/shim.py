@@ -1,10 +1,8 @@
-"""One process per job part: it starts the command, watches its limits and its lease, ends it and says how it ended.
+"""The shim, one process per part: it starts the command, watches its limits and its lease, ends it, and writes how it ended.
 
-    python -I -S shim.py PART_DIR
-
-It outlives the agent; they speak through files in PART_DIR (docs/node-files.md). Standard library only. Whatever
-happens, a directory starts its command at most once (`lock` and `shim.json`), and the shim ends only when no
-descendant of the command lives: as a subreaper it inherits every orphan, so waitpid() knows.
+It outlives the agent; the two speak through files in PART_DIR (docs/node-files.md). Standard library only. Two things are
+always true. The command of a directory is started at most once (`lock` and `shim.json`). And the shim ends only when no
+descendant of the command lives: as a subreaper it becomes the parent of every orphan, so waitpid() knows.
 """
 
 from __future__ import annotations
@@ -31,19 +29,19 @@ from workers.system.room import write_until_room
 if TYPE_CHECKING:
     from pathlib import Path
 
-# How often files (stop, lease) and use are looked at when no signal calls.
+# How often the shim reads its files (stop, lease) and measures the job. A signal makes it look at once.
 TICK_S = 1.0
-# What is left in the background when the command ended by itself gets this long between SIGTERM and SIGKILL.
+# A command may end and leave processes in the background. They have this long from SIGTERM to SIGKILL.
 LEFTOVER_GRACE_S = 2.0
-# Silence may free a job elsewhere at lease + grace; so ours must be dead well before the grace is over.
+# The portal may start the job elsewhere when lease and grace are over. So ours must be dead well before that.
 LEASE_GRACE_SHARE = 1 / 3
-# So long the shim goes by the lease that it read last.
+# For so long the lease that was read last counts when the file cannot be read.
 BLIND_S = 10.0
 
 
 @dataclass(slots=True)
 class Ending:
-    """Why the shim is ending the job, and from when on (seconds since boot) it kills."""
+    """Why the shim ends the job, and from when on it kills (seconds since boot)."""
 
     reason: str
     detail: str
@@ -51,7 +49,7 @@ class Ending:
 
 
 class Shim:
-    """The life of one part. Times are seconds since boot unless they say unix."""
+    """The life of one part. Times are seconds since boot, except those named unix."""
 
     def __init__(self, directory: Path, launch: dict[str, Any], wake: int) -> None:
         self.directory = directory
@@ -70,10 +68,10 @@ class Shim:
         self.disk = disk_meter(launch, directory)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
-        self.next_tick = self.begun + 0.2  # the first look comes early, so that a page shows figures soon
+        self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
 
     def run(self) -> None:
-        """Start, watch, end, and leave `result.json`."""
+        """Start the command, watch it, end it, and write `result.json`."""
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
@@ -84,7 +82,7 @@ class Shim:
             return
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        # Until it is written the agent waits to tell that it runs; limits and lease are looked at meanwhile.
+        # The agent reports the job as running when this file exists. Limits and lease are watched in any case.
         self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
         self._note_job()
         if self.disk is not None:
@@ -98,23 +96,23 @@ class Shim:
         self._write_result(reason, detail)
 
     def _note_job(self) -> None:
-        """Write `job.json`; on a disk without room at one of the next looks."""
+        """Write `job.json`. When that fails, because the disk is full, a later call tries again."""
         if self.job_record is None:
             return
         try:
             write_json(self.directory / "job.json", self.job_record)
-        except OSError:  # without room, or closed by somebody
+        except OSError:  # the disk is full, or somebody changed modes
             put_right((self.directory.parent, self.directory))
         else:
             self.job_record = None
 
     def _log_facts(self) -> dict[str, Any]:
-        """What tells the log's files and pipes from any others."""
+        """Return what identifies the log's files and pipes."""
         streams = self.log.streams
         return {"logs": {s.path.name: s.identity for s in streams}, "pipes": [s.mark for s in streams]}
 
     def _reap(self) -> bool:
-        """Collect what ended; True while the command itself still runs."""
+        """Collect ended children; True while the command itself runs."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -126,7 +124,7 @@ class Shim:
                 self.status = status
 
     def _sweep(self) -> bool:
-        """The command has ended: end what it left behind; True while something lives."""
+        """End what the command left behind when it ended; True while something of it lives."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -153,7 +151,7 @@ class Shim:
         try:
             self._follow_orders(now)
         except BrokenFileError as error:
-            # Nobody but a job could have put that there, and without its control files it is not under control.
+            # Only a job can have done that, and without its control files the shim cannot control it.
             self._end("stopped", f"its control files were tampered with: {error}", 0.0)
         except OSError as error:
             self._blind(now, error)
@@ -161,7 +159,7 @@ class Shim:
             self.blind_since = None
 
     def _blind(self, now: float, error: OSError) -> None:
-        """Somebody closed our directories (chmod): open them. A lease that cannot be read for long counts as ended."""
+        """Set the modes of our directories right (chmod). A lease that cannot be read for BLIND_S counts as ended."""
         put_right((*reversed(self.directory.parents[:2]), self.directory, *self.directory.glob("*.json")))
         self.blind_since = self.blind_since or now
         if self.launch["leased"] and now - self.blind_since > BLIND_S:
@@ -176,12 +174,12 @@ class Shim:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
-            self._end("lease", "no word from the portal until the lease ended", grace_s)
+            self._end("lease", "the portal did not renew its lease in time", grace_s)
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
-            self._end("time_limit", f"it ran for its limit of {limit_s:g} s", self.launch["grace_s"])
+            self._end("time_limit", f"it reached its time limit of {limit_s:g} s", self.launch["grace_s"])
 
     def _end(self, reason: str, detail: str, grace_s: float) -> None:
-        """Ask once, kill after the grace. The first reason stands; a later one can only hasten the end."""
+        """Send SIGTERM, and SIGKILL after the grace. The first reason counts; a later one can only make the end come sooner."""
         kill_at = boottime() + grace_s
         if self.ending is not None:
             self.ending.kill_at = min(self.ending.kill_at, kill_at)
@@ -193,10 +191,10 @@ class Shim:
     def _look_at_memory(self, memory_mib: float) -> None:
         limit_mib = self.launch["memory_mib"]
         if limit_mib is not None and memory_mib > limit_mib:
-            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of {limit_mib} MiB", 0.0)
+            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of memory; its limit is {limit_mib} MiB", 0.0)
 
     def _look_at_disk(self) -> None:
-        """No grace: what it would write now is what there is no room for."""
+        """End a job above its disk limit, without a grace: it would go on writing meanwhile."""
         if self.disk is None:
             return
         self.disk.pids = [p.pid for p in self.meter.seen]
@@ -204,7 +202,7 @@ class Shim:
             self._end("disk_limit", why, 0.0)
 
     def _sleep(self) -> None:
-        """Until the next look is due or a signal comes; the job's output is moved meanwhile."""
+        """Wait until the next look is due or a signal comes. Meanwhile move the job's output into its log."""
         until = self.next_tick
         if self.ending is not None:
             # Once killing has begun, look often until all are gone.
@@ -224,7 +222,7 @@ class Shim:
                 return
 
     def _write_result(self, reason: str, detail: str) -> None:
-        """The last deed: without it a job that ended well would count as lost, so it waits for room."""
+        """Write the result. Without it a job that ended well would count as lost, so this waits while the disk is full."""
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
         if self.job_record is not None:
             write_until_room(self.directory / "job.json", self.job_record)

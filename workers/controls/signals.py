@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from workers.system.procs import Stat, Tree
 
-# So many running processes are stopped before they are killed, and so often at most: some may not be stopped.
+# From so many processes on, all are stopped before any is killed. Some may not stop, so it is tried so often at most.
 FREEZE_FROM = 50
 FREEZE_ROUNDS = 20
 
@@ -39,7 +39,7 @@ def signal_all(tree: Tree, sig: int) -> None:
 
 
 def kill_all(tree: Tree) -> None:
-    """Kill all descendants. Where they are many they are stopped first: some may fork faster than we kill."""
+    """Kill all descendants. Many are stopped first, because they might fork faster than they are killed."""
     for _ in range(FREEZE_ROUNDS):
         moving = [p for p in tree.scan(full=True) if p.state not in "tT"]
         if len(moving) < FREEZE_FROM:
@@ -51,6 +51,6 @@ def kill_all(tree: Tree) -> None:
 def _send(sig: int, processes: list[Stat]) -> None:
     for process in processes:
         try:
-            os.kill(process.pid, sig)  # ours to reap, so the pid cannot be another's before we did
+            os.kill(process.pid, sig)  # our child: its pid cannot be used again before we reap it
         except ProcessLookupError:
             continue

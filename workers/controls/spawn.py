@@ -1,4 +1,4 @@
-"""Starting a job's command: its session, cores, descriptors, directory and environment; errors come back as words."""
+"""Starts a job's command with its session, cores, descriptors, directory and environment; tells which step failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AUTOGROUP, AUTOGROUP_TRIES = Path("/proc/self/autogroup"), 10
 PROCESSES_SHARE = 0.75
-"""Of the account's processes: a job that forks without end leaves the rest to agent, shims and portal."""
+"""The share of the account's process limit that a job may use. The rest is for agent, shims and portal."""
 
 
 class StartFailedError(Exception):
@@ -27,7 +27,7 @@ class StartFailedError(Exception):
 
 
 def cores_map(cores: list[int], real: list[int]) -> set[int]:
-    """Real cores for the declared ones: modulo, so that a virtual node's 64 land on what there is."""
+    """Return real cores for the declared ones. A virtual node declares more cores than there are, so numbers wrap around."""
     return {real[core % len(real)] for core in cores} or set(real)
 
 
@@ -38,7 +38,7 @@ def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
         outputs = [stream.open() for stream in log.streams]
     except OSError as error:
         raise StartFailedError(f"log files: {error}") from error
-    reader, writer = os.pipe()  # both close on exec: an empty read means that exec worked
+    reader, writer = os.pipe()  # both close at exec: reading nothing means that exec worked
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -56,10 +56,10 @@ def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
 def _child(
     launch: dict[str, Any], outputs: list[int], environment: dict[str, str], writer: int, parent: int
 ) -> NoReturn:
-    """Between fork and exec; never returns."""
+    """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
     try:
-        die_with_parent()  # should the shim be killed, the command does not run on unwatched
+        die_with_parent()  # if the shim is killed, its command ends too
         if os.getppid() != parent:
             os._exit(1)
         signal.set_wakeup_fd(-1)
@@ -70,7 +70,7 @@ def _child(
         os.setsid()
         step = "cores"
         os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
-        show()  # /proc/self belongs to root while the shim's memory, which this still is, is hidden
+        show()  # undo the shim's `hide`, which fork has copied: while hidden, /proc/self belongs to root
         step = "niceness"
         _give_way(launch["nice"])
         step = "number of processes"
@@ -85,15 +85,15 @@ def _child(
         step = "/bin/sh"
         os.umask(0o022)
         os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
+    except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
 
 
 def _give_way(nice: int) -> None:
-    """Be so nice within the session, and as a session: with autogroups Linux shares cores between sessions first.
+    """Set the niceness of the process, and that of its session: with autogroups Linux shares cores between sessions.
 
-    Their niceness may be set ten times a second on the whole machine; whoever comes too often tries again.
+    The kernel allows ten changes of autogroups a second on the whole machine; after a refusal this tries again.
     """
     os.nice(nice)
     if not nice or not AUTOGROUP.exists():
@@ -108,7 +108,7 @@ def _give_way(nice: int) -> None:
 
 
 def _limit_processes() -> None:
-    """The kernel counts all processes of the account against each one's own limit, so a lower one keeps room for us."""
+    """Lower the job's limit of processes. The kernel counts all processes of the account, so this keeps some for Berth."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     if hard != resource.RLIM_INFINITY:
         most = int(hard * PROCESSES_SHARE)

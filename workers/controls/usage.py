@@ -1,4 +1,4 @@
-"""What a part uses, measured by its shim each second and read by the agent: one line, written in place."""
+"""What a part uses: its shim measures it each second and overwrites one line of a file, which the agent reads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _LINE_BYTES = 128
 _MOST = 1e12
-"""No machine has used so many seconds or MiB; what is said to be more was not measured."""
-# PSS walks the page tables; it may cost at most this share of a core, so a huge job is measured more rarely.
+"""No machine can use so many seconds or MiB. A larger figure was not measured."""
+# Reading PSS walks the page tables. It may take at most this share of a core, so a huge job is measured less often.
 _PSS_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Totals since the start, but `memory_mib` which is now's. `at` is seconds since boot."""
+    """Totals since the start; `memory_mib` is what is in use now. `at` is in seconds since boot."""
 
     at: float
     cpu_s: float
@@ -33,7 +33,7 @@ class Usage:
 
 
 def usage_read(path: Path) -> Usage | None:
-    """The last measure; None when there is none yet or it is being written this very moment. Raises BrokenFileError."""
+    """Read the last figures; None when there are none yet, or when they are being written. Raises BrokenFileError."""
     try:
         parts = read_bytes(path, limit=_LINE_BYTES).split()
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def usage_read(path: Path) -> Usage | None:
 
 
 def _fair_mib(process: Stat) -> float:
-    """Its share of the memory; all that is resident, when it does not let itself be looked at."""
+    """Return the process's share of memory (PSS); all its resident memory (RSS) when it hides its pages."""
     try:
         return pss_mib(process.pid) or 0.0
     except PermissionError:
@@ -59,7 +59,7 @@ def _fair_mib(process: Stat) -> float:
 
 @dataclass(slots=True)
 class UsageMeter:
-    """Sums over the shim's descendants. Memory is PSS, exact whenever it could exceed the limit."""
+    """Sums over the shim's descendants. Memory is PSS. It is measured anew whenever it could exceed the limit."""
 
     tree: Tree
     path: Path
@@ -91,7 +91,7 @@ class UsageMeter:
         return self._wait_s
 
     def _memory(self, processes: list[Stat]) -> float:
-        """RSS is never below PSS, so as long as it is within the limit the dear measure may be an older one."""
+        """Return the PSS. RSS is never below PSS: as long as RSS is within the limit, an older PSS is good enough."""
         rss_mib = sum(p.rss_mib for p in processes)
         begun = boottime()
         if begun >= self._pss_again_at or (self.limit_mib is not None and rss_mib > self.limit_mib):

@@ -1,4 +1,4 @@
-"""What an execution engine does for the agent: one file an engine, one protocol."""
+"""What an execution engine does for the agent. Each engine has a file of its own."""
 
 from __future__ import annotations
 
@@ -14,52 +14,53 @@ Life = Literal["absent", "void", "alive", "ended", "lost"]
 
 
 class Engine(Protocol):
-    """Runs a part whose control directory is prepared. Every answer is read from it, so any agent may ask.
+    """Runs parts whose control directory is prepared. All answers are read from that directory, so any agent may ask.
 
-    What is there and is not what was written is kept aside and reported; it counts as missing.
+    A file there that is not as it was written is renamed and reported; it counts as missing.
     """
 
     def start(self, directory: Path) -> None:
-        """Start the part; harmless when it has been started before."""
+        """Start the part. Calling it again does no harm."""
 
     def life(self, directory: Path) -> Life:
-        """Where it stands.
+        """Return the part's state.
 
-        `absent`: not started; `void`: never will be; `alive`; `ended`: with a result; `lost`: gone without one.
+        `absent`: not started. `void`: it never will be. `alive`: its shim runs. `ended`: the shim left a result. `lost`: the
+        shim is gone and left none.
         """
 
     def shim(self, directory: Path) -> Identity | None:
-        """The process that looks after the part, alive or not; None before it has come up."""
+        """Return the process that watches the part, alive or not; None before it has started."""
 
     def pid(self, directory: Path) -> int | None:
-        """The command's first process; None before it runs."""
+        """Return the pid of the command's first process; None before it runs."""
 
     def job(self, directory: Path) -> dict[str, Any] | None:
-        """What the shim noted of the command: `pid, started_at`, and by which files its log is known (`logs`)."""
+        """Return what the shim wrote about the command: `pid, started_at`, and the identities of its log files (`logs`)."""
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
-        """SIGTERM now, SIGKILL after `grace_s`; 0 kills at once."""
+        """Send SIGTERM now and SIGKILL after `grace_s`. 0 kills at once."""
 
     def lease(self, directory: Path, *, until: float) -> None:
-        """The part may run until `until` (seconds since boot)."""
+        """Let the part run until `until` (seconds since boot)."""
 
     def result(self, directory: Path) -> dict[str, Any] | None:
-        """How it ended: `reason, detail, exit_code, signal, pid, ended_at`."""
+        """Return how it ended: `reason, detail, exit_code, signal, pid, ended_at`; None before that."""
 
     def usage(self, directory: Path) -> Usage | None:
-        """What it uses now."""
+        """Return what the part uses now."""
 
     def void(self, directory: Path) -> bool:
-        """Close a directory in which nothing has started yet; False when something has."""
+        """Close the directory of a part that has not started, so that it never will; False when it has started."""
 
     def purge(self, directory: Path, *, mark: str) -> int:
-        """Kill what a lost part left behind, known by its mark among others; return how many processes that were."""
+        """Kill what a lost part left behind; return how many processes. `mark`: one of the ways to recognise them."""
 
     def abandon(self, directory: Path) -> int:
-        """End all of a part that nothing is known of but its directory; return how many processes were killed."""
+        """End all processes of a part of which only the directory is known; return how many were killed."""
 
     def last_words(self, directory: Path) -> str:
-        """What a shim that did not come up said."""
+        """Return the last output of a shim that did not start."""
 
     def reap(self) -> None:
         """Collect ended children."""

@@ -1,4 +1,4 @@
-"""The process engine: a shim per part on this very machine, spoken to through the part's control directory."""
+"""The process engine: one shim for each part, on this machine. Files in the part's control directory pass on all messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESULT: dict[str, Any] = {
 
 
 class ProcessEngine:
-    """See `workers.engines.Engine`. `on_broken` hears of each file that was not as its writer left it."""
+    """See `workers.engines.Engine`. `on_broken` hears of each file that was not as it was written."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
@@ -58,7 +58,7 @@ class ProcessEngine:
         self._children.append(child)
 
     def life(self, directory: Path) -> Life:
-        # The result is looked for last: a shim writes it before it goes.
+        # The result is read last, because a shim writes it before it ends.
         try:
             shim = _identity(directory / "shim.json")
         except BrokenFileError as error:
@@ -89,14 +89,16 @@ class ProcessEngine:
         except OSError as error:
             if shim is None or not is_no_room(error):
                 raise
-            shim.signal(signal.SIGTERM)  # without a file it stops with its own grace; to kill at once waits for room
+            shim.signal(
+                signal.SIGTERM
+            )  # without a file it stops with its usual grace; killing at once must wait for room
             return
         if shim is not None:
-            shim.signal(signal.SIGUSR1)  # "look now"; unheard, it looks within a second
+            shim.signal(signal.SIGUSR1)  # "look now"; without the signal it looks within a second
 
     def lease(self, directory: Path, *, until: float) -> None:
-        # Not durable: a lease lost with the power is of another boot anyway.
-        # Always of one length and layout, so that it can be written over on a full disk, when every other file waits.
+        # Not durable: after a power cut the lease would be of an earlier boot, and so be void.
+        # Its length and layout never change, so that on a full disk it can be written over.
         write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
     def result(self, directory: Path) -> dict[str, Any] | None:
@@ -129,7 +131,7 @@ class ProcessEngine:
         self._children = [child for child in self._children if child.poll() is None]
 
     def _traces(self, directory: Path, mark: str) -> Traces:
-        """What is known of a part's processes; what a file does not say any more is done without."""
+        """Return what identifies a part's processes. A file that is missing or broken is done without."""
         job = self._read(lambda path: read_record(path, **_IDENTITY), directory / "job.json") or {}
         noted = self._read(read_json, directory / "processes") or []
         family = {tuple(n) for n in noted if isinstance(n, list) and len(n) == 2} if isinstance(noted, list) else set()
@@ -147,8 +149,8 @@ class ProcessEngine:
             return None
 
     def _broken(self, error: BrokenFileError) -> None:
-        """Keep it for whoever looks into it, out of the way of the next reader."""
-        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to rename
+        """Rename the broken file, so that a person can look into it and no later reader finds it."""
+        with contextlib.suppress(OSError):  # it is gone, or we may not rename it
             set_aside(Path(error.path))
         self.on_broken(error)
 
@@ -159,7 +161,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _result(path: Path) -> dict[str, Any] | None:
-    """How it ended, within the bounds of a report: the portal would refuse a whole message for one foreign figure."""
+    """Read how it ended, and check the figures: for one bad figure the portal would refuse the whole message."""
     value = read_record(path, **_RESULT)
     if value is None:
         return None
@@ -178,7 +180,7 @@ def _job(path: Path) -> dict[str, Any] | None:
 
 
 def _check(path: Path, value: dict[str, Any], most: dict[str, float]) -> None:
-    """Raises BrokenFileError for a number that is not from 0 to the most."""
+    """Raise BrokenFileError when a number is not between 0 and its limit in `most`."""
     for name, limit in most.items():
         if value[name] is not None and not 0 <= value[name] <= limit:
             raise BrokenFileError(path, f"has no proper {name!r}")

@@ -1,4 +1,4 @@
-"""Tell Berth how long a training's iterations take: one file, standard library only; without Berth it does nothing.
+"""Tells Berth how long the iterations of a training take. One file, standard library only. Without Berth it does nothing.
 
     import os, sys
     sys.path.append(os.environ.get("BERTH_INSTRUMENT_PATH", "."))
@@ -6,19 +6,19 @@
 
     recorder = Recorder(batch_per_gpu=64, total=1_000_000, done=samples_in_the_checkpoint, parameters=11_000_000)
     while training:
-        with recorder.time("data"):      # data, forward, backward, update, communication, wait: what you know of them
+        with recorder.time("data"):      # data, forward, backward, update, communication, wait: those you can time
             batch = next(loader)
         ...
         recorder.step()                  # an iteration is over
 
-One process a node records (LOCAL_RANK 0). Each record is a line of JSON with the sums since the last one and up to ROWS
-iterations chosen at random; records come each second at first and each half minute later. They lie in segments of
-SEGMENT_BYTES in BERTH_RECORDS_DIR, of which the last two are kept. A recorder never stops a training: what it cannot
-write it leaves, and says so once on stderr.
+On each node one process records (LOCAL_RANK 0). A record is a line of JSON: sums since the last record, and up to ROWS
+iterations chosen at random. It is written each second at first, each half minute later. Records lie in BERTH_RECORDS_DIR in
+segments of SEGMENT_BYTES; the last two segments are kept. A recorder never stops a training: when it cannot write, it says
+so once on stderr and records no more.
 
-There are two modes (Hops 3.2). While a job runs its rows hold what changes from run to run: data, communication, wait
-and the whole; in the first minute of one on a single GPU, every part. With BERTH_PROFILE=1 Berth only measures, in a
-scratch directory: rows hold every part, and once enough iterations are timed (PROFILE_MOST, or PROFILE_LEAST after
+There are two modes (Hops 3.2). While a job runs, its rows hold what changes from run to run: data, communication, wait and
+the whole time. In the first minute of a job on one GPU they hold every part. With BERTH_PROFILE=1 Berth only measures, in a
+scratch directory: rows hold every part, and when enough iterations are timed (PROFILE_MOST, or PROFILE_LEAST after
 PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
 """
 
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTS = ("data", "forward", "backward", "update", "communication", "wait")
-"""The parts of an iteration that may be timed, in a row's order; the iteration's whole time comes last."""
+"""The parts of an iteration that may be timed, in the order of a row. The whole time comes last in a row."""
 
 RUNNING_PARTS = frozenset({"data", "communication", "wait"})
-"""Those of a running job's rows: they fluctuate or depend on where it runs, so they are recorded for as long as it does."""
+"""The parts in the rows of a running job. They vary, or depend on where it runs, so they are recorded all the time."""
 FIRST_S = 60.0
-"""So long a running job on one GPU has all parts in its rows: what a profile would tell, where no GPU was idle for one."""
+"""For so long the rows of a job on one GPU hold all parts. This replaces a profile when no GPU was idle for one."""
 PROFILE_LEAST, PROFILE_MOST, PROFILE_ENOUGH_S = 10, 50, 20.0
-"""A profile's timed iterations: at most so many, and after so many seconds no more than the least."""
+"""How many iterations a profile times: PROFILE_MOST, but after PROFILE_ENOUGH_S seconds PROFILE_LEAST are enough."""
 
 SEGMENT_BYTES = 1024 * 1024
 SEGMENTS_KEPT = 2
 ROWS = 16
 WARM_UP = 2
-"""First iterations of a process, which are counted but not timed: caches fill and kernels are compiled in them."""
+"""The first iterations of a process are counted but not timed, because caches fill and kernels are compiled in them."""
 PERIODS_S = ((60.0, 1.0), (600.0, 5.0), (float("inf"), 30.0))
 """(age of the recorder up to which, seconds between two records)."""
 
 
 class Recorder:
-    """Counts samples and times iterations. `total`, `done`: samples of the whole job, and those of earlier attempts.
+    """Counts samples and times iterations. `total`: samples of the whole job; `done`: those of earlier attempts.
 
-    `gpus`: processes that take part (BERTH_GPUS_TOTAL when not given); `parameters`: of the model.
+    `gpus`: processes that take part (default: BERTH_GPUS_TOTAL). `parameters`: how many the model has.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Recorder:
 
     @contextmanager
     def time(self, part: str) -> Iterator[None]:
-        """Time a part of the iteration. On a GPU synchronise first, or the time is that of the launch."""
+        """Time a part of the iteration. On a GPU synchronise first; else only the launch of the work is timed."""
         began = time.monotonic()
         try:
             yield
@@ -99,15 +99,15 @@ class Recorder:
             self.add(part, time.monotonic() - began)
 
     def add(self, part: str, seconds: float) -> None:
-        """Add a time that was measured otherwise. ValueError for a part that is not one of PARTS."""
+        """Add a time that you measured yourself. Raises ValueError when `part` is not one of PARTS."""
         if part not in PARTS:
             raise ValueError(f"{part!r} is no part of an iteration; one of {', '.join(PARTS)}")
         self._times[part] = self._times.get(part, 0.0) + seconds
 
     def step(self, samples: float | None = None) -> None:
-        """End an iteration of so many samples over all GPUs (batch_per_gpu * gpus when not given).
+        """End an iteration. `samples`: over all GPUs (default: batch_per_gpu * gpus).
 
-        In a profile, raises SystemExit(0) after the last iteration that is wanted.
+        In a profile, raises SystemExit(0) after the last iteration that is needed.
         """
         now = time.monotonic()
         samples = self.batch_per_gpu * self.gpus if samples is None else samples
@@ -130,7 +130,7 @@ class Recorder:
         return self._timed >= (PROFILE_LEAST if late else PROFILE_MOST)
 
     def close(self) -> None:
-        """Write what is left; done by itself at exit."""
+        """Write what is left. At the program's exit this happens by itself."""
         if self._directory is not None and self._news:
             self._write(time.monotonic())
 
@@ -138,7 +138,7 @@ class Recorder:
         return next(period for until, period in PERIODS_S if now - self._began <= until)
 
     def _keep(self, samples: float, total_s: float, now: float) -> None:
-        """Take the iteration into the sums, and by chance into the rows, each with the same probability."""
+        """Add the iteration to the sums, and by chance to the rows: each iteration with the same probability."""
         self._iterations, self._timed = self._iterations + 1, self._timed + 1
         self._samples += samples
         self._seconds += total_s
@@ -176,7 +176,7 @@ class Recorder:
             print(f"berth_instrument: timings are recorded no more: {error}", file=sys.stderr)  # noqa: T201
 
     def _append(self, line: bytes) -> None:
-        """One write to the newest segment, or to the next when it is full."""
+        """Append to the newest segment, or to a new one when it is full."""
         directory = self._directory or Path()
         numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
         newest = numbers[-1] if numbers else 0

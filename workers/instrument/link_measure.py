@@ -1,9 +1,9 @@
-"""The job behind `./berth calibrate`: times all-reduces of buffers of several sizes and prints what it measured and how.
+"""The job behind `./berth calibrate`: it times all-reduces of several sizes, and prints what it measured and how.
 
-With torch and CUDA: torch.distributed's all-reduce (NCCL) over all GPUs. Without: the same ring's movements by plain
-processes, one a GPU given, through shared memory within a node, and through TCP between the nodes' first processes.
-Standard library only otherwise. The first node prints one line: BERTH-LINK {"method": ..., "measured": [[parameters,
-seconds, GPUs], ...], "nodes": ...}; a parameter is four bytes.
+With torch and CUDA it times torch.distributed's all-reduce (NCCL) over all GPUs. Without them, plain processes move the
+same data in a ring: within a node one process for each GPU through shared memory, between nodes one process for each node
+through TCP. It needs nothing else but the standard library. The first node prints one line: BERTH-LINK {"method": ...,
+"measured": [[parameters, seconds, GPUs], ...], "nodes": ...}. A parameter has four bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BYTES = 4
 WARM_UP, TIMED = 1, 5
 CUDA_SIZES, PLAIN_SIZES = [1_000_000, 16_000_000, 64_000_000], [250_000, 1_000_000, 4_000_000]
-"""Parameters of the buffers; plain processes may share a few cores."""
+"""Sizes of the buffers in parameters. They are smaller for plain processes, which may share a few cores."""
 PATIENCE_S = 120
 WORD = "BERTH-LINK"
 
@@ -36,7 +36,7 @@ Measured = list[tuple[int, float, int]]
 
 
 def timed(once: Callable[[], None]) -> float:
-    """Median seconds of one exchange."""
+    """Return the median time of one exchange in seconds."""
     times = []
     for turn in range(WARM_UP + TIMED):
         began = time.perf_counter()
@@ -50,7 +50,7 @@ def timed(once: Callable[[], None]) -> float:
 
 
 def _ring_process(rank: int, count: int, names: list[str], barrier: Any, sizes: list[int], out: Any) -> None:
-    """2(N-1) steps: each copies a chunk of its neighbour's buffer into its own, then waits for all."""
+    """Do 2(N-1) steps. In each, copy a chunk of the neighbour's buffer into our own, then wait for all."""
     blocks = [shared_memory.SharedMemory(name) for name in names]
     mine, neighbour = blocks[rank].buf, blocks[rank - 1].buf
     assert mine is not None  # both are open until close()
@@ -74,7 +74,7 @@ def _ring_process(rank: int, count: int, names: list[str], barrier: Any, sizes: 
 
 
 def within_node(sizes: list[int], processes: int) -> Measured:
-    """All-reduces of one node's processes through shared memory."""
+    """Time all-reduces between the processes of one node, through shared memory."""
     context = multiprocessing.get_context("fork")
     blocks = [shared_memory.SharedMemory(create=True, size=max(sizes) * BYTES) for _ in range(processes)]
     try:
@@ -106,7 +106,7 @@ def _receive(peer: socket.socket) -> Any:
 
 
 def gather(value: Any) -> list[Any]:
-    """What every node gave, by rank; a dict comes with the `host` that the first node saw its sender at."""
+    """Return the values of all nodes, by rank. In a dict, `host` is the address from which the first node got it."""
     if RANK:
         with _connect(ADDRESS) as first:
             _send(first, [RANK, value])
@@ -126,7 +126,7 @@ def gather(value: Any) -> list[Any]:
 
 
 def _ring_sockets() -> tuple[socket.socket, socket.socket]:
-    """(to the next node, from the one before)."""
+    """Return the sockets to the next node and from the node before."""
     with socket.create_server(("", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         places = gather({"host": ADDRESS[0], "port": listener.getsockname()[1]})
@@ -147,11 +147,11 @@ def _connect(address: tuple[Any, ...]) -> socket.socket:
         except OSError:
             if time.monotonic() > until:
                 raise
-            time.sleep(0.2)  # the other is not there yet
+            time.sleep(0.2)  # the other node does not listen yet
 
 
 def between_nodes(sizes: list[int]) -> Measured:
-    """The ring all-reduce's movements over TCP: 2(n-1) steps of a chunk onward and one from behind, at the same time."""
+    """Move data as a ring all-reduce does, over TCP: 2(n-1) steps, in each a chunk to the next node and one from the last."""
     onward, before = _ring_sockets()
     outgoing, incoming = bytearray(max(sizes) * BYTES), memoryview(bytearray(max(sizes) * BYTES))
     found = []
@@ -166,7 +166,7 @@ def between_nodes(sizes: list[int]) -> Measured:
                 while got < chunk:
                     read = before.recv_into(incoming[got:chunk])
                     if not read:
-                        raise ConnectionError("the node before this one hung up")
+                        raise ConnectionError("the node before this one closed the connection")
                     got += read
                 sender.join()
 
@@ -201,7 +201,7 @@ def _torch_process(local: int, first: int, sizes: list[int], backend: str, out: 
 
 
 def with_torch(sizes: list[int], backend: str) -> Measured | None:
-    """torch.distributed's all-reduce over all GPUs. None on all nodes but the first."""
+    """Time torch.distributed's all-reduce over all GPUs. None on all nodes but the first."""
     first = sum(gather(HERE)[:RANK])
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
@@ -215,7 +215,7 @@ def with_torch(sizes: list[int], backend: str) -> Measured | None:
 
 
 def cuda_version() -> str | None:
-    """The version of torch, when it sees the GPUs that were given, else None."""
+    """Return torch's version when it sees the given GPUs, else None."""
     try:
         import torch
     except ImportError:
@@ -224,7 +224,7 @@ def cuda_version() -> str | None:
 
 
 def measure(sizes: list[int] | None) -> tuple[str, Measured | None]:
-    """(how, what)."""
+    """Measure; return how it was done, and the results."""
     version = cuda_version()
     if version is not None:
         how = f"NCCL all-reduce, torch {version}, {TOTAL} GPUs on {NODES} node(s)"

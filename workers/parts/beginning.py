@@ -1,4 +1,4 @@
-"""How parts begin: claimed in the journal, made ready, leased, started; each step may be refused and says why."""
+"""How a part begins: it is written into the journal, prepared, leased, and started. A step that fails says why."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from workers.parts.tools import Tools
     from workers.protocol.wire import Spec, Wanted
 
-# Before a part that the portal did not let start is tried again.
+# The pause before the next try to start a part for which the portal gave no lease.
 REFUSED_PAUSE_S = 1.0
 _LOOK_S = 0.05
 
 
 class Beginning:
-    """Steps from a wanted part to a started shim. `wanted` is the newest list, shared with `Parts`."""
+    """The steps from a wanted part to a started shim. `wanted` is the newest list; `Parts` sets it."""
 
     def __init__(self, tools: Tools, ending: Ending, *, tenant_file: Path, trust_tenants: bool) -> None:
         self._tools = tools
@@ -40,7 +40,7 @@ class Beginning:
         return wanted is not None and wanted["action"] == "run"
 
     def claim(self, wanted: Wanted, place: Workplace) -> Part:
-        """Write it into the journal, before anything else is done about it."""
+        """Write the part into the journal. This comes before everything else."""
         part = Part(
             attempt=wanted["attempt"],
             epoch=wanted["epoch"],
@@ -54,7 +54,7 @@ class Beginning:
         return part
 
     async def prepare(self, wanted: Wanted, place: Workplace) -> bool:
-        """True when it is ready to start. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
+        """Prepare the part; True when it can start. Raises PortalAwayError, PortalRefusedError; OSError when the disk is full."""
         key = part_key(wanted)
         part = self._tools.journal.parts.get(key)
         if part is not None and part.phase != "claimed":
@@ -65,7 +65,7 @@ class Beginning:
             log.info("part no longer wanted", part=key)
             return False
         await self._await_gpus(key, spec)
-        if not self._still_wanted(key):  # the portal thought otherwise while we asked
+        if not self._still_wanted(key):  # the portal took it back while we asked for the rest
             return False
         part = part or self.claim(wanted, place)
         return await self._make_ready(part, spec, wanted, place)
@@ -83,7 +83,7 @@ class Beginning:
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
-        if not part.live:  # stopped while it was made ready
+        if not part.live:  # it was stopped while it was prepared
             return False
         part.gpus = spec["gpus"]
         if wanted["go"]:
@@ -95,12 +95,12 @@ class Beginning:
         return True
 
     def _is_closed(self, error: Exception) -> bool:
-        """Somebody closed the agent's own directories (chmod); they are opened again, and the part is begun then."""
+        """Say whether somebody closed the agent's own directories (chmod). The agent opens them again, then tries once more."""
         ours = str(self._tools.journal.root.parent)
         return isinstance(error, PermissionError) and str(error.filename).startswith(ours)
 
     async def _end_older(self, wanted: Wanted) -> None:
-        """No attempt begins while an older one of the same job still lives here."""
+        """End each older attempt of the same job on this node, and wait until it is dead."""
         for part in list(self._tools.journal.parts.values()):
             same_attempt = (part.attempt, part.epoch) == (wanted["attempt"], wanted["epoch"])
             if part.job_name != job_key(wanted) or same_attempt:
@@ -112,7 +112,7 @@ class Beginning:
                 await asyncio.sleep(_LOOK_S)
 
     async def _await_gpus(self, key: str, spec: Spec) -> None:
-        """What the portal does not know of (it was restored from a backup) has its grace on the GPUs that it holds."""
+        """Wait until the wanted GPUs are free. A part that a restored portal does not know may hold them until its grace ends."""
         wanted, parts = set(spec["gpus"]), self._tools.journal.parts
         while self._still_wanted(key) and any(  # noqa: ASYNC110 - rare, and over with the grace
             part.live and part.dropped and wanted & set(part.gpus) for part in parts.values()
@@ -120,14 +120,19 @@ class Beginning:
             await asyncio.sleep(_LOOK_S)
 
     def _tenant_refusal(self, spec: Spec) -> str | None:
-        """All jobs share one account, so the first tenant has the node to itself unless tenants trust each other."""
+        """Return why this node may not run the tenant's job, None when it may.
+
+        All jobs share one account. So the node serves only the tenant of its first job, unless tenants trust each other.
+        """
         if self._trust_tenants:
             return None
         try:
             owner = read_record(self._tenant_file, tenant_id=(int, str), tenant=str)
         except BrokenFileError as error:
             kept = set_aside(self._tenant_file)
-            self._tools.problems.note("tenant", f"Whose node this is cannot be read ({error}); kept as {kept.name}.")
+            self._tools.problems.note(
+                "tenant", f"The file that names this node's tenant is broken ({error}). It is kept as {kept.name}."
+            )
             owner = None
         if owner is None:
             write_json(self._tenant_file, {"tenant_id": spec["tenant_id"], "tenant": spec["tenant"]})
@@ -135,14 +140,14 @@ class Beginning:
         if owner["tenant_id"] == spec["tenant_id"]:
             return None
         return (
-            f"this node runs all jobs under one account, which serves tenant {owner['tenant']}; "
-            "it runs another tenant's only when started with --trust-tenants"
+            f"this node runs all jobs under one account, and has run jobs of tenant {owner['tenant']}; "
+            "it runs jobs of other tenants only when its agent is started with --trust-tenants"
         )
 
     async def start(self, part: Part) -> bool:
-        """True when its shim was started. Raises PortalAwayError, PortalRefusedError; OSError where the disk has no room."""
+        """Start the part's shim; True when it did. Raises PortalAwayError, PortalRefusedError; OSError when the disk is full."""
         if part.lease_s is not None and not self._leased(part):
-            # A lease is had from the portal now, for the list that named this part may be old.
+            # The list that names this part may be old, so the portal must give a lease now.
             await self._tools.reporter.exchange()
             if not self._leased(part):
                 log.warning("part not started", **part.name, reason="the portal gave no lease")

@@ -1,4 +1,4 @@
-"""How parts end: by themselves, told to, without having started, or lost with their shim."""
+"""How a part ends: by itself, because it was told to, before it started, or lost together with its shim."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from workers.parts.tools import Tools
 
 _Value = TypeVar("_Value")
-# How long an ended part's last records and log bytes may hold up the news of its end.
+# For so long the report of a part's end waits, so that its last records and log bytes come first.
 LAST_LOG_S = 1.0
 
 
 class Ending:
-    """Stops parts and tells of their ends."""
+    """Stops parts, and reports their ends."""
 
     def __init__(self, tools: Tools, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._tools = tools
@@ -37,7 +37,7 @@ class Ending:
         tools.shipper.on_done = self.close_if_done
 
     def stop(self, part: Part, *, grace_s: float, detail: str) -> None:
-        """SIGTERM now and SIGKILL after the grace; asked again, only a shorter grace changes anything."""
+        """Send SIGTERM now and SIGKILL after the grace. Of several calls the one with the shortest grace counts."""
         if grace_s < self._stop_grace.get(part.key, float("inf")):
             self._stop_grace[part.key] = grace_s
             self._spawn(self._stop(part, grace_s, detail))
@@ -46,7 +46,7 @@ class Ending:
         directory = self._tools.journal.directory(part)
         async with self._stopping.setdefault(part.key, asyncio.Lock()):
             if not part.live or grace_s > self._stop_grace.get(part.key, grace_s):
-                return  # it has ended, or was meanwhile asked to be quicker
+                return  # it has ended, or a call with a shorter grace came meanwhile
             unstarted = await self._files(part, self._stop_files, directory, grace_s, detail)
         if unstarted:
             await self.end_unstarted(part, reason="stopped", detail=detail or "it never started")
@@ -54,7 +54,7 @@ class Ending:
             log.info("part stopping", **part.name, grace_s=grace_s, why=detail)
 
     def _stop_files(self, directory: Path, grace_s: float, detail: str) -> bool:
-        """True when it had not started and never will; else it has been told to stop."""
+        """Stop the part by its files. True: it had not started, and never will."""
         engine = self._tools.engine
         if engine.life(directory) == "absent" and engine.void(directory):
             return True
@@ -62,11 +62,11 @@ class Ending:
         return False
 
     async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
-        """Done beside the loop, however long it takes: the part's own road waits, nobody else's does."""
+        """Do `work` outside the event loop, however long it takes. Only this part waits for it."""
         return await self._tools.patiently(part.key, work, *args)
 
     def drop(self, part: Part, *, grace_s: float) -> None:
-        """End it without a report: the portal has closed it."""
+        """End the part without a report, because the portal has closed it."""
         if not part.dropped:
             part.dropped = True
             part.reports = []
@@ -75,11 +75,11 @@ class Ending:
         self.stop(part, grace_s=grace_s, detail="no longer wanted")
 
     def _stop_at_once(self, part: Part) -> None:
-        if not part.dropped:  # else its grace runs already
+        if not part.dropped:  # else it is ending already
             self.drop(part, grace_s=0.0)
 
     def retell(self, part: Part) -> None:
-        """Tell again what the portal once took and no longer knows, with the log and the records that go with it."""
+        """Report again what the portal had and has lost, together with the part's log and records."""
         if part.key not in self._retelling:
             self._retelling.add(part.key)
             self._spawn(self._retell(part))
@@ -91,7 +91,7 @@ class Ending:
         job = await self._files(part, engine.job, directory)
         self._retelling.discard(part.key)
         if part.phase in {"ended", "closed"}:
-            end = part.end or result or {"reason": "lost", "detail": "nothing is kept of its end"}
+            end = part.end or result or {"reason": "lost", "detail": "the node no longer knows how it ended"}
             report = {name: end[name] for name in ("pid", "exit_code", "signal", "reason", "detail") if name in end}
             at = end.get("at") or end.get("ended_at") or time.time()
             part.closed_at, part.logs_done, part.offsets = None, False, dict.fromkeys(part.offsets, 0)
@@ -107,9 +107,9 @@ class Ending:
         self._tools.reporter.wake()
 
     async def end_unstarted(self, part: Part, *, reason: str, detail: str) -> None:
-        """End a part whose command never ran and, from now on, never will."""
+        """End a part whose command never ran. From now on it never will."""
         await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
-        if not part.live:  # someone else was quicker
+        if not part.live:  # another task has ended it meanwhile
             return
         part.logs_done = True
         self._tools.journal.report(part, {"state": "ended", "reason": reason, "detail": detail}, phase="ended")
@@ -117,7 +117,7 @@ class Ending:
         log.info("part ended unstarted", **part.name, job=part.job, reason=reason, detail=detail)
 
     async def end_started(self, part: Part) -> None:
-        """The shim is gone: read the result, or clean up after it when there is none, and report."""
+        """Report the end of a part whose shim is gone. Without a result, kill first what is left of the part."""
         self._tools.engine.reap()
         result = await self._files(part, self._tools.engine.result, self._tools.journal.directory(part))
         if result is None:
@@ -127,8 +127,8 @@ class Ending:
         if not part.live:
             return
         with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
-            # The end is told after the last words and records, if the portal takes them quickly: a profile's job is placed
-            # by what was measured as soon as its end is known.
+            # If the portal takes them quickly, the last log bytes and records come before the end: as soon as the portal
+            # knows the end of a profile, it places the job by what the profile measured.
             async with asyncio.timeout(LAST_LOG_S):
                 await self._tell_rest(part)
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
@@ -137,7 +137,7 @@ class Ending:
         log.info("part ended", **part.name, job=part.job, **report)
 
     async def report_running(self, part: Part) -> None:
-        """Tell once that the command runs, or that it did, when it was over before anyone could look."""
+        """Report once that the command runs, or that it ran when it has already ended."""
         job = await self._files(part, self._tools.engine.job, self._tools.journal.directory(part))
         if part.phase not in {"prepared", "starting"} or job is None:
             return
@@ -152,20 +152,20 @@ class Ending:
             pass
 
     async def _lost(self, part: Part) -> dict[str, Any]:
-        """Kill what the shim left, until nothing lives: only then is the part ended."""
+        """Kill what a shim without a result left behind, until nothing of it lives. Only then the part has ended."""
         directory = self._tools.journal.directory(part)
         while True:
             try:
                 killed = await self._files(part, lambda: self._tools.engine.purge(directory, mark=part.mark))
                 break
-            except TimeoutError as error:  # it tried for seconds; the next try does too
+            except TimeoutError as error:  # it has tried for seconds, and so will the next try
                 log.error("part does not die", **part.name, reason=str(error))
         return {
             "pid": await self._files(part, self._tools.engine.pid, directory),
             "exit_code": None,
             "signal": None,
             "reason": "lost",
-            "detail": f"its shim is gone without a result; {killed} processes were left and killed",
+            "detail": f"its shim ended without a result; {killed} processes were left, and the agent killed them",
             "ended_at": time.time(),
         }
 
@@ -181,7 +181,7 @@ class Ending:
             self._tools.journal.close(part)
 
     async def make_room(self, *, wanted: set[str]) -> None:
-        """Empty the directories of closed parts of which all is told; each is emptied once."""
+        """Remove the jobs' files of closed parts whose records the portal has; once for each part."""
         for part in list(self._tools.journal.parts.values()):
             done = part.phase == "closed" and self._tools.records.is_done(part)
             if not done or part.key in wanted or part.key in self._emptied:
@@ -194,7 +194,7 @@ class Ending:
         self._emptied &= set(self._tools.journal.parts)
 
     async def tidy(self, *, keep_ended_s: float, wanted: set[str]) -> None:
-        """Remove what has been closed for long enough."""
+        """Remove the parts that were closed more than `keep_ended_s` ago."""
         for part in list(self._tools.journal.parts.values()):
             old = part.closed_at is not None and time.time() - part.closed_at > keep_ended_s
             if old and part.phase == "closed" and part.key not in wanted:

@@ -1,11 +1,11 @@
-"""What this node started, on disk: one record a part, written before the deed it announces.
+"""The journal: one record on disk for each part that this node started, written before what it announces is done.
 
 `DIR/parts/KEY-EPOCH-RANK/part.json`, KEY being the attempt's. A part goes claimed -> prepared -> starting -> running ->
-ended -> closed; it may go from any of them to ended. Only `starting` is written ahead of a deed (the shim's start) that
-may or may not have happened when the agent was killed; the shim's lock makes trying again harmless. Sequences never
-repeat, as a report is on disk before it is sent, and it stays there until the portal accepted or refused it.
+ended -> closed; it may go from any of them to ended. After a kill, `starting` leaves open whether the shim was started;
+trying again does no harm, because of the shim's lock. A report is on disk before it is sent, and stays there until the
+portal has accepted or refused it; so no sequence number is used twice.
 
-A job's own directories lie apart, in `DIR/jobs/`. A record that is not one is kept in `DIR/aside` and told of.
+A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `DIR/aside`, and the operator is told.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """All records of this node; in memory exactly as on disk, but for those in `unsaved`. `root` is the agent's directory.
+    """All records of this node. Memory and disk hold the same, except for `unsaved`. `root` is the agent's directory.
 
-    `unsaved`: parts whose record the disk refused; nothing is told of them until it is written.
+    `unsaved`: parts whose record could not be written; nothing about them is reported until it is.
     `broken`: (name, why) of each part whose record could not be read.
     """
 
@@ -53,23 +53,23 @@ class Journal:
                 self.parts[part.key] = part
 
     def directory(self, part: Part) -> Path:
-        """Where agent and shim keep what they know of it; no job writes there."""
+        """Return the part's control directory, which belongs to agent and shim. No job writes there."""
         return self.root / part.key
 
     def job_directory(self, part: Part) -> Path:
-        """Where the job's own directories lie."""
+        """Return where the job's own directories lie."""
         return self._jobs / part.key if part.mark else self.directory(part)
 
     def rooms(self, part: Part) -> Rooms:
         return Rooms(self.directory(part), self.job_directory(part), part.mark)
 
     def set_aside(self, name: str) -> Path:
-        """Keep a part's control directory, whose record is broken, out of the way; return where."""
+        """Move the control directory of a part with a broken record to `aside`; return its new path."""
         self._aside.mkdir(mode=0o700, exist_ok=True)
         return set_aside(self.root / name, within=self._aside)
 
     def create(self, part: Part) -> None:
-        """Claim it. A directory without a record is what a kill left of an earlier claim or removal."""
+        """Write a new part's record. Its directory may exist already, without a record: a kill left it so."""
         part.mark = part.mark or secrets.token_hex(16)
         directory = self.directory(part)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -78,12 +78,12 @@ class Journal:
         self.parts[part.key] = part
 
     def begin_anew(self, part: Part) -> None:
-        """Have a part that has not started made ready once more, as parts are made ready now."""
+        """Have a part that has not started prepared once more, in the way of this version."""
         part.mark, part.phase = secrets.token_hex(16), "claimed"
         self.save(part)
 
     def save(self, part: Part) -> None:
-        """Write the record, at once or, where the disk has no room, as soon as it has some (`save_rest`)."""
+        """Write the record now. When that fails, `save_rest` writes it later."""
         try:
             self._write(part)
         except OSError as error:
@@ -94,7 +94,7 @@ class Journal:
             self.unsaved.pop(part.key, None)
 
     def enter(self, part: Part, phase: Phase) -> None:
-        """Write a new phase ahead of the deed that it announces. Raises OSError, and then it is in the old one."""
+        """Write a new phase before what it announces is done. Raises OSError; then the part stays in the old phase."""
         before, part.phase = part.phase, phase
         try:
             self._write(part)
@@ -104,7 +104,7 @@ class Journal:
         self.unsaved.pop(part.key, None)
 
     def save_rest(self) -> bool:
-        """Try to write what the disk refused; True when something was written."""
+        """Write the records that could not be written before; True when at least one was."""
         waiting = list(self.unsaved.values())
         for part in waiting:
             self.save(part)
@@ -113,7 +113,7 @@ class Journal:
         return len(self.unsaved) < len(waiting)
 
     def _write(self, part: Part) -> None:
-        """Write the record. A directory that somebody removed is made again. Raises OSError."""
+        """Write the record. Make its directory again when somebody removed it. Raises OSError."""
         path = self.directory(part) / "part.json"
         try:
             write_json(path, asdict(part))
@@ -146,22 +146,22 @@ class Journal:
         self.save(part)
 
     def settle(self, part: Part, sequence: int) -> None:
-        """The portal has answered this report: it is never sent again."""
+        """Remove a report that the portal has answered, so that it is never sent again."""
         left = [r for r in part.reports if r["sequence"] != sequence]
         if len(left) != len(part.reports):
             part.reports = left
             self.save(part)
 
     def close(self, part: Part) -> None:
-        """Nothing is left to do; the record stays as a tombstone until it is removed."""
+        """Close a part for which nothing is left to do. Its record stays for a while, so that the part is not started again."""
         part.phase = "closed"
         part.closed_at = time.time()
         self.save(part)
 
     def remove(self, part: Part) -> None:
-        """Remove all of a part that is no longer in `parts`. The record goes first, so a kill in between leaves no half.
+        """Remove all files of a part that is no longer in `parts`. Raises OSError.
 
-        Raises OSError.
+        The record goes first. After a kill in between, `sweep` removes the rest.
         """
         self.unsaved.pop(part.key, None)
         (self.directory(part) / "part.json").unlink(missing_ok=True)
@@ -169,11 +169,11 @@ class Journal:
         tree_remove(self.directory(part))
 
     def empty(self, part: Part) -> None:
-        """Remove a closed part's own directories; its record and log stay. Raises OSError."""
+        """Remove the job's own directories of a closed part. Its record and log stay. Raises OSError."""
         tree_remove(self._jobs / part.key)
 
     def sweep(self) -> list[OSError]:
-        """Remove what a kill left without a record; return why something could not be removed."""
+        """Remove directories without a record, which a kill left; return the errors of those that cannot be removed."""
         failures = []
         for directory in [*self.root.iterdir(), *self._jobs.iterdir()]:
             if directory.name not in self.parts and directory.name not in self.broken:

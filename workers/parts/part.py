@@ -33,15 +33,15 @@ class Part:
     gpus: list[int] = field(default_factory=list)
     sequence: int = 0
     reports: list[Report] = field(default_factory=list)
-    # Nothing more is told of it: the portal has closed it.
+    # The portal has closed it: nothing more about it is reported.
     dropped: bool = False
     offsets: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
     logs_done: bool = False
-    # The report of its end, kept: a portal that was restored from a backup asks for it again.
+    # The report of its end. It is kept, because a portal that was restored from a backup asks for it again.
     end: dict[str, Any] | None = None
     closed_at: float | None = None
-    # A word that nobody can guess, in the environment of all its processes; empty for parts of version 0.1, whose job's
-    # directories lie in the control directory.
+    # A secret word in the environment of all its processes. Empty for parts of version 0.1; the directories of such a
+    # part's job lie in the control directory.
     mark: str = ""
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def job_name(self) -> str:
-        """What names its job on nodes."""
+        """The job's name on nodes."""
         return self.job_key or str(self.job)
 
     @property
@@ -72,7 +72,7 @@ _KINDS: dict[str, Any] = {
 
 
 def part_read(path: Path) -> Part | None:
-    """A part from its record, None when there is none; fields of a later version are left out. Raises BrokenFileError."""
+    """Read a part's record, None when there is none. Unknown fields, of a later version, are ignored. Raises BrokenFileError."""
     value = read_record(path, **_KINDS)
     if value is None:
         return None

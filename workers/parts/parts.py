@@ -1,4 +1,4 @@
-"""The parts on this node, brought to what the portal wants. One asyncio loop, so no locks."""
+"""Starts and stops the parts of this node as the portal wants. All of it runs in one asyncio loop, so it needs no locks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Wanted
 
 _Value = TypeVar("_Value")
-# A shim that has not come up by then never will (its interpreter is broken, or the disk is full).
+# A shim that has not started by then never will: its interpreter is broken, or the disk is full.
 SHIM_UP_S = 15.0
 VOID_PAUSE_S = 1.0
 _LOOK_S = 0.01
 
 
 class Parts:
-    """Acts on the portal's lists and follows what was started."""
+    """Acts on the portal's lists of parts, and follows each part until it has ended."""
 
     def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
         self._tools = tools
@@ -44,7 +44,7 @@ class Parts:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def adopt(self) -> None:
-        """Take up every part that an earlier agent left, by what its directory says."""
+        """Take over every part that an earlier agent left, in the state that its directory shows."""
         for part in [p for p in self._tools.journal.parts.values() if p.live]:
             await self._adopt(part)
 
@@ -60,12 +60,12 @@ class Parts:
         elif part.phase == "prepared" and not part.mark:
             self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
         elif part.phase == "starting":
-            # Whether its shim is on its way cannot be known; a second one is harmless, as only one gets the lock.
+            # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
             await self._files(part, engine.start, directory)
             self._spawn(self._follow(part))
 
     async def set_aside_broken(self) -> None:
-        """Deal with the parts whose records cannot be read, or are gone while they run."""
+        """Give up the parts whose records are broken, and those that run without a record."""
         journal = self._tools.journal
         broken = journal.broken | await self._tools.files.run("parts", self._unrecorded, limit_s=None)
         for name, why in broken.items():
@@ -77,11 +77,11 @@ class Parts:
         return {d.name: "it is gone" for d in journal.root.iterdir() if d.name not in known and life(d) == "alive"}
 
     async def _set_aside(self, name: str, why: str) -> None:
-        """A part whose record is broken cannot be answered for: end what runs of it and keep what is there."""
+        """Give up a part whose record is broken: end its processes, and keep its directory under another name."""
         journal, engine = self._tools.journal, self._tools.engine
         killed = await self._tools.files.run(name, engine.abandon, journal.root / name, limit_s=None)
         kept = await self._tools.files.run(name, journal.set_aside, name)
-        said = f"The record of part {name} cannot be read, so the part is lost ({why}). It is kept in {kept}."
+        said = f"The record of part {name} cannot be read ({why}), so the part is lost. Its files are kept in {kept}."
         self._tools.problems.note(f"record {name}", said)
         log.warning("part set aside", part=name, killed=killed)
 
@@ -89,15 +89,16 @@ class Parts:
         return await self._tools.patiently(part.key, work, *args)
 
     def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
-        """Act on a whole new list, asked for at `asked_at` (seconds since boot); True when it is wanted again at once.
+        """Act on a whole new list, requested at `asked_at` (seconds since boot). True: request the list again at once.
 
-        What was told after it had been asked for may be missing in it; only a list asked for later proves it forgotten.
+        A list may lack what was reported after its request. Only a list requested after the report proves that the portal
+        has forgotten it.
         """
         self._beginning.wanted = {part_key(w): w for w in wanted}
         for item in wanted:
             part = self._tools.journal.parts.get(part_key(item))
             if part is not None and part.dropped and part.job_name == job_key(item):
-                part.dropped = False  # for a list from before the portal was restored; its end is wanted again
+                part.dropped = False  # an older list, from before a restore, had dropped it: its end is wanted again
                 self._tools.journal.save(part)
         parts = self._tools.journal.parts
         behind = forgotten(wanted, parts)
@@ -127,20 +128,20 @@ class Parts:
             self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
 
     def _answer_unknown(self, wanted: Wanted) -> None:
-        """A stop for a part that never came here: it can be told ended at once, and must never start."""
+        """Answer a stop for a part that this node never had: report its end at once. From then on it cannot start."""
         if self.place and part_key(wanted) not in self._begins:
             part = self._beginning.claim(wanted, self.place)
             self._spawn(self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
 
     def _begun(self, key: str) -> None:
-        """What was wanted of this part meanwhile is done now, but for preparing, which waits for the next list."""
+        """Do what the portal asked of this part meanwhile. Preparing it again waits for the next list."""
         self._begins.discard(key)
         for action in decide(list(self._beginning.wanted.values()), self._tools.journal.parts):
             if action.key == key and action.kind != "prepare":
                 self._act(action)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run beside the rest; an unexpected error ends the agent, which comes back and re-adopts."""
+        """Run `work` as a task. An unexpected error in it ends the agent; the next agent adopts all parts."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -153,7 +154,7 @@ class Parts:
             self.failed.set_exception(error)
 
     async def _begin(self, key: str) -> None:
-        """Prepare and, when told to go, start; again and again while it is wanted and the portal away or unwilling."""
+        """Prepare the part and, when the portal says so, start it. Try again after each failure as long as it is wanted."""
         backoff, refused = Backoff(0.2, 5.0), Backoff(1.0, 30.0)
         while (wanted := self._beginning.wanted.get(key)) and wanted["action"] == "run" and self.place:
             try:
@@ -165,7 +166,7 @@ class Parts:
                 log.warning("part not begun", part=key, reason=str(refusal))
                 await asyncio.sleep(refused.next_s())
                 continue
-            except OSError as error:  # the disk has no room; what was begun is begun afresh
+            except OSError as error:  # the disk is full; preparing begins anew
                 log.warning("part not begun", part=key, reason=str(error))
                 await asyncio.sleep(refused.next_s())
                 continue
@@ -180,7 +181,7 @@ class Parts:
             await self._follow(part)
 
     async def _follow(self, part: Part) -> None:
-        """From a started shim to a watched job, or to its end when that was quicker."""
+        """Wait until the shim has started its job, then watch it; or end the part when it has already ended."""
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
         give_up_at = boottime() + SHIM_UP_S
         while part.live:
@@ -195,13 +196,13 @@ class Parts:
                 return
             elif life == "absent" and boottime() > give_up_at and await self._void(part):
                 text = await self._files(part, engine.last_words, directory)
-                detail = f"the shim did not come up: {text}"
+                detail = f"the shim did not start: {text}"
                 await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
             else:
                 await asyncio.sleep(_LOOK_S)
 
     async def _void(self, part: Part) -> bool:
-        """Close a part whose shim did not come up; not yet, while the disk has no room for that."""
+        """Close a part whose shim did not start. False when it did start after all, or when the disk is full: then try later."""
         try:
             return await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
         except OSError as error:
@@ -210,11 +211,11 @@ class Parts:
             return False
 
     async def make_room(self) -> None:
-        """Remove what closed parts left in their own directories, as their time is over sooner on a full disk."""
+        """Remove the files of closed parts' jobs before their time, because the disk is almost full."""
         await self._ending.make_room(wanted=set(self._beginning.wanted))
 
     async def _watch(self, part: Part) -> None:
-        """Hear of the shim's end at once, whoever's child it is."""
+        """Have the event loop tell when the shim ends. That works for the shim of an earlier agent too."""
         shim = await self._files(part, self._tools.engine.shim, self._tools.journal.directory(part))
         descriptor = shim.open_pidfd() if shim else None
         if descriptor is None:

@@ -1,4 +1,4 @@
-"""What the operator should know of this node, told with each report: a few sentences, the newest first."""
+"""Problems of this node that the operator should know: a few sentences, sent with each report, the newest first."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KEEP_S = 86400.0
 
 
 class Problems:
-    """One sentence a subject; a day after it was last seen it is forgotten."""
+    """One sentence for each subject. It is forgotten one day after it was noted last."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, str]] = {}
 
     def note(self, subject: str, detail: str) -> None:
-        """Say it in the log and tell the portal."""
+        """Write it into the log, and tell the portal with the next report."""
         subject = clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS)
         if subject not in self._found:
             log.error("problem", subject=subject, detail=detail)
@@ -30,11 +30,11 @@ class Problems:
         self._found[subject] = (time.time(), clean(detail, DETAIL_CHARACTERS))
 
     def clear(self, subject: str) -> None:
-        """It is over."""
+        """Forget a problem that is over."""
         self._found.pop(clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS), None)
 
     def current(self) -> list[Problem]:
-        """The newest MOST of them."""
+        """Return the newest MOST problems."""
         oldest = time.time() - KEEP_S
         self._found = {name: found for name, found in self._found.items() if found[0] > oldest}
         newest = reversed(self._found.items())

@@ -1,4 +1,4 @@
-"""What to do, from what the portal wants and what is here. Pure: the same two give the same actions."""
+"""What to do: a pure function of the parts that the portal wants and the parts that are here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Action:
     """One thing to do with one part.
 
-    `prepare` and `start` a wanted part, `stop` one that is wanted stopped, `answer` a stop of a part that never came
-    here, `drop` one that is in no list, `retell` what the portal was told and no longer knows, `disown` a wanted part
-    whose name is that of another job's here.
+    `prepare` or `start` a wanted part. `stop` a part that the portal wants to end. `answer` a stop for a part that this
+    node never had. `drop` a part that is not in the list. `retell` what the portal had and has lost. `disown` a wanted
+    part whose name belongs to another job here.
     """
 
     kind: Literal["prepare", "start", "stop", "answer", "drop", "retell", "disown"]
@@ -38,7 +38,7 @@ def _newest_epochs(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> dict[
 def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
     key = part_key(wanted)
     if part is None and wanted["started"]:
-        return None  # it began here under a journal that is gone, and may still run: never begin it twice
+        return None  # it started here, but its record is gone, and it may still run: never start it twice
     if wanted["action"] == "stop":
         if part is None:
             return Action("answer", key, wanted)
@@ -49,9 +49,9 @@ def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
 
 
 def forgotten(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> set[str]:
-    """Name the parts that are listed in a state from before what the portal was told of them.
+    """Return the keys of the parts whose listed state is older than the last report of them.
 
-    Either the list is older than the report, or the portal was restored from a backup since.
+    Either the list is older than the report, or the portal was restored from a backup after it.
     """
     return {key for w in wanted if (part := parts.get(key := part_key(w))) is not None and _behind(w, part)}
 
@@ -68,9 +68,9 @@ def _behind(wanted: Wanted, part: Part) -> bool:
 
 
 def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part], retell: Collection[str] = frozenset()) -> list[Action]:
-    """Ends first, so that what they free is free; a stale epoch is never begun.
+    """Return the actions. Ends come first, so that starts find what they free. An old epoch is never started.
 
-    `retell`: the parts that the portal has forgotten.
+    `retell`: the keys of the parts that the portal has forgotten.
     """
     newest = _newest_epochs(wanted, parts)
     mine = {key: w for w in wanted if (part := parts.get(key := part_key(w))) is None or part.job_name == job_key(w)}

@@ -1,6 +1,6 @@
-"""Reading what an instrumented job wrote, which may be anything: true records, junk, a link, a pipe, an endless line.
+"""Reads the records that an instrumented job wrote. A job may put anything there: junk, a link, a pipe, an endless line.
 
-The directory holds segments named by whole numbers. An offset counts `segment * SEGMENT_BYTES + byte`, so it only grows.
+The directory holds segments named by whole numbers. An offset is `segment * SEGMENT_BYTES + byte`, so it only grows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 READ_BYTES = 256 * 1024
 LINE_BYTES = 16 * 1024
 RECORDS = 50
-"""Of one part in one message."""
+"""The most records of one part in one message."""
 ENTRIES = 1000
-"""Names of a job's directory that are looked at."""
+"""So many names of a job's directory are read, no more."""
 
 LONGEST_S, MOST_SAMPLES, MOST_COUNTED = 86400.0, 1e15, 2**31 - 1
 COLUMNS = len(PARTS) + 1
@@ -33,7 +33,7 @@ COLUMNS = len(PARTS) + 1
 
 @dataclass(slots=True)
 class Found:
-    """What lies from an offset on. `more`: there is more to read at once."""
+    """What was found from an offset on. `more`: there is more to read now."""
 
     next_offset: int
     records: list[Iterations] = field(default_factory=list)
@@ -42,10 +42,10 @@ class Found:
 
 
 def records_read(directory: Path, offset: int) -> Found:
-    """The records from `offset` on, of one segment at a time. Never raises for what a job may have put there."""
+    """Read the records from `offset` on, of one segment. Nothing that a job can put there makes it raise."""
     segment, at = divmod(offset, SEGMENT_BYTES)
     try:
-        # Through one descriptor, so that no part of the way is a link that the job has put there.
+        # All files are opened below this one descriptor, so that no link of the job leads elsewhere.
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return Found(offset)
@@ -56,7 +56,7 @@ def records_read(directory: Path, offset: int) -> Found:
         os.close(folder)
     found = _take(data, offset)
     if found.next_offset == offset and later:
-        # What is left of a finished segment, if anything, is half a line.
+        # This segment is finished. If bytes are left in it, they are half a line.
         return Found(later[0] * SEGMENT_BYTES, dropped=bool(data), more=True)
     found.more = found.more or (bool(later) and found.next_offset > offset)
     return found
@@ -72,13 +72,13 @@ def _segments(folder: int) -> list[int]:
 
 
 def _read(name: str, at: int, folder: int) -> bytes:
-    """Up to READ_BYTES; nothing from what is no plain file of one name. A link is not followed, a pipe not waited for."""
+    """Read up to READ_BYTES from a plain file with one name; nothing from anything else. Never waits, follows no link."""
     try:
         descriptor = open_regular(name, within=folder)
     except (OSError, BrokenFileError):
         return b""
     try:
-        if os.fstat(descriptor).st_nlink > 1:  # the job may not have another's file sent as its records
+        if os.fstat(descriptor).st_nlink > 1:  # it may be another's file, linked here to be sent
             return b""
         return os.pread(descriptor, max(0, min(READ_BYTES, SEGMENT_BYTES - at)), at)
     except OSError:
@@ -88,7 +88,7 @@ def _read(name: str, at: int, folder: int) -> bytes:
 
 
 def _take(data: bytes, offset: int) -> Found:
-    """Whole lines up to RECORDS of them; an overlong line is dropped."""
+    """Take up to RECORDS whole lines. A line that is too long is dropped."""
     found, at = Found(offset), 0
     while len(found.records) < RECORDS and (end := data.find(b"\n", at)) >= 0:
         record = record_of(data[at:end])
@@ -105,7 +105,7 @@ def _take(data: bytes, offset: int) -> Found:
 
 
 def record_of(line: bytes) -> Iterations | None:
-    """The record in a line, or None when it is none or any figure is not finite and within bounds."""
+    """Return the record in a line. None when it is no record, or when a figure is not finite or out of bounds."""
     if len(line) > LINE_BYTES:
         return None
     try:
@@ -116,7 +116,7 @@ def record_of(line: bytes) -> Iterations | None:
 
 
 def _checked(value: dict[str, Any]) -> Iterations:
-    """Raises KeyError, TypeError or ValueError."""
+    """Return the record with its figures checked. Raises KeyError, TypeError or ValueError."""
     rows = value["rows"]
     if not isinstance(rows, list) or len(rows) > ROWS:
         raise ValueError("rows")

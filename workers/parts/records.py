@@ -1,4 +1,4 @@
-"""What instrumented jobs record, to the portal: in order and once each, since the portal's offset says where to go on."""
+"""Sends the records of instrumented jobs to the portal, each once and in order: the portal says from which offset on."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
 
 PARTS_AT_ONCE = 8
-"""In one message, so that it stays below half a megabyte."""
+"""So many parts share one message, which stays below half a megabyte."""
 
 
 class Records:
-    """Keeps where each part's records stand; after a restart the first answer puts it right."""
+    """Keeps how far each part's records are sent. After a restart the portal's first answer corrects that."""
 
     def __init__(self, *, portal: Portal, journal: Journal, files: FileWork, boot_id: str) -> None:
         self._portal = portal
@@ -33,12 +33,12 @@ class Records:
         self._done: set[str] = set()
 
     def again(self, part: Part) -> None:
-        """The portal has lost what it had of this part's records: it says from where."""
+        """Send this part's records again: the portal has lost them, and its answer says from where."""
         self._offsets.pop(part.key, None)
         self._done.discard(part.key)
 
     async def send_all(self) -> bool:
-        """What each part has for one message; True when there may be more. Raises PortalAwayError."""
+        """Send what each part has, one message at most; True when there may be more. Raises PortalAwayError."""
         self._done &= set(self._journal.parts)
         parts = [part for part in self._journal.parts.values() if self._may_have_some(part)]
         more = False
@@ -47,19 +47,19 @@ class Records:
         return more
 
     async def send_rest(self, part: Part) -> None:
-        """What a part that has ended still has. Raises PortalAwayError or PortalRefusedError."""
+        """Send all that an ended part still has. Raises PortalAwayError or PortalRefusedError."""
         while await self._send([part]):
             pass
 
     def is_done(self, part: Part) -> bool:
-        """All records of the part are told: nothing is read from its directory any more."""
+        """Say whether all records of an ended part are sent. Then nothing is read from its directory any more."""
         return part.key in self._done
 
     def _may_have_some(self, part: Part) -> bool:
         return part.phase in {"running", "ended", "closed"} and part.key not in self._done
 
     async def _send(self, parts: list[Part]) -> bool:
-        over = {part.key for part in parts if not part.live}  # asked before reading: they write no more
+        over = {part.key for part in parts if not part.live}  # looked up before reading: what has ended writes no more
         found = {part.key: await self._read(part) for part in parts}
         news: list[PartRecords] = [
             {
@@ -90,7 +90,7 @@ class Records:
         except PortalRefusedError as refusal:
             if refusal.status in {401, 404} or refusal.code == "boot_changed":
                 raise
-            # It would refuse the same again: these records are given up.
+            # It would refuse the same records again: they are given up.
             log.warning("records refused", reason=str(refusal), parts=[part_key(item) for item in news])
             self._offsets |= {part_key(item): item["next_offset"] for item in news}
             return
@@ -103,4 +103,4 @@ class Records:
         if taken["code"] == "unknown_part":
             self._done.add(key)
         elif taken["code"] is not None:
-            log.info("records go on elsewhere", **part_name(taken), offset=taken["next_offset"])
+            log.info("records continue at another offset", **part_name(taken), offset=taken["next_offset"])

@@ -1,4 +1,4 @@
-"""Reports out, leases in: one exchange with the portal, at once when something changed, else each period."""
+"""Sends reports and receives leases in one exchange: at once when something changed, else once a period."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MOST_ENTRIES = 500
-"""In each list of one message, docs/agent-protocol.md."""
+"""The most entries in each list of one message (docs/agent-protocol.md)."""
 
 
 class Reporter:
-    """Sends what the journal holds. `on_stop` and `on_settled` are the node's."""
+    """Sends the journal's reports. `on_stop` hears of parts to stop, `on_settled` of each answered report."""
 
     def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
         self._problems = problems
@@ -38,33 +38,33 @@ class Reporter:
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()
         self.leased_until: dict[str, float] = {}
-        # When the portal's last answer to a report of a part came (seconds since boot).
+        # By key: when the portal last answered a report of the part (seconds since boot).
         self.told_at: dict[str, float] = {}
-        # Ends of wanted parts that are not this node's, by key: its journal has another job's under that name.
+        # By key: ends of wanted parts whose name belongs to another job in this node's journal.
         self.disowned: dict[str, Report] = {}
         self.disk: DiskRoom | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
 
     def wake(self) -> None:
-        """Something changed: exchange now."""
+        """Have the next exchange begin now, because something changed."""
         self._changed.set()
 
     async def wait(self, period_s: float) -> None:
-        """Until something changed or the period is over."""
+        """Wait until something changes or the period is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
                 await self._changed.wait()
 
     async def exchange(self) -> None:
-        """POST report, in slices where there is much to tell.
+        """Send all reports, in several messages when they are many.
 
-        A lease counts from the moment its message began, so it never outlives the portal's own.
+        A lease counts from the moment before its message was sent, so it never ends later than the portal thinks.
         """
         async with self._one_at_a_time:
             self._changed.clear()
             parts = list(self._journal.parts.values())
-            # A dropped part is named until it is dead: what runs here is never kept from the portal.
+            # A dropped part is named too until it is dead: the portal hears of all that runs here.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
             reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
             try:
@@ -72,7 +72,7 @@ class Reporter:
                     piece = slice(first, first + MOST_ENTRIES)
                     await self._exchange(reports[piece], [p.name for p in holding[piece]])
             except BaseException:
-                self._changed.set()  # what was to be sent still is
+                self._changed.set()  # it is still to be sent
                 raise
 
     async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
@@ -88,7 +88,11 @@ class Reporter:
         self._take(await self._portal.report(body), begun)
 
     def _reports(self, part: Part) -> list[Report]:
-        """What is on disk: told before, it could be told otherwise, under the same number, by an agent that was killed."""
+        """Return the part's reports that are on disk.
+
+        If a report were sent before it is on disk and the agent were killed then, the next agent could send another report
+        under the same number.
+        """
         return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
@@ -115,15 +119,15 @@ class Reporter:
             self.on_settled(part)
 
     def told_before(self, moment: float) -> set[str]:
-        """Name the parts of which the portal had taken the last report by `moment` (seconds since boot)."""
+        """Return the keys of the parts whose last report was answered before `moment` (seconds since boot)."""
         self.told_at = {key: at for key, at in self.told_at.items() if key in self._journal.parts}
         return {key for key in self._journal.parts if self.told_at.get(key, 0.0) < moment}
 
     def disown(self, wanted: Wanted) -> None:
-        """Tell that a wanted part is lost: the name it has is that of another job's here."""
+        """Report a wanted part as lost, because its name belongs to another job here."""
         self.disowned[part_key(wanted)] = {
             **part_name(wanted),
-            # A fence that the portal, which knows little of this part, lets pass.
+            # Larger than any number that the portal can have for this part, so it is not taken for an old report.
             "sequence": int(time.time() * 1000),
             "state": "ended",
             "pid": None,
@@ -131,7 +135,7 @@ class Reporter:
             "exit_code": None,
             "signal": None,
             "reason": "lost",
-            "detail": "this node knows the attempt as another job's, from a time that the portal's database has lost",
+            "detail": "this node knows the attempt as one of another job, from a time that is missing in the portal's database",
         }
         self.wake()
 
@@ -139,8 +143,8 @@ class Reporter:
         directory = self._journal.directory(part)
         try:
             self._engine.lease(directory, until=until)
-            (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back; the ordinary lease rules
-        except OSError as error:  # this one part's; the others' leases are renewed all the same
+            (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back: its lease counts again
+        except OSError as error:  # of this part alone; the other leases are renewed
             self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
             return
         self.leased_until[part.key] = until

@@ -1,4 +1,4 @@
-"""Log bytes to the portal, in order and never twice: the portal's own length says where to go on."""
+"""Sends jobs' logs to the portal, in order and each byte once: the portal's answer says from where to go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN_S = 0.5
 
 
 class Shipper:
-    """Keeps where each log stands; after a restart the first chunk's answer puts it right."""
+    """Keeps how far each log is sent. After a restart the answer to the first chunk corrects that."""
 
     def __init__(
         self, *, portal: Portal, journal: Journal, engine: Engine, files: FileWork, problems: Problems
@@ -41,11 +41,11 @@ class Shipper:
         self.on_done: Callable[[Part], None] = lambda _: None
 
     def again(self, part: Part) -> None:
-        """The portal has lost what it had of this part's log: it says from where."""
+        """Send this part's log again: the portal has lost it, and its answer says from where."""
         self._full -= {(part.key, stream) for stream in STREAMS}
 
     async def ship_all(self) -> bool:
-        """One chunk of each stream that has one; True when there may be more. Raises PortalAwayError."""
+        """Send one chunk of each stream; True when there may be more. Raises PortalAwayError."""
         more = False
         for part in list(self._journal.parts.values()):
             if part.phase in {"running", "ended"} and not part.logs_done:
@@ -53,12 +53,12 @@ class Shipper:
         return more
 
     async def ship(self, part: Part) -> bool:
-        """One chunk of each stream of this part; True when there may be more. One caller at a time."""
+        """Send one chunk of each of this part's streams; True when there may be more. One caller at a time does it."""
         async with self._turns.setdefault(part.key, asyncio.Lock()):
             return await self._ship(part)
 
     async def _ship(self, part: Part) -> bool:
-        # Asked before reading: what was ended then has written all it ever will.
+        # Looked up before reading: a part that has ended by now writes nothing more.
         ended = part.phase == "ended"
         more = False
         for stream in STREAMS:
@@ -90,21 +90,21 @@ class Shipper:
             raise PortalAwayError(f"the log of {part.key} does not grow on the portal")
         part.offsets[stream] = answer["next_offset"]
         if not taken:
-            log.info("log goes on elsewhere", **part.name, stream=stream, offset=answer["next_offset"])
+            log.info("log continues at another offset", **part.name, stream=stream, offset=answer["next_offset"])
         if answer.get("full"):
             self._full.add((part.key, stream))
             return False
         return more or part.offsets[stream] < offset + len(data)
 
     async def _read(self, part: Part, stream: str, offset: int) -> tuple[bytes, bool]:
-        """A chunk, and whether there is more; nothing of a log that another file stands in for."""
+        """Read a chunk, and whether there is more. A log in whose place another file lies is sent no further."""
         try:
             return await self._files.run(part.key, self._read_file, part, stream, offset)
-        except (PermissionError, SlowFilesError):  # closed by somebody, or a disk that hangs: it is read when it can be
+        except (PermissionError, SlowFilesError):  # modes changed, or the disk hangs: try again later
             await asyncio.sleep(AGAIN_S)
             return b"", True
         except (BrokenFileError, OSError) as error:
-            self._problems.note(f"log {part.key} {stream}", f"Its {stream} is sent no further: {error}")
+            self._problems.note(f"log {part.key} {stream}", f"The rest of its {stream} is not sent: {error}")
             self._full.add((part.key, stream))
             return b"", False
 

@@ -1,4 +1,4 @@
-"""What every module that handles parts works with; made once by the agent."""
+"""The objects that all modules of this room work with. The agent makes them once."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Tools:
     problems: Problems
 
     async def patiently(self, about: str, work: Callable[..., _Value], *args: Any) -> _Value:
-        """Done beside the loop, however long it takes; what is closed to us is waited for, as it is opened again."""
+        """Do `work` outside the event loop, however long it takes. Without permission, wait until modes are set right."""
         while True:
             try:
                 return await self.files.run(about, work, *args, limit_s=None)
             except PermissionError as error:
-                self.problems.note(f"closed {about}", f"Closed to the agent itself: {error}.")
+                self.problems.note(f"closed {about}", f"The agent itself may not use a file: {error}.")
             await asyncio.sleep(CLOSED_PAUSE_S)

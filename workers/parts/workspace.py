@@ -1,4 +1,4 @@
-"""Making a part ready: its directories, its files and `launch.json`, from which the shim starts."""
+"""Prepares a part: makes its directories, its files, and `launch.json`, from which the shim starts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from workers.system.landlock import Walls
 
 SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
-"""The most that is copied of a working directory for a profile: its GPU idles meanwhile."""
+"""The most that is copied of a working directory for a profile, because the GPU idles meanwhile."""
 PROFILE_GRACE_S = 2.0
-"""A profile has nothing to save."""
+"""Short, because a profile has nothing to save."""
 
 
 class SpecError(Exception):
-    """The part cannot be made ready; the text names the field and the reason."""
+    """The part cannot be prepared. The text names the field and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Workplace:
 
 
 def inside(root: Path, relative: str, *, what: str) -> Path:
-    """`root/relative`, which lies in `root` whatever the name holds. Raises SpecError."""
+    """Return `root/relative`. Raises SpecError when it would lie outside `root`."""
     pure = PurePosixPath(relative)
     if pure.is_absolute() or ".." in pure.parts or "\0" in relative:
         raise SpecError(f"{what} {relative!r} leads out of the job's directory")
@@ -66,13 +66,13 @@ def inside(root: Path, relative: str, *, what: str) -> Path:
 
 
 def working_directory(job_dir: Path, wanted: str | None) -> Path:
-    """Relative ones lie in the job's directory and are made; an absolute one is the tenant's own and must exist."""
+    """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already."""
     if wanted is None or not wanted.startswith("/"):
         path = inside(job_dir, wanted or ".", what="working_directory")
         path.mkdir(parents=True, exist_ok=True)
         return path
     if not Path(wanted).is_dir():
-        raise SpecError(f"working_directory {wanted} is no directory on this node")
+        raise SpecError(f"working_directory {wanted} does not exist on this node, or is no directory")
     return Path(wanted)
 
 
@@ -95,15 +95,15 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
 
 
 def scratch_copy(source: Path, copy: Path) -> Path:
-    """Copy a tenant's own directory, for a profile to work in. Raises SpecError when that is too much."""
+    """Copy a tenant's own directory for a profile to work in. Raises SpecError when it is too large."""
     left_bytes, left_entries = SCRATCH_BYTES, SCRATCH_ENTRIES
     for folder, _, names in os.walk(source):
         left_entries -= len(names) + 1
         left_bytes -= sum((Path(folder) / name).lstat().st_size for name in names)
         if min(left_bytes, left_entries) < 0:
             raise SpecError(
-                f"working_directory {source} holds more than {SCRATCH_BYTES >> 20} MiB or {SCRATCH_ENTRIES} entries: it is "
-                "not copied for a profile; give the job's program as files, or keep its data elsewhere"
+                f"working_directory {source} holds more than {SCRATCH_BYTES >> 20} MiB or {SCRATCH_ENTRIES} entries, too "
+                "much to copy for a profile; send the job's program as files, or keep its data in another directory"
             )
     shutil.copytree(source, copy, symlinks=True)
     return copy
@@ -114,9 +114,9 @@ def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> dict[str, li
 
 
 def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
-    """Make everything that the command needs; doing it again begins afresh. Raises SpecError.
+    """Make everything that the command needs. Called again, it begins anew. Raises SpecError.
 
-    A profile works in its part's directory alone: neither the job's checkpoints nor the tenant's own directory are its.
+    A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
     job_dir, tmp_dir, records_dir = rooms.job / "work", rooms.job / "tmp", rooms.job / "records"
     scratch = spec["profile"]

@@ -1,4 +1,4 @@
-"""The calls of docs/agent-protocol.md, and the two ways they fail: the portal is away, or it refuses."""
+"""The calls of docs/agent-protocol.md. They fail in two ways: the portal is away, or it refuses."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _TIMEOUT_S = 15.0
 
 
 class PortalAwayError(Exception):
-    """No answer, or one that says "later": try again."""
+    """The portal did not answer, or asked to try later."""
 
 
 class PortalFullError(PortalAwayError):
-    """The portal answers, and has no room on its disk for this: send it again later."""
+    """The portal answers, but its disk is full: send it again later."""
 
 
 class PortalRefusedError(Exception):
-    """The portal understood and said no."""
+    """The portal refused the call, and will refuse the same call again."""
 
     def __init__(self, status: int, code: str, detail: str, body: Any) -> None:
         super().__init__(f"{status} {code}: {detail}")
@@ -51,7 +51,7 @@ class PortalRefusedError(Exception):
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential pauses with jitter, so that a thousand agents do not come back in one instant."""
+    """Exponential pauses with random parts, so that a thousand agents do not come back at the same moment."""
 
     first_s: float
     max_s: float
@@ -123,7 +123,7 @@ class Portal:
         return answer
 
     async def spec(self, attempt: str) -> Spec | None:
-        """None when the attempt is not, or no longer, wanted here."""
+        """Return the attempt's description; None when it is not, or no longer, wanted here."""
         try:
             spec: Spec = await self._call("GET", f"attempts/{attempt}/spec")
         except PortalRefusedError as refusal:
@@ -144,7 +144,7 @@ class Portal:
         return answer
 
     async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
-        """Send a chunk; (the answer, whether the chunk was taken). Not taken: go on from its `next_offset`."""
+        """Send a chunk; return the answer, and whether the portal took it. If not, go on from its `next_offset`."""
         query = {**part, "stream": stream, "offset": offset}
         headers = {"Content-Type": "application/octet-stream"}
         try:

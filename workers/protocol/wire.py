@@ -26,7 +26,7 @@ class Gpu(TypedDict):
 
 
 class Isolation(TypedDict):
-    """How jobs are kept out of the agent's own files: `files`, `signals`: kept from them; `why`: what is missing."""
+    """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
 
     files: bool
     signals: bool
@@ -35,7 +35,7 @@ class Isolation(TypedDict):
 
 
 class Links(TypedDict):
-    """What a node tells of its links; null = it does not say. `nvlink_gbps`: GB/s of a GPU's links together, one way."""
+    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
 
     nvlink_gbps: float | None
     pcie_generation: int | None
@@ -79,7 +79,7 @@ class Hello(TypedDict):
 
 
 class PartName(TypedDict):
-    """One node's part of an attempt. `attempt` is its key, which never comes again."""
+    """What names a part. `attempt` is the attempt's key, which is never used again."""
 
     attempt: str
     epoch: int

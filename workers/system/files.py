@@ -1,7 +1,7 @@
-"""Files that survive a kill -9 at any instruction, and reading them as if anybody could have put something in their place.
+"""Writes files that survive a kill -9 at any instruction, and reads files without trust in what lies there.
 
 A reader sees the old content or the new, never half of it. Nothing here waits for a pipe, follows a link or reads
-without end: a job of the same account may reach these files where the kernel cannot keep it out.
+without end: where the kernel cannot keep a job of the same account out, it may have put something else there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-_numbers = count()  # threads of one process write one file at once
+_numbers = count()  # several threads of one process may write one file
 
 READ_LIMIT_BYTES = 16 * 2**20
-"""No file of ours is larger: a launch holds a command of 64 KiB and a thousand variables."""
+"""No file of ours is larger. The largest is a launch: a command of 64 KiB and a thousand variables."""
 
 
 class BrokenFileError(Exception):
-    """Something of this name is there, and it is not what we wrote."""
+    """A file of this name exists, but it is not what Berth wrote."""
 
     def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(f"{path} {why}")
@@ -36,7 +36,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
     """Replace `path` with `data`; `durable` also survives a power cut, at the price of two fsyncs."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(_numbers)}")
     with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()  # left by a process of this number that was killed; it may be anything, so it is not opened
+        temporary.unlink()  # a killed process with our pid left it; it may be anything, so it is removed unopened
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -55,7 +55,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
 def _put(temporary: Path, path: Path) -> None:
     try:
         temporary.replace(path)
-    except IsADirectoryError:  # put there by a foreign hand
+    except IsADirectoryError:  # somebody else has made it
         set_aside(path)
         temporary.replace(path)
 
@@ -83,7 +83,7 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
 
 
 def open_regular(path: Path | str, *, within: int | None = None) -> int:
-    """A descriptor to read a plain file; never waits. Raises FileNotFoundError, BrokenFileError or another OSError.
+    """Open a plain file for reading, without waiting. Raises FileNotFoundError, BrokenFileError or another OSError.
 
     `within`: the descriptor of the directory that a relative `path` of one name lies in.
     """
@@ -103,7 +103,7 @@ def open_regular(path: Path | str, *, within: int | None = None) -> int:
 
 
 def read_bytes(path: Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
-    """The whole file. Raises FileNotFoundError; BrokenFileError when it is no plain file, or larger than `limit`."""
+    """Read the whole file. Raises FileNotFoundError; BrokenFileError when it is no plain file, or larger than `limit`."""
     descriptor = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(limit + 1)
@@ -113,7 +113,7 @@ def read_bytes(path: Path, *, limit: int = READ_LIMIT_BYTES) -> bytes:
 
 
 def read_json(path: Path) -> Any | None:
-    """The value, or None when there is no such file. Raises BrokenFileError when it is not one that we wrote."""
+    """Read the value; None when there is no such file. Raises BrokenFileError when it is no JSON."""
     try:
         return _parse(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -128,7 +128,7 @@ def _parse(path: Path) -> Any:
 
 
 def read_record(path: Path, **fields: type | tuple[type, ...]) -> dict[str, Any] | None:
-    """A JSON object with these fields of these types, or None when there is no such file. Raises BrokenFileError."""
+    """Read a JSON object with these fields of these types; None when there is no such file. Raises BrokenFileError."""
     try:
         value = _parse(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Work on files, away from the event loop: a disk, a network file system or a job may keep a call waiting for ever."""
+"""Does work on files outside the event loop, because a disk, a network file system or a job may block a call for ever."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 LIMIT_S = 10.0
-"""Longer than a healthy disk ever takes."""
+"""A healthy disk never takes so long."""
 MOST_THREADS = 32
 OPEN_AGAIN = 3
-"""So often work is done once more when something was closed to us."""
+"""So often work is tried again after a PermissionError."""
 
 
 class SlowFilesError(OSError):
-    """No answer within the limit; the call may still be waiting. As any error of files, it costs one step, not the agent."""
+    """No answer within the limit; the call may still wait. Like any OSError it ends one step, not the agent."""
 
 
 class FileWork:
-    """Threads that are made as they are needed and end with the process, whatever they wait for.
+    """Threads that are made when needed. They end with the process, whatever they wait for.
 
-    A call that did not come back holds its thread; the same `about` is not tried again until it does, so that one part
-    with a dead file system costs one thread.
+    A call that does not return occupies its thread. Until it returns, no further call with the same `about` is made, so
+    one part with a dead file system occupies one thread only.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class FileWork:
         self.on_slow, self.on_closed = on_slow, on_closed
 
     async def run(self, about: str, work: Callable[..., _Value], *args: Any, limit_s: float | None = LIMIT_S) -> _Value:
-        """What `work(*args)` returns or raises. Raises SlowFilesError after `limit_s`; None: wait as long as it takes."""
+        """Return or raise what `work(*args)` does. Raises SlowFilesError after `limit_s`; None: wait as long as it takes."""
         if about in self._stuck and limit_s is not None:
             raise SlowFilesError(f"{about}: an earlier call still waits")
         loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class FileWork:
         raise SlowFilesError(f"{about}: no answer within {limit_s:g} s")
 
     def _try(self, work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Do the work; what was closed to us meanwhile is opened again (`on_closed`), and the work done once more."""
+        """Do the work. After a PermissionError have `on_closed` set the modes right, and try again."""
         for _ in range(OPEN_AGAIN):
             try:
                 return work(*args)
@@ -81,7 +81,7 @@ class FileWork:
             answer.set_result(value)
         else:
             answer.set_exception(error)
-            answer.exception()  # it may be that nobody waits any more
+            answer.exception()  # marks it as seen: perhaps nobody waits any more
 
     def _give(self, act: Callable[[], None]) -> None:
         self._tasks.put(act)

@@ -1,9 +1,9 @@
-"""Keeping a job out of Berth's own files and processes with Landlock, the Linux kernel's own sandbox: no root is needed.
+"""Keeps a job out of Berth's own files and processes with Landlock, the sandbox of the Linux kernel. It needs no root.
 
-Landlock can only grant, and what is granted of a directory is granted of all beneath it. So whatever lies beside the way
-down to a closed directory is granted one by one, the directories on the way are not, and new names directly in them are
-neither made nor listed by a job. What else the account may do stays as it was. The rules bind a process and all its
-descendants for ever, root's too. Standard library only: the shim runs without site packages.
+Landlock can only grant rights, and a right on a directory holds for all below it. So the directories above a closed one
+get no rights; each of their other entries gets its own. For that reason a job can neither list these directories nor make
+new names in them. All else the account may do as before. The rules hold for a process and all its descendants for ever,
+also for root's. Standard library only: the shim runs without site packages.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _RULE_PATH_BENEATH, _VERSION_FLAG = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 LEAST_VERSION = 2
-"""Version 1 (Linux 5.13) forbids to move a file between directories, which programs do all the time."""
+"""Version 1 (Linux 5.13) forbids moving a file between directories. Too many programs need that."""
 TRUNCATE_VERSION, DEVICE_VERSION, SIGNAL_VERSION = 3, 5, 6
-"""From these versions on it closes truncate(2), grants ioctl on devices, and keeps signals and abstract sockets apart."""
+"""The first versions that restrict truncate(2); ioctl on devices; signals and abstract sockets."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
@@ -38,7 +38,7 @@ NONE = 0
 
 
 class LandlockError(OSError):
-    """The kernel did not take a rule set; nothing was restricted."""
+    """The kernel refused the rules. Nothing was restricted."""
 
 
 class _RulesetAttributes(ctypes.Structure):
@@ -60,7 +60,7 @@ def _syscall(number: int, *arguments: object) -> int:
 
 
 def landlock_version() -> int:
-    """The kernel's version of Landlock; 0 when it has none, or it is switched off."""
+    """Return the kernel's version of Landlock; 0 when it has none, or when it is switched off."""
     if platform.system() != "Linux":
         return 0
     try:
@@ -70,7 +70,7 @@ def landlock_version() -> int:
 
 
 def _handled(version: int) -> int:
-    """The rights that this version knows; one that is not handled is not restricted."""
+    """Return the rights that this version knows. Rights that it does not know are not restricted."""
     newest = 15 if version >= DEVICE_VERSION else 14 if version >= TRUNCATE_VERSION else 13
     return (1 << (newest + 1)) - 1
 
@@ -79,8 +79,8 @@ def _handled(version: int) -> int:
 class Walls:
     """Absolute paths, without links.
 
-    `closed`: directories of which a job sees nothing; `readable`: those it may read and execute, not change; `own`: what is
-    its own, within or outside the closed ones.
+    `closed`: directories in which a job sees nothing. `readable`: those that it may read and execute, but not change.
+    `own`: its own directories, inside or outside the closed ones.
     """
 
     closed: tuple[Path, ...]
@@ -98,7 +98,7 @@ class Walls:
         return {name: [str(p) for p in getattr(self, name)] for name in ("closed", "readable", "own")}
 
     def grants(self) -> Iterator[tuple[Path, int]]:
-        """(path, rights) of every rule."""
+        """Yield (path, rights) of every rule."""
         special = dict.fromkeys(self.readable, READ) | dict.fromkeys(self.closed, NONE)
         ancestors = {above for path in special for above in path.parents}
         yield from _visit(Path("/"), ALL, special, ancestors)
@@ -107,7 +107,7 @@ class Walls:
 
 
 def _visit(path: Path, rights: int, special: dict[Path, int], ancestors: set[Path]) -> Iterator[tuple[Path, int]]:
-    """What lies at a directory; its entries' kinds come from the listing, as looking at a dead network mount never ends."""
+    """Yield the rules of a directory. The kinds of its entries come from the listing: a stat of a dead mount never ends."""
     rights = special.get(path, rights)
     if path not in ancestors:
         if rights != NONE:
@@ -118,14 +118,14 @@ def _visit(path: Path, rights: int, special: dict[Path, int], ancestors: set[Pat
         seen.add(child)
         if child in ancestors or child in special or kind == "directory":
             yield from _visit(child, rights, special, ancestors)
-        elif rights != NONE and kind == "file":  # where a link leads is granted there, or not
+        elif rights != NONE and kind == "file":  # a link needs no rule: the rule of its target counts
             yield child, rights & _OF_FILES
     for child in sorted({p for p in ancestors | special.keys() if p.parent == path != p} - seen):
         yield from _visit(child, rights, special, ancestors)
 
 
 def _children(path: Path) -> list[tuple[Path, str]]:
-    """(path, "directory", "file" or "link") of each entry; none of what the account may not list: what is known is enough."""
+    """Return (path, "directory", "file" or "link") of each entry; nothing when the account may not list the directory."""
     try:
         with os.scandir(path) as entries:
             return [(Path(e.path), _kind(e)) for e in entries]
@@ -140,7 +140,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def restrict(grants: Iterable[tuple[Path, int]], version: int) -> None:
-    """Restrict this process and its descendants to these grants for ever. Raises LandlockError; then nothing is."""
+    """Restrict this process and its descendants to these rights for ever. Raises LandlockError; then nothing is restricted."""
     handled = _handled(version)
     scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= SIGNAL_VERSION else 0
     attributes = _RulesetAttributes(handled, 0, scoped)
@@ -161,7 +161,7 @@ def restrict(grants: Iterable[tuple[Path, int]], version: int) -> None:
 def _grant(ruleset: int, path: Path, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # gone meanwhile, or out of the account's own reach: there is nothing to grant
+    except OSError:  # it is gone, or the account cannot reach it: there is nothing to grant
         return
     try:
         rule = _PathBeneath(rights, descriptor)
@@ -173,7 +173,7 @@ def _grant(ruleset: int, path: Path, rights: int) -> None:
             ctypes.c_uint32(0),
         )
     except LandlockError as error:
-        if error.errno != errno.EBADFD:  # of a file system of the kernel's own: it stays closed
+        if error.errno != errno.EBADFD:  # it is in a file system of the kernel itself, and stays closed
             raise
     finally:
         os.close(descriptor)

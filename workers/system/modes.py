@@ -1,4 +1,4 @@
-"""Opening again to ourselves what somebody closed: Landlock keeps a job from our files, not from their modes (chmod)."""
+"""Sets the modes of our files right: Landlock keeps a job from reading our files, not from changing their modes (chmod)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIRECTORY, _FILE = 0o700, 0o600
 
 
 def put_right(paths: Iterable[Path]) -> list[Path]:
-    """Give directories and plain files back to their owner, in this order; return those that had been closed."""
+    """Let the owner use these directories and plain files again, in this order; return those that were changed."""
     closed = []
     for path in paths:
         try:
@@ -28,7 +28,7 @@ def put_right(paths: Iterable[Path]) -> list[Path]:
 
 
 def entries(*directories: Path) -> Iterable[Path]:
-    """Each directory, and then what lies directly in it: read once it has been put right."""
+    """Yield each directory, then its entries. The entries are read after the caller has set the directory's mode right."""
     for directory in directories:
         yield directory
         try:

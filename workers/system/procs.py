@@ -1,6 +1,6 @@
-"""Processes as /proc shows them: who they are for certain, whose descendants they are, what they use.
+"""Processes as /proc shows them: which process is which, whose descendant it is, what it uses.
 
-A bare pid may be someone else's by now; an `Identity` (pid, start time, boot id) may not. Signals go through a
+The same pid may belong to another process later; an `Identity` (pid, start time, boot id) never does. Signals go through a
 pidfd that was checked against the start time. Standard library only: the shim runs without site packages.
 """
 
@@ -23,10 +23,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAD = frozenset("ZXx")
-# A scan reads only processes it has not seen; every so many scans it reads all, in case a pid was used again.
+# A scan skips processes that it has seen as strangers. Each tenth scan reads all, because pids are used again.
 _FULL_SCAN_EVERY = 10
 FAMILY_MOST = 4096
-"""Processes of one job that are noted."""
+"""The most processes of one job that are noted."""
 
 
 def boot_id() -> str:
@@ -34,7 +34,7 @@ def boot_id() -> str:
 
 
 def boottime() -> float:
-    """Seconds since boot, suspended time included: the same clock for every process until the next boot."""
+    """Return seconds since boot, suspended time included. All processes share this clock until the next boot."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -45,7 +45,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def become_subreaper() -> None:
-    """From now on every orphaned descendant becomes this process's child, so none can slip away."""
+    """Become the parent of every orphaned descendant from now on, so that none gets out of sight."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -104,7 +104,7 @@ def stat(pid: int) -> Stat | None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process that cannot be mistaken for another."""
+    """What names one process, and never another."""
 
     pid: int
     start_ticks: int
@@ -123,7 +123,7 @@ class Identity:
         return {"pid": self.pid, "start_ticks": self.start_ticks, "boot_id": self.boot_id}
 
     def is_alive(self) -> bool:
-        """A zombie counts as dead: it runs nothing and holds nothing."""
+        """Say whether it lives. A zombie counts as dead: it runs nothing and holds nothing."""
         if self.boot_id != boot_id():
             return False
         seen = stat(self.pid)
@@ -162,7 +162,7 @@ def all_pids() -> list[int]:
 class Tree:
     """The living descendants of a subreaper.
 
-    A stranger can never become a descendant, so strangers seen once are not read again until the next full scan.
+    Other processes can never become descendants. So those seen once are not read again until the next full scan.
     """
 
     root: int
@@ -182,7 +182,7 @@ class Tree:
 
     def _descends(self, process: Stat, seen: dict[int, Stat]) -> bool:
         parent = process.ppid
-        for _ in range(len(seen) + 1):  # a chain read while processes move may close on itself
+        for _ in range(len(seen) + 1):  # the chain may be a circle, because processes change while it is read
             if parent == self.root:
                 return True
             above = seen.get(parent)
@@ -194,27 +194,27 @@ class Tree:
 
 @dataclass(slots=True)
 class Family:
-    """A job's processes, noted in a file, so that they are found again when their shim was killed.
+    """Writes the job's processes into a file, so that they are found again when their shim was killed.
 
-    A process may clear its environment, leave its session, close its descriptors and hide; its number stays.
+    A process may clear its environment, leave its session, close its descriptors and hide. Its pid stays the same.
     """
 
     path: Path
     _noted: frozenset[tuple[int, int]] = frozenset()
 
     def note(self, processes: list[Stat]) -> None:
-        """Write the file anew when other processes live than last time."""
+        """Write the file when the living processes are not those of last time."""
         now = frozenset((p.pid, p.start_ticks) for p in processes[:FAMILY_MOST])
         if now != self._noted:
-            with contextlib.suppress(OSError):  # a full disk costs a trace, never the job
+            with contextlib.suppress(OSError):  # on a full disk the job goes on without this file
                 write_json(self.path, sorted(now), durable=False)
                 self._noted = now
 
 
 def pss_mib(pid: int) -> float | None:
-    """Proportional set size: shared pages are divided among those who share them. None when it is gone.
+    """Return the proportional set size: each shared page is divided among its users. None when the process is gone.
 
-    Raises PermissionError when the process hides (it is not dumpable).
+    Raises PermissionError when the process hides its pages (it is not dumpable).
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123 - as above
@@ -227,7 +227,7 @@ def pss_mib(pid: int) -> float | None:
 
 
 def runqueue_wait_s(pid: int) -> float:
-    """How long the main thread stood ready without a core; 0 where the kernel does not count it."""
+    """Return how long the main thread was ready but had no core; 0 when the kernel does not count it."""
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as file:  # noqa: PTH123 - as above
             return int(file.read().split()[1]) / 1e9

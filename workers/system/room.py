@@ -1,4 +1,4 @@
-"""Writing on a disk that may have no room: over what is there already, or again and again until there is some.
+"""Writes files on a disk that may be full: over the old content, or again and again until there is room.
 
 Standard library only: the shim uses it.
 """
@@ -25,9 +25,9 @@ def is_no_room(error: BaseException) -> bool:
 
 
 def write_until_room(path: Path, value: Any) -> None:
-    """Write it however long that takes: what waits here has nothing better to do, and may not be lost.
+    """Write `value`, however long that takes. For what may not be lost, and for callers that have nothing else to do.
 
-    A directory that somebody removed is made again, one that was closed is opened. Raises OSError when those above it are gone.
+    Makes the directory again when it was removed, and sets its mode right. Raises OSError when its parents are gone.
     """
     while True:
         try:
@@ -42,9 +42,9 @@ def write_until_room(path: Path, value: Any) -> None:
 
 
 def write_over(path: Path, data: bytes) -> None:
-    """Replace a small file; on a full disk write over the old content, which takes no room. Raises OSError.
+    """Replace a small file. On a full disk write over the old content, which needs no room. Raises OSError.
 
-    Then a reader may see some of the old bytes beside the new: both must be of one length and layout.
+    Then a reader may see old and new bytes mixed, so all contents must have the same length and layout.
     """
     try:
         write_atomic(path, data, durable=False)

@@ -1,4 +1,4 @@
-"""Putting the walls round the present process, for ever: Landlock, and where it is old a filter for what it lets through."""
+"""Puts walls round this process for ever: Landlock, and with an old Landlock a filter for what that lets through."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TRUNCATES: dict[str, dict[int, tuple[int, ...]]] = {
     "x86_64": {0xC000003E: (76, 0x40000000 | 76), 0x40000003: (92, 193)},
     "aarch64": {0xC00000B7: (45,), 0x40000028: (92, 193)},
 }
-"""Numbers of truncate(2) and truncate64(2) by machine and the audit architectures that it runs, 32-bit ones included."""
+"""Numbers of truncate(2) and truncate64(2), by machine and by its audit architectures, 32-bit ones included."""
 
 
 _PR_CAPBSET_DROP = 24
 _POWERS = (16, 17, 19, 21, 22, 27, 34, 38, 39, 40)
-"""Of root's capabilities those that reach round the walls: modules, raw devices, ptrace, mounts, perf, BPF and the like."""
+"""Root's capabilities that could get around the walls: modules, raw devices, ptrace, mounts, perf, BPF and others."""
 
 
 class _Program(ctypes.Structure):
@@ -35,9 +35,9 @@ class _Program(ctypes.Structure):
 
 
 def seclude(walls: Walls, version: int) -> None:
-    """Restrict this process and all that it starts, from the next exec on also in root's capabilities.
+    """Restrict this process and all that it starts. From the next exec on, root loses some capabilities too.
 
-    Raises LandlockError; then it is not, or not wholly, restricted.
+    Raises LandlockError; then the restrictions may be missing or incomplete.
     """
     if os.geteuid() == 0:
         _drop_powers()
@@ -50,14 +50,14 @@ def _drop_powers() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for number in _POWERS:
         if libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0 and ctypes.get_errno() == errno.EPERM:
-            return  # root in name only: it has none of them
+            return  # root in a container: it has none of them
 
 
 def _refuse_truncate() -> None:
-    """Landlock before version 3 lets a process empty any file by its path; programs use ftruncate(2)."""
+    """Refuse truncate(2): before version 3 Landlock lets a process empty any file by its path. Programs use ftruncate(2)."""
     by_architecture = _TRUNCATES.get(platform.machine())
     if by_architecture is None:
-        raise LandlockError(errno.ENOSYS, f"truncate(2) cannot be closed on {platform.machine()}")
+        raise LandlockError(errno.ENOSYS, f"Berth cannot refuse truncate(2) on {platform.machine()}")
     code = _filter(by_architecture)
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -66,7 +66,7 @@ def _refuse_truncate() -> None:
 
 
 def _filter(by_architecture: dict[int, tuple[int, ...]]) -> bytes:
-    """Refuse these calls, allow all others."""
+    """Return the filter's program: it refuses these calls and allows all others."""
     code = []
     for architecture, numbers in by_architecture.items():
         block = [_step(_LOAD, _NUMBER_AT)]

@@ -1,4 +1,4 @@
-"""Removing what a job left, whatever it is: deep trees, closed directories, names that are no text."""
+"""Removes the files of a job, whatever they are: deep trees, directories without permissions, names that are no text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAMES_AT_ONCE = 10_000
 
 
 def tree_remove(path: Path) -> None:
-    """Remove `path` and all beneath it; no link is followed. Nothing there: nothing to do. Raises OSError.
+    """Remove `path`, if it exists, and all below it. Follows no link. Raises OSError.
 
-    Directories inside are first moved up beside it, so that no depth costs descriptors or the stack.
+    Directories inside are first moved up beside `path`, so that deep ones need no more descriptors or stack.
     """
     try:
         about = path.lstat()
@@ -35,7 +35,7 @@ def tree_remove(path: Path) -> None:
 
 
 def _remove(root: int, first: str) -> None:
-    """Remove the directory `first` of `root`; those found in it come one after the other."""
+    """Remove the directory `first` of `root`, then one by one those that were found in it."""
     prefix, numbers = f".{first}.{os.urandom(4).hex()}", count()
     waiting = [first]
     while waiting:
@@ -51,7 +51,7 @@ def _remove(root: int, first: str) -> None:
 
 
 def _empty(directory: int, root: int, prefix: str, numbers: count[int], waiting: list[str]) -> bool:
-    """Unlink or move away up to so many entries of a directory; True when there may be more."""
+    """Unlink or move away up to _NAMES_AT_ONCE entries of a directory; True when there may be more."""
     with os.scandir(directory) as entries:
         names = [
             (e.name, e.is_dir(follow_symlinks=False)) for e, _ in zip(entries, range(_NAMES_AT_ONCE), strict=False)
@@ -60,7 +60,7 @@ def _empty(directory: int, root: int, prefix: str, numbers: count[int], waiting:
         if not is_directory:
             os.unlink(name, dir_fd=directory)
             continue
-        _unlock(name, directory)  # to move a directory one must be allowed to write into it
+        _unlock(name, directory)  # moving a directory needs permission to write into it
         moved = f"{prefix}.{next(numbers)}"
         os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=root)
         waiting.append(moved)
@@ -68,6 +68,6 @@ def _empty(directory: int, root: int, prefix: str, numbers: count[int], waiting:
 
 
 def _unlock(name: str, directory: int) -> None:
-    """A directory that its owner closed is opened again; on what is not ours the removal itself will say so."""
+    """Give the owner all permissions of a directory. When it is not ours, its removal will fail and say so."""
     with contextlib.suppress(OSError):
         os.chmod(name, 0o700, dir_fd=directory)

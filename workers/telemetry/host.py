@@ -1,4 +1,4 @@
-"""The host's own figures: cores busy since the last reading and memory in use."""
+"""Figures of the host: cores in use since the last reading, and memory in use."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import psutil
 
 
 class HostSampler:
-    """For a real node the whole machine; a virtual node counts its own parts instead (see `Sampling`)."""
+    """Reads the whole machine, on a real node. A virtual node sums its own parts instead (see `Sampling`)."""
 
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None
 
     def sample(self) -> tuple[float | None, float]:
-        """(mean cores busy since the last call, MiB in use); no cores at the first call."""
+        """Return (mean cores in use since the last call, MiB in use); None for the cores at the first call."""
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
         # Guest time is inside user time already.

@@ -1,4 +1,4 @@
-"""What NVML tells of the links between a node's GPUs. None = it does not say."""
+"""What NVML knows of the links between a node's GPUs. None: it does not say."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ with warnings.catch_warnings():
     import pynvml
 
 NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
-"""GB/s of one link, one way, by NVLink's version."""
+"""GB/s of one NVLink, one way, by version."""
 
 
 def gpu_links(handles: list[Any]) -> Links:
-    """Of the GPU with the least; what NVML refuses to say is None."""
+    """Return the figures of the GPU with the slowest links. What NVML does not say is None."""
     nvlink = [_nvlink_gbps(handle) for handle in handles]
     pcie = [_pcie(handle) for handle in handles]
     known = [each for each in pcie if each is not None]
     generation, lanes = min(known, default=(None, None))
-    together = min(nvlink, default=0.0)  # one GPU without NVLink makes the ring go over PCIe
+    together = min(nvlink, default=0.0)  # if one GPU has no NVLink, the ring uses PCIe
     return {"nvlink_gbps": together or None, "pcie_generation": generation, "pcie_lanes": lanes, "network_mbps": None}
 
 
@@ -32,7 +32,7 @@ def _nvlink_gbps(handle: Any) -> float:
         try:
             if pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED:
                 total += NVLINK_GBPS.get(int(pynvml.nvmlDeviceGetNvLinkVersion(handle, link)), 0.0)
-        except pynvml.NVMLError:  # no such link on this GPU, or no NVLink at all
+        except pynvml.NVMLError:  # this GPU has no further link
             break
     return total
 

@@ -1,4 +1,4 @@
-"""Real GPUs through NVML. No library or no driver means no GPUs here; a GPU that fails says so and has no figures."""
+"""Real GPUs, read through NVML. Without its library or driver there are no GPUs. A GPU that fails has no figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Links
 
 with warnings.catch_warnings():
-    # pynvml 13 is a shim over nvidia-ml-py and says so at each import.
+    # pynvml 13 only wraps nvidia-ml-py, and warns of that at each import.
     warnings.filterwarnings("ignore", category=FutureWarning)
     import pynvml
 
@@ -39,14 +39,14 @@ class NvmlSampler:
             try:
                 self._handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
             except pynvml.NVMLError as error:
-                log.error("gpu is left out", gpu=index, reason=str(error))
+                log.error("gpu cannot be opened and is left out", gpu=index, reason=str(error))
 
     def gpus(self) -> list[GpuFound]:
-        """Raises GpuFailedError when a GPU that is there does not tell its name, uuid or memory."""
+        """Return the GPUs. Raises GpuFailedError when one does not give its name, uuid or memory."""
         try:
             return [self._found(index, handle) for index, handle in self._handles.items()]
         except pynvml.NVMLError as error:
-            raise GpuFailedError(f"a GPU does not tell what it is: {error}") from error
+            raise GpuFailedError(f"a GPU does not give its name, UUID or memory: {error}") from error
 
     @staticmethod
     def _found(index: int, handle: Any) -> GpuFound:
@@ -71,15 +71,15 @@ class NvmlSampler:
         )
 
     def _measure(self, index: int, what: str, read: Callable[[], float]) -> float | None:
-        """None when it fails; said once when it begins to fail and once when it works again."""
+        """Return the figure, None when reading fails. The log says once that it fails, and once that it works again."""
         try:
             value = float(read())
         except pynvml.NVMLError as error:
             if (index, what) not in self._failing:
                 self._failing.add((index, what))
-                log.error("gpu measure fails", gpu=index, measure=what, reason=str(error))
+                log.error("gpu figure cannot be read", gpu=index, measure=what, reason=str(error))
             return None
         if (index, what) in self._failing:
             self._failing.discard((index, what))
-            log.info("gpu measure works again", gpu=index, measure=what)
+            log.info("gpu figure can be read again", gpu=index, measure=what)
         return value

@@ -1,4 +1,4 @@
-"""What a source of GPU figures must do; NVML and the simulated one are the two there are."""
+"""What a source of GPU figures must do. There are two: NVML and the simulated one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class GpuFailedError(Exception):
-    """GPUs are there but cannot be read; the text says which and why."""
+    """The machine has GPUs, but they cannot be read. The text says which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class PartUse:
 
     gpus: tuple[int, ...]
     cpu_cores: float  # mean cores in use
-    wait_cores: float  # mean processes that stood ready without a core
+    wait_cores: float  # mean number of processes that were ready but had no core
     memory_mib: float
 
 
 class GpuSampler(Protocol):
     def gpus(self) -> list[GpuFound]:
-        """What there is; an empty list on a machine without GPUs."""
+        """Return the GPUs; an empty list on a machine without GPUs."""
 
     def links(self) -> Links:
-        """What the GPUs tell of the links between them."""
+        """Return what is known of the links between the GPUs."""
 
     def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
-        """Figures of now by GPU index; `parts` are the parts running here."""
+        """Return the present figures by GPU index. `parts`: the parts that run here."""

@@ -1,4 +1,4 @@
-"""One reading a second of everything: parts from their shims, GPUs from their sampler, the host."""
+"""Reads everything once a second: the parts from their shims, the GPUs from their sampler, and the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from workers.controls.usage import Usage
     from workers.telemetry.host import HostSampler
 
-# A shim measures each second; older figures than this are no longer figures of now.
+# A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
 
 
@@ -27,7 +27,7 @@ class Running:
 
 
 class Sampling:
-    """Keeps each part's last totals, from which it makes rates."""
+    """Keeps each part's last totals, to compute rates from."""
 
     def __init__(self, *, gpus: GpuSampler, host: HostSampler | None) -> None:
         self._gpus = gpus
@@ -56,7 +56,7 @@ class Sampling:
         return round(sum(u.cpu_cores for u in uses), 3), round(sum(u.memory_mib for u in uses), 1)
 
     def _use(self, part: Running) -> PartUse | None:
-        """The part's rates between its shim's last two measures; the last known for a while without a newer one."""
+        """Return the part's rates between its shim's last two readings. Without a newer reading, repeat them for STALE_S."""
         usage, before = part.usage, self._before.get(part.attempt)
         if before is not None and (usage is None or usage.at <= before.at):
             return self._uses.get(part.attempt) if boottime() - before.at <= STALE_S else None

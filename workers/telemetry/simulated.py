@@ -1,11 +1,10 @@
-"""GPUs of a virtual node: their figures follow the real processes that hold them, and nothing is random.
+"""GPUs of a virtual node: their figures are computed from the real processes that hold them. Nothing is random.
 
-A virtual GPU is as busy as the processes that hold it want to be: their measured CPU time plus the time they stood
-ready while the real cores were taken (a virtual node declares more cores than the machine has), over the GPUs they
-hold; one process that computes without pause fills one GPU. Where the node declares `core-percent`, that share of a
-core fills it: jobs find it in BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. Smoothed over
-about three seconds, as NVML's own window is. Memory is the processes' own, spread over their GPUs. Power runs linearly
-from idle to the type's board power.
+The use of a virtual GPU is the CPU time that its processes had or waited for, divided by the GPUs that they hold. Time
+they waited for a core counts, because a virtual node declares more cores than the machine has. So one process that
+computes without pause fills one GPU. With `core-percent`, that share of a core fills it: jobs read the share in
+BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. The use is smoothed over about three seconds,
+as NVML's is. Memory is that of the processes, spread over their GPUs. Power grows linearly from idle to board power.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12
-# Board power in watts by the makers' data sheets, by the first word that occurs in the type's name.
+# Board power in watts from the makers' data sheets. The first word that occurs in the type's name counts.
 _BOARD_POWER_W = {"H200": 700, "H100": 700, "A100": 400, "V100": 300, "A40": 300, "L40": 300, "T4": 70, "P100": 250}
 _OTHER_POWER_W = 300
 

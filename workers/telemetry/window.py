@@ -1,4 +1,4 @@
-"""A ring of seconds: samples wait here for the next batch, and the oldest give way while the portal is away."""
+"""A ring of seconds: samples wait here for the next batch. While the portal is away, new ones replace the oldest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # A measure's name: ("gpus", "0", "utilisation"), ("host", "", "cpu_cores"), ("attempts", "17", "memory_mib").
 Measure = tuple[str, str, str]
-# One batch at most, so that a long absence does not end in one huge body.
+# The most seconds of one batch, so that a long absence does not end in one huge message.
 BATCH_MAX = 120
 
 
@@ -35,7 +35,7 @@ class Window:
         self.seconds.append(second)
 
     def batch(self, *, period_s: float) -> list[Second]:
-        """The oldest seconds that follow each other without a gap, at most BATCH_MAX; they stay until `drop`."""
+        """Return the oldest seconds without a gap between them, at most BATCH_MAX. They stay until `drop`."""
         chosen: list[Second] = []
         for second in self.seconds:
             late = chosen and second.at_unix - chosen[-1].at_unix > 2 * period_s
@@ -45,14 +45,14 @@ class Window:
         return chosen
 
     def drop(self, batch: list[Second]) -> None:
-        """Forget what was sent; some of it may have given way already."""
+        """Forget what was sent. Some of it may have been replaced already."""
         sent = set(map(id, batch))
         while self.seconds and id(self.seconds[0]) in sent:
             self.seconds.popleft()
 
 
 def telemetry_body(batch: list[Second], *, boot_id: str, period_s: float) -> Telemetry:
-    """The batch as the wire has it; a measure that no second has is left out."""
+    """Return the batch as a message. A measure without any value is left out."""
     body: Telemetry = {
         "boot_id": boot_id,
         "start": batch[0].at_unix,

@@ -1,7 +1,8 @@
-"""The demo's later jobs: they come one by one, so that the cluster stays about 80 % busy until `down`.
+"""The demo's later jobs: they are submitted one by one, so that the cluster stays about 80 % busy until `down`.
 
-Demand is what runs plus the smallest sizes of what waits. Every five seconds one job comes while the demand is under the
-target, which swings: for a while more is asked for than there is, and a queue stands; then some GPUs idle.
+Demand is the GPUs of running jobs plus the smallest sizes of waiting ones. While it is below the target, one job is
+submitted every five seconds. The target changes: for some minutes it is above the cluster's size and a queue grows, then it
+is below and some GPUs idle.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ logger = logging.getLogger(__name__)
 PERIOD_S = 5
 SWING_S, CROWDED_SHARE = 360, 0.35
 CROWDED, CALM = 1.2, 0.7
-"""Demand aimed at, over the GPUs there are: in the first part of each swing, and in the rest."""
+"""The target demand as a share of all GPUs: in the first part of each period, and in the rest."""
 SHORTEST_S, LONGEST_S = 200, 600
 MOST_WAITING = 200
-"""With more waiting than this the demo is a visitor's, who needs no more of ours; so a look at the queue stays cheap."""
+"""At most so many waiting jobs are read, so that it stays cheap. With more, no further job is needed anyway."""
 
 
 def target_share(now: float) -> float:
-    """Return the demand aimed at, over the cluster's GPUs; `now` in Unix seconds."""
+    """Return the target demand as a share of the cluster's GPUs; `now` in Unix seconds."""
     return CROWDED if now % SWING_S < CROWDED_SHARE * SWING_S else CALM
 
 
@@ -54,7 +55,7 @@ def arrival(rng: Random) -> tuple[str, str, dict[str, Any]]:
 
 
 def _demand() -> tuple[int, int]:
-    """Return (GPUs that run and waiting jobs need at least, GPUs there are)."""
+    """Return (GPUs that running and waiting jobs need at least, GPUs of the cluster)."""
     from portal.cluster.models import Gpu
     from portal.jobs.models import Attempt, Job
     from portal.jobs.states import JobState
@@ -65,7 +66,7 @@ def _demand() -> tuple[int, int]:
 
 
 def arrivals_step(*, now: float | None = None) -> Job | None:
-    """Submit the next of the demo's jobs if it is time for one; the job, or None."""
+    """Submit the demo's next job if it is time for it; return the job, or None."""
     now = time.time() if now is None else now
     until = env("BERTH_DEMO_UNTIL")
     if not (settings.DEMO and env("BERTH_DEMO_WORKLOAD")) or (until and now >= until):
@@ -81,7 +82,7 @@ def arrivals_step(*, now: float | None = None) -> Job | None:
 
 
 def _submit(tenant_name: str, username: str, description: dict[str, Any], *, key: str) -> Job | None:
-    """Submit as that person; None when the people were changed or a limit refuses it, as it would refuse anybody."""
+    """Submit as that user; None when tenant or user is gone, or when a limit refuses the job."""
     from portal.jobs.services import job_submit
     from portal.tenants.models import Tenant, User
 

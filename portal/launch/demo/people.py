@@ -1,4 +1,4 @@
-"""The demo's people and policy: three tenants that trust each other, each with two users and a token."""
+"""The demo's tenants, users and settings: three tenants that trust each other, each with two users and a token."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from portal.tenants.models import Tenant, User
 
 TICK_S, REPLAN_S = 5, 60
 RESTART_COST_S = 5
-"""Until a job's own restarts are measured. A demo's training lasts two minutes: with the default of a minute for a restart
-none of them would ever be worth resizing."""
+"""Used until a job's own restarts are measured. A training of the demo lasts two minutes: with the default, a minute for a
+restart, resizing it would never be worth it."""
 TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write")
 
 
@@ -40,7 +40,7 @@ PEOPLE = (
 
 @transaction.atomic
 def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
-    """Make what is missing of the demo; returns the sign-ins to print when something was made."""
+    """Make the demo if it does not exist yet; return the lines with its users and passwords to print."""
     layout.storage.mkdir(mode=0o700, exist_ok=True)
     if Tenant.objects.filter(name=PEOPLE[0].tenant).exists():
         return []

@@ -1,7 +1,7 @@
-"""The demo's jobs: `python -m portal.launch.demo.workload`, started by `up --demo` once, beside the nodes' start.
+"""The demo's first jobs: `up --demo` starts `python -m portal.launch.demo.workload` once, while its nodes start.
 
-29 jobs of three tenants. Each training ends after so many seconds of its own, however fast the machine is, so that the
-cluster is busy with them for about ten minutes on two real cores as on sixty; then `arrivals` goes on.
+29 jobs of three tenants. Each training runs for a fixed number of seconds on any machine. So they keep the cluster busy for
+about ten minutes, on two real cores as on sixty; then `arrivals` goes on.
 """
 
 import sys
@@ -16,13 +16,13 @@ from portal.launch.saying import step
 from portal.layout import SOURCE
 
 NODES_LIMIT_S = 60.0
-# A tenant's people in turn, and the kind of its work.
+# By tenant: the category of its jobs, and its users, who submit in turn.
 TENANTS = {
     "vision-lab": ("cv", ("vera", "viktor")),
     "nlp-startup": ("nlp", ("nadia", "nils")),
     "speech-co": ("speech", ("sofia", "sam")),
 }
-# The sizes a training accepts and its seconds; each tenant submits all of them. Rigid ones are lists of one.
+# GPU counts that a training accepts, and its seconds. Each tenant submits all of them. One count: the job is rigid.
 TRAININGS: tuple[tuple[list[int], int], ...] = (
     ([1, 2, 4], 140),
     ([2, 4, 8], 110),
@@ -41,7 +41,7 @@ def _file(path: str) -> str:
 
 
 def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
-    """A character-level language model on Python's own sources; resumes from its checkpoint."""
+    """Return a job that trains a character-level language model on Python's sources. It goes on from its checkpoint."""
     elastic = len(gpus) > 1
     sizes = "-".join(str(size) for size in gpus)
     return {
@@ -62,7 +62,7 @@ def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
 
 
 def word_count(tasks: int) -> dict[str, Any]:
-    """A CPU array: each task counts the words of its share of Python's library."""
+    """Return a CPU array: each task counts the words in its part of Python's library."""
     return {
         "name": "wordcount",
         "command": "$BERTH_PYTHON count.py",
@@ -78,7 +78,7 @@ def word_count(tasks: int) -> dict[str, Any]:
 
 
 def over_nodes(category: str, gpus: int) -> dict[str, Any]:
-    """A job that only fits on several nodes at once."""
+    """Return a job that only fits on several nodes together."""
     return {
         "name": f"pairs-over-nodes-{gpus}",
         "command": "$BERTH_PYTHON pairs.py --rounds 200",
@@ -95,7 +95,7 @@ def over_nodes(category: str, gpus: int) -> dict[str, Any]:
 
 
 def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(tenant, user, description) of each job, the tenants in turn as they would come in real life."""
+    """Yield (tenant, user, description) of each job, the tenants in turn."""
     for (tenant, (_, people)), tasks in zip(TENANTS.items(), WORD_COUNTS, strict=True):
         yield tenant, people[0], word_count(tasks)
     for number, (gpus, seconds) in enumerate(TRAININGS):
@@ -107,7 +107,7 @@ def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _await_nodes() -> None:
-    """A job is refused while no registered nodes could ever hold it."""
+    """Wait until all nodes have registered: before that, a job that only fits on them is refused."""
     from portal.cluster.models import Node
 
     names = [node.name for node in DEMO_NODES]

@@ -1,4 +1,4 @@
-"""One process that the supervisor looks after: what to run, and how it fares."""
+"""One process that the supervisor watches: what it runs, and its state."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ FIRST_DELAY_S = 0.5
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: `role` is broker, portal, worker, beat or agent; `spares_group` keeps its descendants alive.
+    """What to run. `role`: broker, portal, worker, beat or agent. With `spares_group` its descendants live on after it.
 
-    How it shows that it does not hang: `signs` it writes (`portal.alive`), or an answer to `ask`, which raises an
-    exception when none comes. A program with neither is never taken for hanging. `needs` names another program: while
-    that one does not answer, nothing is expected of this one.
+    A program shows in one of two ways that it does not hang: it writes `signs` (`portal.alive`), or `ask` returns without
+    an exception. A program with neither never counts as hanging. `needs` names another program: while that one does not
+    answer, this one need not show anything.
     """
 
     name: str
@@ -36,9 +36,9 @@ class Program:
 
 @dataclass
 class Child:
-    """One program and its present process; times are monotonic seconds.
+    """One program and its present process. Times are monotonic seconds.
 
-    `signs`: when each process of it last signed, by pid. `excused_at`: silence before this moment means nothing.
+    `signs`: by pid, when a process last gave a sign. `excused_at`: silence before this moment does not count.
     """
 
     program: Program
@@ -60,7 +60,7 @@ class Child:
         reader, writer = os.pipe()
         self.reader = reader
         try:
-            # Of the open pipe, not of one descriptor: a child never waits for a supervisor that does not read.
+            # The setting belongs to the pipe, so it holds in the child too: a child never waits for a slow supervisor.
             for descriptor in (reader, writer):
                 os.set_blocking(descriptor, False)
             passed = {VARIABLE: str(writer)} if self.program.signs else {}
@@ -82,7 +82,7 @@ class Child:
             os.close(writer)
 
     def read_signs(self, now: float) -> None:
-        """Take note of the signs that have come since the last look."""
+        """Note the signs that came since the last call."""
         if self.reader is None:
             return
         try:
@@ -110,12 +110,12 @@ class Child:
             return  # nothing was left
 
     def signal(self, number: signal.Signals) -> None:
-        """To the child alone: Celery's main process and uvicorn end their own; `end_group` sweeps up after them."""
+        """Send it to the child alone. Celery and uvicorn end their own processes; `end_group` kills those that are left."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
     def facts(self) -> dict[str, Any]:
-        """What `run/state.json` and `status` tell of it."""
+        """Return what `run/state.json` and `status` show of it."""
         identity = identity_of(self.process.pid) if self.process else None
         return {
             "role": self.program.role,
@@ -128,9 +128,7 @@ class Child:
 
 
 def _log_open(layout: Layout, name: str) -> int:
-    """The log's descriptor; /dev/null where a full disk has no room for a new file: a service without a log is better
-    than none.
-    """
+    """Open the log. When the disk is too full for a new file, open /dev/null: a service without a log is better than none."""
     try:
         return os.open(layout.logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError:
@@ -138,7 +136,7 @@ def _log_open(layout: Layout, name: str) -> int:
 
 
 def exit_words(code: int) -> str:
-    """`exit code 1`, or `signal SIGKILL` for a process that was killed."""
+    """Return for example `exit code 1`, or `signal SIGKILL` for a process that was killed."""
     if code >= 0:
         return f"exit code {code}"
     try:

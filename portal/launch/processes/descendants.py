@@ -1,4 +1,4 @@
-"""All processes that this one started, however they detached: as a subreaper it inherits every orphan (prctl(2))."""
+"""All processes that this one started, also detached ones: as a subreaper it becomes the parent of orphans (prctl(2))."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ ENDING_S = 1.0
 
 
 def become_subreaper() -> None:
-    """From now on an orphan among our descendants becomes our child, not init's. Raises OSError."""
+    """Become the parent of all orphans among our descendants, in place of init. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         number = ctypes.get_errno()
@@ -20,7 +20,7 @@ def become_subreaper() -> None:
 
 
 def living() -> list[psutil.Process]:
-    """Our descendants that run; those that ended are collected."""
+    """Return our descendants that run. Collect those that have ended."""
     found = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -32,9 +32,9 @@ def living() -> list[psutil.Process]:
 
 
 def end_all(*, patience_s: float) -> list[str]:
-    """SIGTERM to every descendant, SIGKILL to what is left after the patience, until none lives; what they were.
+    """Send SIGTERM to every descendant, after the patience SIGKILL, until none lives; return their command lines.
 
-    What ends by itself in a moment, as a helper does whose pipe has just closed, is neither killed nor named.
+    A process that ends by itself within ENDING_S is neither killed nor returned.
     """
     psutil.wait_procs(living(), timeout=ENDING_S)
     words: dict[int, str] = {}

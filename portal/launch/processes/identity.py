@@ -1,4 +1,4 @@
-"""Which process a pid meant: pid + start time + boot id, so that a reused pid is never taken for ours."""
+"""What names a process: pid, start time and boot id. So another process with the same pid is never taken for it."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -10,16 +10,16 @@ import psutil
 from portal.launch.guarded import directory_of
 from portal.layout import Layout
 
-# Each process but the agents has its data directory on its command line (`guarded`), or in this variable: the broker, and
-# what a Berth of version 0.1 left. Agents do not: a job's shim is their child.
-# An embedded broker is known by its working directory too: it writes its title over the environment it started with.
+# All processes but agents name their data directory on their command line (`guarded`). The broker, and processes of version
+# 0.1, name it in this variable. Agents do not set it, because the shims of jobs would inherit it.
+# An embedded broker is recognised by its working directory too, because it overwrites its environment with its title.
 MARK = "BERTH_SUPERVISED"
 BROKER_NAMES = ("valkey-server", "redis-server")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """One process of one boot; `started` is in the kernel's own unit (clock ticks since boot, or seconds)."""
+    """One process of one boot. `started` is in the kernel's unit (clock ticks since boot, or seconds)."""
 
     pid: int
     started: float
@@ -41,7 +41,7 @@ def boot_id() -> str:
 
 
 def _started(pid: int) -> float | None:
-    """When the process started; None when it is gone or only waits to be reaped."""
+    """Return when the process started; None when it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def _started(pid: int) -> float | None:
 
 
 def _started_elsewhere(pid: int) -> float | None:
-    """The same without /proc (macOS)."""
+    """Return the same without /proc (macOS)."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -84,7 +84,7 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
 
 
 def _is_agent(argv: list[str], layout: Layout) -> bool:
-    """`python -m workers.agent ... --dir DIR/nodes/NAME`, and not a shim or a job of it."""
+    """Say whether it is `python -m workers.agent ... --dir DIR/nodes/NAME`. Its shims and jobs are not."""
     if argv[1:3] != ["-m", "workers.agent"] or "--dir" not in argv[:-1]:
         return False
     return Path(argv[argv.index("--dir") + 1]).parent == layout.nodes
@@ -95,12 +95,12 @@ def _is_broker(process: psutil.Process, layout: Layout) -> bool:
 
 
 def leftovers(layout: Layout) -> list[psutil.Process]:
-    """What a supervisor that died left running here: services and agents, never shims or jobs."""
+    """Return the processes that a killed supervisor left here: services and agents, never shims or jobs."""
     return [process for process in psutil.process_iter() if process.pid != os.getpid() and _belongs(process, layout)]
 
 
 def end(processes: list[psutil.Process], *, patience_s: float = 8.0) -> None:
-    """SIGTERM to each, SIGKILL to those that are still there after `patience_s`."""
+    """Send SIGTERM to each, and SIGKILL to those that still live after `patience_s`."""
     for process in processes:
         _signal(process, terminate=True)
     _, stubborn = psutil.wait_procs(processes, timeout=patience_s)

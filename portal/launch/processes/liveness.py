@@ -1,8 +1,8 @@
-"""Finds what hangs: a stopped or blocked process still exists, so its exit tells nobody.
+"""Finds programs that hang: a stopped or blocked process still exists, so no exit shows it.
 
-Each program either writes signs of life into its pipe (`portal.alive`) or is asked from outside: the portal over HTTP,
-the broker with PING. Silence for the limit means that it hangs. Nothing is concluded while the supervisor itself stood
-still (a suspended machine), nor of a worker while the broker does not answer.
+A program either writes signs of life into its pipe (`portal.alive`), or it is asked from outside: the portal over HTTP, the
+broker with PING. A program that is silent for the limit hangs. Silence does not count while the supervisor itself was
+stopped (a suspended machine), nor for a worker while the broker does not answer.
 """
 
 import os
@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from portal.launch.processes.children import Child
 
 FIRST_SIGN_S = 120.0
-"""A program may take so long to begin: on a busy machine it loads its modules for half a minute."""
+"""A program may take so long until its first sign. On a busy machine, loading modules takes half a minute."""
 ASK_PERIOD_S = 2.0
 UNSURE_SHARE = 0.25
-"""An asked program that has not answered for this share of the limit is not relied upon by those that need it."""
+"""When a program has not answered for this share of the limit, the programs that need it are excused."""
 
 Ask = Callable[[], None]
 
 
 @dataclass
 class Asker:
-    """Asks each program in a thread of its own, so that one that hangs keeps nobody waiting."""
+    """Asks each program in a thread of its own, so that a program that hangs does not delay the others."""
 
     clock: Callable[[], float] = time.monotonic
     answered_at: dict[str, float] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Asker:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, name: str, ask: Ask) -> None:
-        """Ask from now on; a second call for one name changes nothing."""
+        """Begin to ask. A second call for the same name does nothing."""
         if name not in self._asked:
             self._asked.add(name)
             threading.Thread(target=self._ask_for_ever, args=(name, ask), name=f"ask-{name}", daemon=True).start()
@@ -44,14 +44,14 @@ class Asker:
         while not self._over.wait(ASK_PERIOD_S):
             try:
                 ask()
-            except Exception:  # noqa: BLE001, S112 - whatever it was, it was no answer, and the next may be one
+            except Exception:  # noqa: BLE001, S112 - any error means that there was no answer; it asks again
                 continue
             self.answered_at[name] = self.clock()
 
 
 @dataclass
 class Liveness:
-    """Judges children. `limit_s` 0: nothing is ever judged."""
+    """Decides which children hang. With `limit_s` 0 none ever does."""
 
     limit_s: float
     clock: Callable[[], float] = time.monotonic
@@ -59,7 +59,7 @@ class Liveness:
     _looked_at: float | None = None
 
     def begin(self, child: Child) -> None:
-        """A process of this child has just been started."""
+        """Begin to ask a child whose process was just started."""
         if child.program.ask is not None:
             self.asker.begin(child.program.name, child.program.ask)
 
@@ -88,7 +88,7 @@ class Liveness:
         return need is not None and now - self.asker.answered_at.get(need, 0.0) > self.limit_s * UNSURE_SHARE
 
     def _last_sign(self, child: Child) -> float | None:
-        """When the present process last showed that it lives; None when it has not been asked for signs, or given any."""
+        """Return when the present process last showed that it lives; None when it never has."""
         assert child.process is not None
         if child.program.ask is not None:
             at = self.asker.answered_at.get(child.program.name, 0.0)
@@ -103,7 +103,7 @@ class Liveness:
         return now - max(silent_from, child.excused_at) > self.limit_s
 
     def _pool_hanging(self, child: Child, now: float) -> Iterable[int]:
-        """Processes of the child's own group that signed once and then fell silent; the dead are forgotten."""
+        """Yield processes of the child's group that gave signs and are silent now. Dead ones are forgotten."""
         assert child.process is not None
         for pid, at in list(child.signs.items()):
             if pid == child.process.pid or now - max(at, child.excused_at) <= self.limit_s:

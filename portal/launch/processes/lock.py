@@ -1,4 +1,4 @@
-"""One supervisor a data directory: an flock the kernel drops when its holder dies, and beside it who holds it."""
+"""The lock that lets one supervisor use a data directory: an flock, which the kernel releases when its holder dies."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ from portal.layout import Layout, read_json
 
 
 class SupervisorLock:
-    """Held from before the first child starts until after the last has ended. Children do not inherit it (PEP 446)."""
+    """Held from before the first child's start until after the last child's end. Children do not inherit it (PEP 446)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: IO[str] | None = None
 
     def acquire(self) -> bool:
-        """True when this process holds it now; False when another one does."""
+        """Take the lock, and write into it who holds it. False when another process holds it."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         file = os.fdopen(descriptor, "r+")
         try:
@@ -49,7 +49,7 @@ class SupervisorLock:
 
 
 def lock_or_refuse(layout: Layout) -> SupervisorLock:
-    """The lock, or a LaunchError that gives the running one's URL."""
+    """Take the lock. Raises LaunchError, with the URL of the Berth that holds it."""
     lock = SupervisorLock(layout.lock)
     if lock.acquire():
         return lock
@@ -57,12 +57,12 @@ def lock_or_refuse(layout: Layout) -> SupervisorLock:
     url = state.get("url", "(it is still starting)")
     raise LaunchError(
         f"Berth already runs on {layout.root}: {url}",
-        "Open that address, or stop it first with `./berth down`.",
+        "Open that address in a browser, or stop Berth with `./berth down`.",
     )
 
 
 def supervisor_state(layout: Layout) -> dict[str, Any] | None:
-    """What the living supervisor wrote of itself; None when there is none (never started, stopped, or killed)."""
+    """Return what the running supervisor wrote about itself; None when none runs."""
     state = read_json(layout.state)
     if state is None or not is_alive(Identity.from_dict(state["supervisor"])):
         return None

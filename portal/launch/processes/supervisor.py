@@ -1,9 +1,9 @@
-"""Starts Berth's processes, starts again what dies or hangs, stops all in order.
+"""Starts Berth's processes, starts them again when they die or hang, and stops them in order.
 
-A child that ends is started again after 0.5 s, then 1, 2, ... up to 30 s; one that lived for 30 s begins at 0.5 s
-anew. Each child leads a process group of its own, so that Ctrl-C at the terminal reaches the supervisor alone, and what
-a killed child left behind (Celery's pool) is ended before the next one starts. An agent's group is spared: jobs' shims
-outlive their agent.
+A child that ends is started again after 0.5 s, then after 1, 2, ... up to 30 s; after it has lived for 30 s the pause is
+0.5 s again. Each child has a process group of its own, for two reasons: Ctrl-C at the terminal reaches the supervisor alone;
+and what a killed child left (Celery's pool) is ended before the next start. An agent's group is not ended: the shims of
+jobs outlive their agent.
 """
 
 import os
@@ -24,7 +24,7 @@ from portal.layout import Layout, write_json
 LONGEST_DELAY_S = 30.0
 SETTLED_AFTER_S = 30.0
 HUNG_SETTLED_AFTER_S = 600.0
-"""A program that hangs lives for longer than one that dies: only after so long its next start is quick again."""
+"""The same for a program that hung, because it takes longer until it shows that it hangs."""
 LOG_LIMIT_BYTES = 20 * 2**20
 LOG_CHECK_PERIOD_S = 60.0
 MODES_PERIOD_S = 1.0
@@ -32,9 +32,9 @@ STATE_RETRY_S = 2.0
 
 
 class Supervisor:
-    """Holds the children of one data directory. `tick` is called a few times a second; only `stop` waits.
+    """Holds the children of one data directory. `tick` is called a few times a second. Only `stop` waits.
 
-    Nothing that the disk refuses ends it: what could not be written is written once there is room.
+    A full disk does not end it: what could not be written is written when there is room.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Supervisor:
         self.write_state()
 
     def tick(self) -> list[str]:
-        """Reap, kill what hangs, and restart; the names of the children that ended since the last tick."""
+        """Reap, kill what hangs, and start again; return the names of the children that ended since the last tick."""
         ended = [name for name, child in self.children.items() if self._reap(child)]
         due = [c for c in self.children.values() if c.process is None and self._clock() >= c.start_again_at]
         for child in due:
@@ -75,14 +75,14 @@ class Supervisor:
         return ended
 
     def _put_modes_right(self) -> None:
-        """What a job closed with chmod is opened again: the kernel keeps jobs from our files, not from their modes."""
+        """Set modes right that a job changed (chmod): the kernel keeps jobs out of our files, but lets them change modes."""
         if self._clock() - self._modes_checked_at >= MODES_PERIOD_S:
             self._modes_checked_at = self._clock()
             for path in self.layout.put_right():
-                self._notify(f"somebody closed {path} to Berth itself (chmod); opened it again")
+                self._notify(f"the mode of {path} kept Berth itself out (chmod); it has set it right")
 
     def stop(self, roles: Iterable[str]) -> None:
-        """End the children of these roles: SIGTERM, then SIGKILL for those that outlive their patience."""
+        """End the children of these roles: SIGTERM, and SIGKILL for those that do not end within their patience."""
         wanted = set(roles)
         chosen = [child for child in self.children.values() if child.program.role in wanted]
         for child in chosen:
@@ -95,9 +95,9 @@ class Supervisor:
         self.write_state()
 
     def write_state(self) -> None:
-        """`run/state.json`: read by `status`, `down` and tests; who we are, and each child's pid, role and restarts.
+        """Write `run/state.json` for `status`, `down` and tests: who we are, and each child's pid, role and restarts.
 
-        What stands there stays as it is while the disk is full; `tick` tries again.
+        On a full disk the old file stays, and `tick` tries again.
         """
         me = identity_of(os.getpid())
         state = {
@@ -111,14 +111,14 @@ class Supervisor:
             self._write_again_at = self._clock() + STATE_RETRY_S
             if self._unwritten_since is None:
                 self._unwritten_since = self._clock()
-                self._notify(f"{self.layout.state} cannot be written ({error.strerror}); going on, and trying again")
+                self._notify(f"{self.layout.state} cannot be written ({error.strerror}); Berth goes on and tries again")
             return
         if self._unwritten_since is not None:
             self._notify(f"{self.layout.state} can be written again")
         self._unwritten_since = None
 
     def _launch(self, child: Child) -> None:
-        """Start it, or set its next try where the machine has no room for a process."""
+        """Start it. When the machine cannot start a process, set the time of the next try."""
         child.started_at = self._clock()
         child.hung = False
         try:
@@ -129,7 +129,7 @@ class Supervisor:
             self.liveness.begin(child)
 
     def _reap(self, child: Child) -> bool:
-        """True when the child's process has ended since the last look; its next start is then set."""
+        """Say whether the child's process has ended since the last call. Set its next start then."""
         if child.process is None:
             return False
         code = child.process.poll()
@@ -151,7 +151,7 @@ class Supervisor:
         child.delay_s = min(LONGEST_DELAY_S, child.delay_s * 2)
 
     def _end_hanging(self) -> None:
-        """SIGKILL, as whatever is stopped or blocked hears nothing else; never an agent's group: jobs' shims live there."""
+        """Kill what hangs. SIGKILL, because a stopped process gets nothing else; never an agent's group, where shims live."""
         hanging, pool = self.liveness.look(self.children)
         for child in hanging:
             if not child.hung:
@@ -178,7 +178,7 @@ class Supervisor:
         child.end_group()
 
     def _rotate_logs(self) -> None:
-        """Copy a log above the limit to `.1` and empty it: children write in append mode, so go on at its start."""
+        """Copy a log above the limit to `.1` and empty it. Children append, so they go on at its start."""
         if self._clock() - self._logs_checked_at < LOG_CHECK_PERIOD_S:
             return
         self._logs_checked_at = self._clock()
@@ -186,10 +186,10 @@ class Supervisor:
             try:
                 self._rotate(log)
             except OSError as error:
-                self._notify(f"{log} cannot be turned over ({error.strerror})")
+                self._notify(f"{log} has grown large and cannot be moved away ({error.strerror})")
 
     def _rotate(self, log: Path) -> None:
-        """Where the copy finds no room the log is emptied all the same: it may be what fills the disk."""
+        """Move one log away. When there is no room for the copy, empty it all the same: the log may be what fills the disk."""
         if log.stat().st_size <= LOG_LIMIT_BYTES:
             return
         old = log.with_suffix(".log.1")

@@ -12,7 +12,7 @@ from portal.launch.processes import identity
 from portal.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 
-pytestmark = pytest.mark.impure  # processes of their own
+pytestmark = pytest.mark.system  # processes of their own, waited for
 
 AGENT = """
 import asyncio, os, sys
@@ -79,7 +79,7 @@ def test_what_an_agent_starts_does_not_get_the_pipe():
     """A job that signed for its agent would hide that this one hangs."""
     reader, writer = os.pipe()
     look = f"import os, stat\ntry: print(stat.S_ISFIFO(os.fstat({writer}).st_mode), end='')\nexcept OSError: print('none', end='')"
-    code = f"import os, sys\nfrom workers import alive\nalive.descriptor_take()\nos.execv(sys.executable, ['python', '-c', {look!r}])"
+    code = f"import os, sys\nfrom workers.agent import alive\nalive.descriptor_take()\nos.execv(sys.executable, ['python', '-c', {look!r}])"
     environment = os.environ | {"BERTH_ALIVE_DESCRIPTOR": str(writer), "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, pass_fds=[writer], capture_output=True, text=True, check=True

@@ -27,7 +27,7 @@ def test_a_taken_port_is_named_with_a_way_out():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(LaunchError, match=rf"Port {port} on 127\.0\.0\.1 is taken.*--port"):
+        with pytest.raises(LaunchError, match=rf"Another program uses port {port} on 127\.0\.0\.1.*--port"):
             preflight.check_port("127.0.0.1", port)
 
 
@@ -79,7 +79,7 @@ def test_is_loopback(host, loopback):
     ("changes", "words"),
     [
         ({"tls_cert": Path("/c")}, "go together"),
-        ({"insecure": True}, "loopback"),
+        ({"insecure": True}, "other machines"),
         ({"host": "0.0.0.0", "insecure": True, "tls_cert": Path("/c"), "tls_key": Path("/k")}, "contradicts"),
         ({"tls_cert": Path("/nonexistent"), "tls_key": Path("/nonexistent")}, "--tls-cert /nonexistent cannot be read"),
     ],

@@ -79,10 +79,10 @@ def test_the_operators_own_pair(layout):
 
 def test_a_pair_that_does_not_fit(layout, tmp_path):
     made = tls.certificate_ensure(layout, "gpu.example")
-    with pytest.raises(LaunchError, match="no usable pair"):
+    with pytest.raises(LaunchError, match="do not work together"):
         tls.certificate_given(made.certificate, layout.tls / "ca-key.pem")
     (tmp_path / "junk.pem").write_text("junk")
-    with pytest.raises(LaunchError, match="no usable pair"):
+    with pytest.raises(LaunchError, match="do not work together"):
         tls.certificate_given(tmp_path / "junk.pem", made.key)
 
 

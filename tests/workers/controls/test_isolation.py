@@ -164,7 +164,7 @@ def test_an_agent_says_what_it_found(portal, node):
     portal.want(command="true")
     node.start("--isolation", "off")
     portal.wait_for(lambda: portal.inventories)
-    assert "switched off" in portal.inventories[-1]["isolation"]["why"]
+    assert "--isolation off" in portal.inventories[-1]["isolation"]["why"]
     node.end()
     node.start()
     wait_until(lambda: len(portal.inventories) > 2)

@@ -73,7 +73,7 @@ def test_a_failing_gpu_has_no_figures_and_is_said_once(library):
     sample = json.loads(done.stdout)["sample"]
     assert sample["0"]["utilisation"] == 40.0
     assert sample["1"] == {"utilisation": None, "memory_mib": 1001.0, "power_w": None}
-    assert done.stderr.count("gpu measure fails gpu=1 measure=utilisation") == 1
+    assert done.stderr.count("gpu figure cannot be read gpu=1 measure=utilisation") == 1
     assert "GPU is lost" in done.stderr
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 class Command(BaseCommand):
     help = (
-        "Measure. Names: latency (submit to running on an idle virtual GPU), planning (placing one window), round (a "
-        "whole planning, database to database), plannings (those that were made), pages (all of them, at size), never-late "
-        "(does any planning outlive its limit?), anytime (how good is what stands when time ends early?), "
-        "simulate (the simulator's speed), forecast (how good start ranges are)."
+        "Run a benchmark. Names: latency (from submit to running), planning (placing one window), round (a whole planning, "
+        "with the database), plannings (times of past plannings), pages (all pages of a large cluster), never-late (does a "
+        "planning take longer than its limit?), anytime (how good is a plan when its time ends early?), simulate (the "
+        "simulator's speed), forecast (how good start ranges are)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

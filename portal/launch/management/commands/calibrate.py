@@ -1,4 +1,4 @@
-"""`./berth calibrate`: measure link and network bandwidth of each GPU type with jobs of Berth's own, and keep them."""
+"""`./berth calibrate`: measures the bandwidth of links and network for each GPU type with short jobs, and stores it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,23 @@ class Command(BaseCommand):
     help = "Measure each GPU type's bandwidth within a node and between nodes, in parameters per second."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--gpu-type", action="append", help="only this one; may be repeated (default: all)")
-        parser.add_argument("--tenant", help="whose jobs the measuring jobs are; needed when there are several tenants")
-        parser.add_argument("--again", action="store_true", help="measure also what was measured before")
-        parser.add_argument("--show", action="store_true", help="only print what is known")
         parser.add_argument(
-            "--wait-s", type=int, default=600, help="give a job up that has not ended then (default 600)"
+            "--gpu-type", action="append", help="measure only this type; may be given several times (default: all)"
         )
-        parser.add_argument("--python", default='"$BERTH_PYTHON"', help="the nodes' Python, where one has torch")
+        parser.add_argument(
+            "--tenant", help="the tenant in whose name the jobs run; needed when there are several tenants"
+        )
+        parser.add_argument("--again", action="store_true", help="measure again what was measured before")
+        parser.add_argument("--show", action="store_true", help="print what is known, and measure nothing")
+        parser.add_argument(
+            "--wait-s",
+            type=int,
+            default=600,
+            help="cancel a job that has not ended after so many seconds (default 600)",
+        )
+        parser.add_argument(
+            "--python", default='"$BERTH_PYTHON"', help="the Python to use on the nodes, for example one with torch"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON list")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -54,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(" ".join(problems))
 
     def measure_all(self, options: dict[str, Any]) -> list[str]:
-        """One after another: measurements side by side would share what they measure. Returns what went wrong."""
+        """Measure one link after another, because two measurements at once would disturb each other. Return the problems."""
         try:
             actor, tenant = operator_account(), self.tenant(options["tenant"])
             tasks = calibration_tasks(names=options["gpu_type"], again=options["again"])
@@ -63,7 +72,7 @@ class Command(BaseCommand):
         except BerthError as error:
             raise CommandError(error.detail) from error
         if not tasks:
-            self.stderr.write("Everything is measured; --again measures anew.")
+            self.stderr.write("Everything is measured already. Use --again to measure anew.")
         return [problem for task in tasks if (problem := self.measure(task, actor, tenant, options))]
 
     def tenant(self, name: str | None) -> Tenant:
@@ -74,7 +83,7 @@ class Command(BaseCommand):
                 raise CommandError(f"There is no tenant {name}; --tenant takes one of: {names(tenants)}.")
             return found
         if tenants.count() != 1:
-            raise CommandError(f"Say with --tenant whose jobs the measuring jobs shall be: {names(tenants)}.")
+            raise CommandError(f"Choose with --tenant in whose name the jobs run: {names(tenants)}.")
         only: Tenant = tenants.get()
         return only
 
@@ -96,7 +105,7 @@ class Command(BaseCommand):
         return None
 
     def wait(self, job: Job, actor: User, limit_s: float) -> None:
-        """Until the job has ended; cancels it and raises BerthError when it takes too long, or on Ctrl-C."""
+        """Wait until the job has ended. Cancel it on Ctrl-C, and when it takes too long; then raises BerthError."""
         until = time.monotonic() + limit_s
         try:
             while job.state not in FINAL:
@@ -117,7 +126,7 @@ def names(tenants: Any) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line a bandwidth, as wide as its words."""
+    """Return a table with one line for each bandwidth."""
     if not rows:
         return "No GPU type is known yet: no node with GPUs has joined."
     lines = [("GPU type", "link", "parameters/s", "measured", "how")]

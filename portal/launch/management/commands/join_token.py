@@ -1,4 +1,4 @@
-"""`./berth join-token`: mint a join token and print the line that makes another machine a node."""
+"""`./berth join-token`: makes a join token and prints the command that makes another machine a node."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from portal.tenants.models import User
 
 
 class Command(BaseCommand):
-    help = "Print the line that adds a node. The token is shown once and works for one node within its time."
+    help = "Print the command to run on a machine that shall become a node. Its token works once, for one node, until it expires."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--name", help="the node's name; without it the node gives its own host name")
-        parser.add_argument("--hours", type=float, default=24.0, help="how long the token may be used (default 24)")
+        parser.add_argument("--name", help="the node's name (default: the machine's name)")
+        parser.add_argument("--hours", type=float, default=24.0, help="hours until the token expires (default 24)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if not 0 < options["hours"] <= 24 * 30:
