@@ -37,7 +37,7 @@ PAGES = {
 }
 WRITTEN_TO_FILES = {"simulations/report.html"}
 """They stand alone, with everything in them, and are served by nobody: tests/portal/laboratory/test_page.py."""
-VOID = {"meta", "link", "input", "br", "img", "hr"}
+VOID = {"meta", "link", "input", "br", "img", "hr", "wbr"}
 
 
 class Page(HTMLParser):
