@@ -155,7 +155,7 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     metrics = points[-1].metrics if points else {}
     total = fragments_of(metrics)
     rate = metrics.get("fragment_rate")
-    note = "as the last planning left it"
+    note = "none now"
     if total:
         note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
         if kept := metrics.get("fragments_kept"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum, TextField
@@ -76,6 +77,11 @@ class QueuedJob(NamedTuple):
     @property
     def gave_back(self) -> bool:
         return Job.gave_back.fget(self)
+
+
+def cell(name: str) -> itemgetter:
+    """Return what gives a row's field of that name by its place: of 100 000 rows that is quicker than by name."""
+    return itemgetter(QueuedJob._fields.index(name))
 
 
 @lru_cache(maxsize=4096)
