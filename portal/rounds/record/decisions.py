@@ -11,7 +11,6 @@ from __future__ import annotations
 import zlib
 from dataclasses import asdict
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from scheduler.explaining.places import queue_of
 from scheduler.model import Reason, Result, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.rounds.record.frames import Frame
     from scheduler.model import Decision, Plan
@@ -40,11 +39,7 @@ DELTAS = ("job", "rank", "turn")
 
 def binding_node(decision: Decision) -> str:
     """Return the node whose resource binds the best rejected candidate; empty when none does."""
-    return _binding(decision.figures)
-
-
-def _binding(figures: Mapping[str, Any]) -> str:
-    binding = figures.get("binding")
+    binding = decision.figures.get("binding")
     return str(binding.get("node") or "") if isinstance(binding, dict) else ""
 
 
@@ -66,55 +61,37 @@ def columns_of(decisions: Sequence[Decision]) -> Columns:
     """Return a plan's decisions as columns."""
     count = len(decisions)
     results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
-    standings = list(map(attrgetter("standing"), decisions))
-    stood = _by_id(standings)  # one for many jobs
-    array_words: dict[str, int] = {}
-    places = {
-        key: (array_words.setdefault(each.array, len(array_words)), sides[each.side], each.turn or 0)
-        if each
-        else (array_words.setdefault("", len(array_words)), 0, 0)
-        for key, each in stood.items()
-    }
-    standing = np.array(list(map(places.__getitem__, map(id, standings))), np.int64).reshape(count, 3)
-    sources, source_words = _pack_text(list(map(attrgetter("age_source"), decisions)))
+    standings = [each.standing for each in decisions]
+    arrays, array_words = _pack_text([each.array if each else "" for each in standings])
+    sources, source_words = _pack_text([each.age_source for each in decisions])
+    nan = float("nan")
 
     def column(name: str, values: Any) -> np.ndarray:
         return np.fromiter(values, dtype=COLUMNS[name], count=count)
 
-    def each_of(name: str) -> Iterator[Any]:
-        return map(attrgetter(name), decisions)
-
-    def numbers(name: str) -> np.ndarray:
-        return np.array(list(each_of(name)), dtype=np.float64)  # None: NaN
-
-    ratios = numbers("latency_ratio")
-    figures = list(each_of("figures"))  # one for many jobs
-    bindings = {key: _mark(_binding(each)) for key, each in _by_id(figures).items()}
-
     return Columns(
         {
-            "job": column("job", each_of("job")),
+            "job": column("job", (each.job for each in decisions)),
             "rank": column("rank", (each.rank or 0 for each in decisions)),
-            "turn": standing[:, 2].astype(COLUMNS["turn"]),
-            "latency_ratio": ratios.astype(COLUMNS["latency_ratio"]),
-            "age_s": numbers("age_s"),
-            "binding": column("binding", map(bindings.__getitem__, map(id, figures))),
-            "result": column("result", map(results.__getitem__, each_of("result"))),
+            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
+            "latency_ratio": column(
+                "latency_ratio", (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
+            ),
+            "age_s": column("age_s", (nan if each.age_s is None else each.age_s for each in decisions)),
+            "binding": column("binding", (_mark(binding_node(each)) for each in decisions)),
+            "result": column("result", (results[each.result] for each in decisions)),
             "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
-            "array": standing[:, 0].astype(COLUMNS["array"]),
-            "side": standing[:, 1].astype(COLUMNS["side"]),
-            "eligible": column("eligible", each_of("eligible")),
+            "array": arrays,
+            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
+            "eligible": column("eligible", (each.eligible for each in decisions)),
             "source": sources,
-            "wait_s": np.where(np.isnan(ratios), np.nan, numbers("wait_s")),
+            "wait_s": np.fromiter(
+                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
+            ),
         },
-        list(array_words),
+        array_words,
         source_words,
     )
-
-
-def _by_id(values: Sequence[Any]) -> dict[int, Any]:
-    """Return the different objects among them, by their identity, in the order of their first places."""
-    return dict(zip(map(id, values), values, strict=True))
 
 
 def _mark(name: str) -> int:
