@@ -105,21 +105,52 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
         cursor.execute("DROP TABLE rows_sent")
 
 
+INSERTED_FROM = 50
+"""From so many rows on Postgres is sent them as one text: Django's `bulk_create` works a while on each value."""
+
+
+def rows_insert(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows; a row is its values in the order of `fields`, the others get their defaults, alike in all. One INSERT."""
+    columns = [model._meta.get_field(name) for name in fields]  # noqa: SLF001 - Django's documented Meta API
+    if connection.vendor != "postgresql" or len(rows) < INSERTED_FROM:
+        names = [field.attname for field in columns]
+        model._default_manager.bulk_create(model(**dict(zip(names, row, strict=True))) for row in rows)  # noqa: SLF001
+        return
+    others = [each for each in model._meta.concrete_fields if each not in columns and not each.primary_key]  # noqa: SLF001
+    quote = connection.ops.quote_name
+    names = ", ".join(quote(field.column) for field in (*columns, *others))
+    kinds = ", ".join(f"c{place} {field.db_type(connection)}" for place, field in enumerate(columns))
+    values = ", ".join([*(f"c{place}" for place in range(len(columns))), *("%s" for _ in others)])
+    sent = f"INSERT INTO {quote(model._meta.db_table)} ({names}) SELECT {values}"  # noqa: SLF001 - names of columns
+    defaults = [field.get_db_prep_save(field.get_default(), connection) for field in others]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"{sent} FROM json_to_recordset(%s::json) AS r({kinds})",
+            [*defaults, _records([f"c{place}" for place in range(len(columns))], rows)],
+        )
+
+
 def _copy(cursor: Any, columns: Sequence[Field], rows: Sequence[tuple[Any, ...]]) -> None:
     """Send the rows in the order of their keys: neighbours in the table and its indexes are then written together."""
     encode = json.JSONEncoder(default=_moment, allow_nan=False, separators=(",", ":")).encode
+    texts: dict[int, str] = {}  # of documents, by identity: many rows share theirs
     documents = [place for place, field in enumerate(columns, start=1) if isinstance(field, JSONField)]
     with cursor.copy("COPY rows_sent FROM STDIN") as copy:
         for row in sorted(rows, key=itemgetter(0)):
             values = list(row)
             for place in documents:
-                values[place] = None if row[place] is None else encode(row[place])
+                if row[place] is not None:
+                    text = texts.get(id(row[place]))
+                    values[place] = text if text is not None else texts.setdefault(id(row[place]), encode(row[place]))
             copy.write_row(values)
 
 
 def _as_json(count: int, rows: Sequence[tuple[Any, ...]]) -> str:
     """Return the rows as one JSON text: 100 000 rows in one parameter are read and written in seconds."""
-    keys = ["id", *(f"c{place}" for place in range(count))]
+    return _records(["id", *(f"c{place}" for place in range(count))], rows)
+
+
+def _records(keys: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
     records = [dict(zip(keys, row, strict=True)) for row in rows]
     return json.dumps(records, default=_moment, allow_nan=False, separators=(",", ":"))
 

@@ -1,12 +1,20 @@
 """What all tests share: real servers on free ports and private directories, and skips that nobody can overlook."""
 
 import gc
+import os
 import shutil
+import sys
 
 import pytest
 
 from tests.house import running_checks
 from tests.servers import berth_up, broker_server, postgres_server, postgres_url, template  # noqa: F401 - fixtures
+
+# The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
+# caller's environment says (a third of what such a process needs before it does anything).
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+gc.disable()  # until all tests are collected: what is imported stays
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOUD = {
@@ -56,6 +64,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish(session):
     """What was imported and collected stays until the end: the garbage collector need not walk it after each thousand objects."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

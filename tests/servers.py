@@ -24,8 +24,9 @@ import pytest
 
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
-from portal.launch import broker, identity
+from portal.launch import broker
 from portal.launch.preparation import fingerprint
+from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout, read_json, write_json
 
 UP_LIMIT_S = 150.0
@@ -186,17 +187,17 @@ class RunningBerth:
             raise ConnectionResetError(repr(error)) from error
 
     def wait(self, condition, *, limit_s=60.0, what="the condition"):
-        """Poll until `condition()` is true and return its value; an exception in it counts as not yet."""
+        """Ask until `condition()` is true and return its value; an exception in it counts as not yet."""
         deadline = time.monotonic() + limit_s
         last = None
-        while time.monotonic() < deadline:
+        while (asked := time.monotonic()) < deadline:
             try:
                 found = condition()
             except (OSError, KeyError, TypeError, AssertionError) as error:
                 found, last = None, error
             if found:
                 return found
-            time.sleep(0.1)
+            time.sleep(pause_s(time.monotonic() - asked))
         raise AssertionError(f"waited {limit_s:g} s in vain for {what} ({last!r})\n{self.logs()}")
 
     def wait_healthy(self, limit_s=60.0):
@@ -214,6 +215,14 @@ class RunningBerth:
         """Stop all, whatever state it is in."""
         self.command("down", check=False)
         identity.end(identity.leftovers(self.layout), patience_s=2.0)
+
+
+def pause_s(asking_s, least_s=0.1):
+    """How long to wait before the same is asked again: what is waited for needs the processor more than the question does.
+
+    A question to a portal costs it hundredths of a second; ten a second for each of a dozen jobs took all of a core.
+    """
+    return min(1.0, max(least_s, 4 * asking_s))
 
 
 def _decoded(body):

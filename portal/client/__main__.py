@@ -2,10 +2,10 @@
 
 import sys
 
-from . import lab
+from . import command
 from .rest import ClientError
 
-VERBS = {"lab": lab.main}
+VERBS = {"lab": command.main}
 
 
 def main(arguments: list[str]) -> int:

@@ -2,123 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .rest import AwayError, ClientError, Portal
 from .tables import table
+from .words import OPEN, percent, words_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-OPEN = ("QUEUED", "RUNNING")
 POLL_S = 1.0
 TRIES = 3
-FIGURES = {
-    "mean_jct_h": "mean JCT, h",
-    "p99_jct_h": "99 %, h",
-    "makespan_h": "makespan, h",
-    "mean_wait_h": "mean wait, h",
-    "mean_lr": "mean LR",
-    "max_lr": "max LR",
-    "max_ftf": "max FTF",
-    "gpu_active_rate": "active",
-    "jobs_unfinished": "unfinished",
-}
-
-
-def main(arguments: list[str]) -> int:
-    asked = _parser().parse_args(arguments)
-    return asked.act(asked, Portal.from_environment())
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="./berth lab",
-        description="Simulate on a Berth; BERTH_URL and BERTH_TOKEN say on which.",
-        allow_abbrev=False,
-    )
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-    _run_parser(verbs)
-    rows = _verb(verbs, "list", listed, "the newest simulations")
-    rows.add_argument("--state", metavar="S,S", help="QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED")
-    _listing(rows)
-    shown = _verb(verbs, "show", show, "how far one is, or its figures")
-    shown.add_argument("--csv", type=Path, metavar="OUT", help="write the report as CSV")
-    _verb(verbs, "wait", wait, "until one has ended; exit code 0 when it completed")
-    _verb(verbs, "cancel", cancel, "at once while it waits, within seconds while it runs")
-    _verb(verbs, "share", share, "say who else sees one")
-    _verb(verbs, "delete", delete, "one that has ended")
-    for verb in ("show", "wait", "cancel", "share", "delete"):
-        verbs.choices[verb].add_argument("number", type=int)
-    verbs.choices["share"].add_argument("shared_with", choices=["owner", "tenant", "operators"])
-    _listing(_verb(verbs, "traces", traces, "the newest traces"))
-    sent = _verb(verbs, "upload", upload, "keep a trace on the portal")
-    sent.add_argument("file", type=Path)
-    sent.add_argument("--format", required=True, metavar="NAME", help="docs/traces.md")
-    taken = _verb(verbs, "history", history, "keep the cluster's last days as a trace")
-    taken.add_argument("days", type=_number)
-    for verb in (sent, taken):
-        verb.add_argument("--name", help="the trace's name")
-        verb.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
-    forgotten = _verb(verbs, "delete-trace", delete_trace, "a trace, and what was simulated on it")
-    forgotten.add_argument("number", type=int)
-    return parser
-
-
-def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=words, allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print the portal's own answer")
-    parser.set_defaults(act=act)
-    return parser
-
-
-def _listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--most", type=_count, default=50, metavar="N", help="rows at most (50)")
-
-
-def _count(text: str) -> int:
-    """A whole number from 1 on."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    """A finite number: JSON has no other."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
-    return value
-
-
-def _run_parser(verbs: Any) -> None:
-    parser = _verb(verbs, "run", run, "ask for a simulation")
-    parser.add_argument("name")
-    jobs = parser.add_mutually_exclusive_group(required=True)
-    jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
-    jobs.add_argument("--history", type=_number, metavar="DAYS", help="the cluster's last days")
-    jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
-    parser.add_argument("--format", metavar="NAME", help="of the file; docs/traces.md")
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many are drawn")
-    parser.add_argument(
-        "--cluster", metavar="WHICH", help="here, own (the generator's), or a file as in examples/clusters/"
-    )
-    parser.add_argument("--policy", required=True, metavar="A,B,C", help="each replays the same jobs")
-    parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="docs/settings.md")
-    parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--until", type=_number, metavar="H", help="cut off after so many hours")
-    parser.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
-    parser.add_argument("--wait", action="store_true", help="until it has ended; print its figures")
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
@@ -195,7 +91,7 @@ def listed(asked: Any, portal: Portal) -> int:
     rows = list(portal.pages("/simulations", query={"state": asked.state}, most=asked.most))
     columns = ("number", "state", "done", "name", "jobs", "cluster", "policies", "owner")
     cells = [
-        (row["id"], row["state"], _percent(row), row["name"], row["jobs"], row["cluster"], ",".join(row["policies"]),
+        (row["id"], row["state"], percent(row), row["name"], row["jobs"], row["cluster"], ",".join(row["policies"]),
          row["owner"])
         for row in rows
     ]  # fmt: skip
@@ -206,7 +102,7 @@ def show(asked: Any, portal: Portal) -> int:
     found = portal.ask("GET", f"/simulations/{asked.number}")
     if asked.csv:
         _write(asked.csv, portal.call("GET", f"/simulations/{asked.number}/report", query={"format": "csv"}))
-    return _told(asked, found, _words(found))
+    return _told(asked, found, words_of(found))
 
 
 def wait(asked: Any, portal: Portal) -> int:
@@ -284,43 +180,18 @@ def _followed(asked: Any, portal: Portal, number: int) -> int:
         if found["state"] not in OPEN:
             break
         if on_screen:
-            where = f"{found['ahead']} before it" if found["state"] == "QUEUED" else f"{_percent(found)} done"
+            where = f"{found['ahead']} before it" if found["state"] == "QUEUED" else f"{percent(found)} done"
             print(f"  simulation {number}: {where}".ljust(60), end="\r", file=sys.stderr, flush=True)
         time.sleep(POLL_S)
     if on_screen:
         print(" " * 60, end="\r", file=sys.stderr)
-    _told(asked, found, _words(found))
+    _told(asked, found, words_of(found))
     return 0 if found["state"] == "COMPLETED" else 1
-
-
-def _words(found: dict[str, Any]) -> str:
-    """One simulation as text: what was asked, how it stands, the figures."""
-    knobs = ", ".join(f"{name} = {value}" for name, value in found["knobs"].items()) or "all at their default"
-    facts = [
-        ("simulation", f"{found['id']}, {found['name']}"),
-        ("state", f"{found['state']}" + (f", {_percent(found)} done" if found["state"] in OPEN else "")),
-        ("jobs", f"{found['jobs']} of {found['generator'] or 'trace ' + str(found['trace'])}, seed {found['seed']}"),
-        ("cluster", f"{found['cluster']}: {found['nodes']} nodes, {found['gpus']} GPUs"),
-        ("knobs", knobs),
-    ]
-    if found["state"] == "QUEUED":
-        facts.append(("ahead", str(found["ahead"])))
-    if found["error"]:
-        facts.append(("error", found["error"]))
-    lines = [f"{name:<12}{words}" for name, words in facts]
-    if not found["figures"]:
-        return "\n".join(lines)
-    rows = [[policy, *(own.get(name) for name in FIGURES)] for policy, own in found["figures"].items()]
-    return "\n".join([*lines, "", table(("policy", *FIGURES.values()), rows)])
 
 
 def _trace_told(asked: Any, kept: dict[str, Any]) -> int:
     hours = kept["span_s"] / 3600
     return _told(asked, kept, f"trace {kept['id']}, {kept['name']}: {kept['jobs']} jobs in {hours:.1f} h")
-
-
-def _percent(row: dict[str, Any]) -> str:
-    return f"{100 * sum(row['progress'].values()) / max(1, len(row['policies'])):.0f} %"
 
 
 def _told(asked: Any, answer: Any, words: str) -> int:

@@ -123,7 +123,7 @@ def _words(link: Link, side: str) -> dict[str, Any] | None:
     if value is None:
         return None
     at = getattr(link, f"{side}_measured_at")
-    measured = f"measured {at:%Y-%m-%d %H:%M}" if at else f"assumed: {getattr(link, f'{side}_assumed_from')}"
+    measured = f"measured {at:%Y-%m-%dT%H:%MZ}" if at else f"assumed: {getattr(link, f'{side}_assumed_from')}"
     refined = getattr(link, f"{side}_refined") is not None
     return {
         "gbps": value * links.BYTES_MOVED / 1e9,

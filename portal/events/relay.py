@@ -8,9 +8,9 @@ Page events are numbered per stream when they are published (Redis INCR): a page
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
-from collections import deque
 from typing import Any
 
 import redis
@@ -26,7 +26,10 @@ RETRY_S = 1.0
 IDLE_S = 5.0
 LIVE_LIMIT = 2000
 
-_live: deque[tuple[str, dict[str, Any]]] = deque(maxlen=LIVE_LIMIT)
+"""Live events that wait to be published, equal ones counted once: beyond it the oldest goes, and the log says so."""
+
+_live: dict[str, tuple[str, dict[str, Any]]] = {}
+_live_lock = threading.Lock()
 _wake = threading.Event()
 _thread: threading.Thread | None = None
 _start_lock = threading.Lock()
@@ -46,8 +49,20 @@ def kick() -> None:
 
 
 def live_put(*, stream: str, payload: dict[str, Any]) -> None:
-    _live.append((stream, payload))
+    """Publish soon. An equal event that waits already is this one: a job that writes a thousand lines is one refetch."""
+    with _live_lock:
+        _live.setdefault(json.dumps([stream, payload], sort_keys=True), (stream, payload))
+        if len(_live) > LIVE_LIMIT:
+            oldest, _ = _live.pop(next(iter(_live)))
+            log.warning(
+                "live events: over %s wait; one of %s is dropped, its page waits for the next", LIVE_LIMIT, oldest
+            )
     _wake.set()
+
+
+def _live_next() -> tuple[str, dict[str, Any]] | None:
+    with _live_lock:
+        return _live.pop(next(iter(_live))) if _live else None
 
 
 def start() -> None:
@@ -92,9 +107,8 @@ def drain(publisher: Publisher | None = None) -> int:
         done += len(rows)
         if len(rows) < BATCH:
             break
-    while _live:
-        stream, payload = _live.popleft()
-        publisher.event(stream, payload)
+    while (event := _live_next()) is not None:
+        publisher.event(*event)
     return done
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.utils import timezone
 
+from portal.bulk import rows_insert
 from portal.events import relay
 from portal.events.models import OutboxMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Topic = OutboxMessage.Topic
 
@@ -27,15 +29,12 @@ def node_wake(*, node_id: int) -> None:
 
 def nodes_wake(*, node_ids: Iterable[int]) -> None:
     """The same of many nodes, in one query."""
-    _put_all(OutboxMessage(topic=Topic.WAKE, stream=f"node:{node_id}") for node_id in sorted(node_ids))
+    _put_all([(Topic.WAKE, f"node:{node_id}", {}) for node_id in sorted(node_ids)])
 
 
 def jobs_tell(*, job_ids: Iterable[int]) -> None:
     """Tell the pages of many jobs that they changed, in one query."""
-    _put_all(
-        OutboxMessage(topic=Topic.EVENT, stream=f"job:{job_id}", payload={"topic": "job", "id": job_id})
-        for job_id in job_ids
-    )
+    _put_all([(Topic.EVENT, f"job:{job_id}", {"topic": "job", "id": job_id}) for job_id in job_ids])
 
 
 def page_event(*, stream: str, topic: str, **data: Any) -> None:
@@ -52,9 +51,12 @@ def live_event(*, stream: str, topic: str, **data: Any) -> None:
 
 
 def _put(topic: str, stream: str = "", payload: dict[str, Any] | None = None) -> None:
-    _put_all([OutboxMessage(topic=topic, stream=stream, payload=payload or {})])
+    _put_all([(topic, stream, payload or {})])
 
 
-def _put_all(messages: Iterable[OutboxMessage]) -> None:
-    OutboxMessage.objects.bulk_create(messages)
+def _put_all(messages: Sequence[tuple[str, str, dict[str, Any]]]) -> None:
+    """Put messages (topic, stream, payload) in the outbox."""
+    now = timezone.now()
+    rows = [(str(topic), stream, payload, now) for topic, stream, payload in messages]
+    rows_insert(model=OutboxMessage, fields=["topic", "stream", "payload", "created_at"], rows=rows)
     transaction.on_commit(relay.kick, robust=True)

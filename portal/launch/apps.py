@@ -1,8 +1,10 @@
+import gc
+
 from django.apps import AppConfig
 
 
 class LaunchConfig(AppConfig):
-    """Holds the operator's commands, and forgets the first password once it is used; no models."""
+    """Holds the operator's commands, forgets the first password once it is used, wakes the collector; no models."""
 
     name = "portal.launch"
     label = "launch"
@@ -16,3 +18,6 @@ class LaunchConfig(AppConfig):
 
         user_logged_in.connect(forget_at_sign_in, dispatch_uid="operator-file")
         post_save.connect(forget_at_password_change, sender=get_user_model(), dispatch_uid="operator-file")
+        if not gc.isenabled():  # `guarded` let it rest until nearly all modules are there
+            gc.enable()
+            gc.freeze()

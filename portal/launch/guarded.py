@@ -3,11 +3,19 @@
 No ptrace, no /proc/PID/environ or mem, no core file (PR_SET_DUMPABLE). exec undoes it, so each process of ours does it for
 itself. DIR is the data directory. It is on the command line, because the environment of such a process cannot be read: a
 supervisor finds by it what a killed one left.
+
+It also begins and ends quickly. While Django's apps load the garbage collector rests, which would find nothing and walk
+through everything (`LaunchConfig` wakes it). At the end the process is gone at once, instead of taking apart every
+object of the interpreter first. Together that is half of the processor time that a start and a stop take.
 """
 
+import atexit
 import ctypes
+import gc
+import os
 import runpy
 import sys
+import threading
 
 MODULE = "portal.launch.guarded"
 _PR_SET_DUMPABLE = 4
@@ -32,8 +40,36 @@ def directory_of(argv: list[str]) -> str | None:
     return None
 
 
+def run(name: str) -> int | None:
+    """Run a module as `python -m` does; the exit code it ended with, None where Python has something to say of it."""
+    try:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        return end.code or 0
+    return 0
+
+
+def leave(code: int) -> None:
+    """Do what Python does at its end, but for taking its objects apart: threads, `atexit`, the database, what is printed."""
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - no public name, as multiprocessing knows too
+    atexit._run_exitfuncs()  # noqa: SLF001
+    database = sys.modules.get("django.db")
+    if database is not None:
+        database.connections.close_all()  # the last to leave puts SQLite's write-ahead log back into its file
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     hide()
-    _, _, name, *rest = sys.argv
-    sys.argv[:] = [name, *rest]
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    gc.disable()
+    pid = os.getpid()
+    _, _, module, *rest = sys.argv
+    sys.argv[:] = [module, *rest]
+    ended = run(module)
+    if ended is not None and pid == os.getpid():
+        leave(ended)
+    sys.exit(ended)

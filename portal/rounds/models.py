@@ -94,7 +94,11 @@ class Planning(models.Model):
     class Meta:
         ordering = ["-number"]
         # Series of figures are thinned by number: without touching the rows, whose decisions are long.
-        indexes = [models.Index(fields=["status", "started_at", "number"], name="planning_series")]
+        indexes = [
+            models.Index(fields=["status", "started_at", "number"], name="planning_series"),
+            # The last applied one, asked for everywhere: SQLite took the index above and sorted all plannings for it.
+            models.Index(fields=["status", "-number"], name="planning_last"),
+        ]
 
     def __str__(self) -> str:
         return f"planning {self.number}"

@@ -31,6 +31,7 @@ Cost: grows with the job's candidates and, by class, with the nodes of its types
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.explaining.candidates import Alike, Candidates
@@ -134,6 +135,12 @@ class Details:
         known = any(each.resource == resource for each in self._outcome.shares)
         return self._shares.get((job.tenant, resource), 0.0 if known else None)
 
+    @cached_property
+    def _window(self) -> list[Ranked]:
+        """Its GPU jobs, in queue order."""
+        window = self._outcome.window
+        return [each for each in self._queue if each.job.id in window and not each.job.is_cpu]
+
     def _boundary(self, array: str) -> dict[str, Any]:
         """Where the array's window closed; {} for CPU jobs and policies without a window."""
         if array not in self._boundaries:
@@ -144,11 +151,7 @@ class Details:
         outcome = self._outcome
         if array == Array.CPU or not outcome.window_gpus:
             return {}
-        inside = [
-            each
-            for each in self._queue
-            if each.job.id in outcome.window and not each.job.is_cpu and outcome.standing(each).array == array
-        ]
+        inside = [each for each in self._window if outcome.standing(each).array == array]
         view = next((each for each in outcome.windows if each.array == array), None)
         return {
             "jobs": len(inside),

@@ -111,10 +111,11 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
         cap = math.inf
     places = _places(jobs, priors)
     turns = _within_tenants(places, jobs)
-    return [
-        Ranked(jobs[turn], rank, min(cap, priors[place]), ratios[turn], *ages[turn])
-        for rank, (place, turn) in enumerate(zip(places, turns, strict=True), start=1)
-    ]
+    queue: list[Ranked] = []
+    for rank, (place, turn) in enumerate(zip(places, turns, strict=True), start=1):
+        own = ages[turn]
+        queue.append(Ranked(jobs[turn], rank, min(cap, priors[place]), ratios[turn], own.age_s, own.source))
+    return queue
 
 
 def _places(jobs: Sequence[Job], priors: Sequence[float]) -> list[int]:

@@ -104,7 +104,7 @@ class SolverFigures:
     """How the placement was found. `incumbent`: whose plan was taken (`ilp`, `greedy`; `none` = nothing to solve)."""
 
     formulation: str = "none"
-    status: str = "not-needed"  # optimal | gap | time-limit | failed | not-needed
+    status: str = "not-needed"  # optimal | gap | stalled | time-limit | failed | not-needed
     incumbent: str = "none"
     candidates: int = 0  # configurations generated
     variables: int = 0

@@ -40,6 +40,8 @@ SAMPLE = 256
 """So many waiting and so many running jobs, the first, say how the jobs of a planning scale."""
 
 LEAST_SCALING = 0.05
+STEEP = 0.8
+"""From this exponent on sizes count as in Hops for what a running job weighs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,13 @@ class Gain:
         """The same of many."""
         worth: np.ndarray = np.power(ratios, self.exponent)
         return worth
+
+    @property
+    def floor(self) -> float:
+        """Below which part of those who wait, by weight, no running job's weight falls: the median, as in Hops, from `STEEP` on;
+        the flatter G is, the fewer: then all gain about as much by running at all, and who waited longest goes first.
+        """
+        return 0.5 * min(1.0, max(0.0, self.exponent - FLATTEST) / (STEEP - FLATTEST))
 
     def kept(self, factor: float) -> float:
         """What is left of G when `factor` is left of the throughput."""

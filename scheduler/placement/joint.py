@@ -264,7 +264,9 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     used = [each for each in stages if each.incumbent != "none"]
     if len(used) < 2:
         return used[0] if used else SolverFigures()
-    worst = max(used, key=lambda each: ("not-needed", "optimal", "gap", "time-limit", "failed").index(each.status))
+    worst = max(
+        used, key=lambda each: ("not-needed", "optimal", "gap", "stalled", "time-limit", "failed").index(each.status)
+    )
     objective = sum(each.objective or 0.0 for each in used)
     bounds = [each.bound for each in used if each.bound is not None]
     bound = sum(bounds) if len(bounds) == len(used) else None

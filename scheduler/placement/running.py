@@ -2,7 +2,7 @@
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
-    w = max(own, the median over the waiting jobs of the window)
+    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. That *not* selecting a running
 job costs w * G_present * S / period is written as a gain of every way to select it: the same programme up to a constant,
@@ -12,8 +12,9 @@ and no row more. Who takes part is `scheduler.replan.participants`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from scheduler.placement.feasibility import Offer
 from scheduler.placement.located import weights
@@ -69,13 +70,13 @@ class Participant:
 
 
 def joint_weights(
-    picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float
+    picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float, *, floor: float = 0.5
 ) -> dict[int, float]:
-    """W of the waiting and the running ones, by one measure."""
+    """W of the waiting and the running ones, by one measure. `floor`: the quantile of those who wait, see `gain.Gain.floor`."""
     found = weights([*(each.ranked for each in participants.values()), *picked], lambda_)
-    if picked:
-        middle = median(found[each.job.id] for each in picked)
-        found |= {number: max(found[number], middle) for number in participants}
+    if picked and participants:
+        least = float(np.quantile([found[each.job.id] for each in picked], floor))
+        found |= {number: max(found[number], least) for number in participants}
     return found
 
 

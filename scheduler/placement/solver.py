@@ -28,6 +28,9 @@ PRESOLVE_VARIABLES = 5_000
 PRESOLVE_MATRIX = 20_000
 """The same for aggregated programs, where presolve finds much: a dive leaves most rows with nothing to give."""
 
+PROGRESS = 0.05
+"""What lessens a search's gap by less of itself is no progress."""
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:
@@ -224,10 +227,11 @@ def solve_matrix(
     seed: int,
     start: np.ndarray | None = None,
     enough: float | None = None,
+    patience: int | None = None,
 ) -> tuple[np.ndarray | None, float | None]:
     """Whole values of the columns (None = none found) and the proven bound (None = none).
 
-    `start`: a feasible x to begin from; `enough`: the objective at which to stop.
+    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`.
     """
     import highspy
 
@@ -246,6 +250,8 @@ def solve_matrix(
         solution = highspy.HighsSolution()
         solution.col_value = start
         highs.setSolution(solution)
+    if patience is not None:
+        highs.cbMipInterrupt.subscribe(_Patience(patience))
     highs.run()
     info = highs.getInfo()
     bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else None
@@ -253,6 +259,24 @@ def solve_matrix(
     if not math.isfinite(info.objective_function_value) or not len(values):
         return None, bound
     return np.round(values), bound
+
+
+class _Patience:
+    """Stops a search whose gap was not lessened by `PROGRESS` of itself for so many looks.
+
+    The solver looks up after each round of cuts and each node: a count that is the same each time, as no clock is.
+    """
+
+    def __init__(self, looks: int) -> None:
+        self._looks, self._since, self._gap = looks, 0, math.inf
+
+    def __call__(self, event: Any) -> None:
+        gap = event.data_out.mip_dual_bound - event.data_out.mip_primal_bound
+        self._since += 1
+        if not math.isfinite(gap) or gap < (1.0 - PROGRESS) * self._gap:
+            self._gap, self._since = gap, 0
+        elif self._since >= self._looks:
+            event.interrupt()
 
 
 def solve_matrix_pulp(matrix: Matrix, *, gap: float, time_limit_s: float, seed: int) -> tuple[np.ndarray | None, float]:

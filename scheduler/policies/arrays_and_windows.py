@@ -98,7 +98,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
     outcome.weights = {
-        **joint_weights(windows.picked, work.changeable, work.parameters.lambda_),
+        **joint_weights(windows.picked, work.changeable, work.parameters.lambda_, floor=gain.floor),
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }

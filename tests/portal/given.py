@@ -187,7 +187,7 @@ class _NoTransaction:
 def locks_remove(monkeypatch):
     """Take the row locks away (Postgres), and the transactions with them (SQLite: IMMEDIATE is its lock)."""
     for name, model in (("tenants_lock", Tenant), ("nodes_lock", Node), ("jobs_lock", Job)):
-        plain = lambda ids, model=model: model.objects.in_bulk(list(ids))  # noqa: E731
+        plain = lambda ids, *, model=model, fields=(): model.objects.in_bulk(list(ids))  # noqa: E731
         for module in (locks, placing, submission):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, plain)

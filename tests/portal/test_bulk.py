@@ -3,12 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from portal import bulk
-from portal.bulk import among, rows_update
-from portal.jobs.models import Job
+from portal.bulk import INSERTED_FROM, among, rows_insert, rows_update
+from portal.events.models import OutboxMessage
+from portal.jobs.models import Job, JobEvent
 from tests.portal import given
 
 FIELDS = ["reason", "reason_figures", "reason_at", "in_window", "waited_s", "age_s", "epoch", "waiting_since"]
@@ -50,6 +51,37 @@ def test_many_rows_arrive_alike(cluster, monkeypatch):
 def test_no_rows_no_statement(cluster):
     with given.statements(0):
         rows_update(model=Job, fields=FIELDS, rows=[])
+        rows_insert(model=JobEvent, fields=["job"], rows=[])
+
+
+@pytest.mark.parametrize("count", [1, INSERTED_FROM, 3 * INSERTED_FROM])
+def test_rows_inserted_are_those_that_were_sent(cluster, count):
+    job, at = cluster.submit(), timezone.now()
+    JobEvent.objects.all().delete()
+    sent = [(job.pk, at, f'it\'s; "q" \\ %s \t\n \\N é {k}', k if k % 2 else None) for k in range(count)]
+    with given.statements(1):
+        rows_insert(model=JobEvent, fields=["job", "at", "kind", "epoch"], rows=sent)
+    assert list(JobEvent.objects.order_by("pk").values_list("job", "at", "kind", "epoch")) == sent
+    assert set(JobEvent.objects.values_list("text", "actor_name")) == {("", "")}, "defaults"
+
+
+def test_documents_and_moments_arrive(cluster):
+    at, payload = timezone.now(), {"topic": "job", "id": 3, "odd": [None, "\\N\t"]}
+    rows_insert(
+        model=OutboxMessage,
+        fields=["topic", "stream", "payload", "created_at"],
+        rows=[("event", f"job:{k}", payload | {"id": k}, at) for k in range(INSERTED_FROM)],
+    )
+    stored = OutboxMessage.objects.filter(stream__startswith="job:", payload__has_key="odd").order_by("pk")
+    assert [each.payload["id"] for each in stored] == list(range(INSERTED_FROM))
+    assert {str(each.payload["odd"]) for each in stored} == {str(payload["odd"])}
+
+
+def test_what_a_constraint_refuses_is_an_integrity_error(cluster):
+    rows = [(10**9 + k, timezone.now(), "k") for k in range(INSERTED_FROM)]
+    with pytest.raises(IntegrityError), transaction.atomic():
+        rows_insert(model=JobEvent, fields=["job", "at", "kind"], rows=rows)
+        connection.check_constraints()
 
 
 @pytest.mark.parametrize("count", [0, 2, 40_000])

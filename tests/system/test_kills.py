@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from portal.layout import read_json
-from tests.system.helpers.client import FINAL, Tenant, rows
+from tests.system.helpers.client import Tenant, rows
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 
 pytestmark = pytest.mark.system
@@ -83,13 +83,7 @@ def service_is_back(berth, ledger, fault, recoveries, began):
 
 def all_is_true(ledger, anchors, crowd):
     """Nothing lost, nothing doubled, and the anchors are the very processes that they were."""
-    states = {}
-
-    def ended():
-        states.update({number: ledger.tenant.state(number) for number in crowd if states.get(number) not in FINAL})
-        return set(states.values()) <= FINAL
-
-    ledger.tenant.berth.wait(ended, limit_s=90, what=f"the end of {states}")
+    states = ledger.tenant.ends(crowd, limit_s=90)
     assert set(states.values()) == {"COMPLETED"}, states
     assert ledger.violations() == []
     assert {number: len(ledger.entries("done", number)) for number in crowd} == dict.fromkeys(crowd, 1)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import read_json
+from tests.system.helpers.client import MACHINE_SLACK
 
 pytestmark = pytest.mark.system
 
@@ -151,7 +152,7 @@ def test_down_stops_jobs_and_everything_else(berth, token, tmp_path):
     pid = pid_of_job(berth, token, note)
     began = time.monotonic()
     berth.down()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 30 * MACHINE_SLACK
     assert identity.identity_of(pid) is None
     assert identity.leftovers(berth.layout) == []
     assert berth.status()["state"] == "stopped"
@@ -163,7 +164,8 @@ def test_up_again_is_quick_and_keeps_everything(berth, token):
     tokens, operator = berth.tokens, berth.operator
     began = time.monotonic()
     done = berth.up()
-    assert time.monotonic() - began <= 15
+    assert time.monotonic() - began <= 15 * MACHINE_SLACK
+    assert "data directory is up to date" in done.stdout
     assert operator["password"] not in done.stdout, "the password is shown once"
     assert (berth.tokens, berth.operator) == (tokens, operator)
     assert berth.request("/api/v1/jobs", token=token)[1]["results"]

@@ -14,9 +14,9 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import read_json
-from tests.system.helpers.client import FINAL, Tenant, leaks
+from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 
 pytestmark = pytest.mark.system
@@ -37,18 +37,6 @@ def killed(berth):
         except ProcessLookupError:
             continue
     berth.wait(lambda: not identity.leftovers(berth.layout), what="the end of all that was killed")
-
-
-def ended(berth, tenant, numbers):
-    """{number: state}, once all have ended."""
-    states = {}
-
-    def all_ended():
-        states.update({n: tenant.state(n) for n in numbers if states.get(n) not in FINAL})
-        return set(states.values()) <= FINAL
-
-    berth.wait(all_ended, limit_s=LIMIT_S, what=f"the end of all jobs, which are {states}")
-    return states
 
 
 class Story:
@@ -101,10 +89,10 @@ class Story:
         """12 new jobs end; what ran at the backup runs on and can be told to end; nothing else is left."""
         running = self.jobs_running(self.before)
         new = [self.after.submit(0.1) for _ in range(AFTER)]
-        states = ended(self.berth, self.tenant, new)
+        states = self.tenant.ends(new, limit_s=LIMIT_S)
         assert set(states.values()) == {"COMPLETED"}, states
         self.once(self.after, states)
-        waited = ended(self.berth, self.tenant, [self.held, self.short])
+        waited = self.tenant.ends([self.held, self.short], limit_s=LIMIT_S)
         assert set(waited.values()) == {"COMPLETED"}, waited
         assert len(self.before.entries("done", self.short)) == 1, "its node told how it had ended; it did not run again"
         for number in (self.rigid, self.leased):
@@ -190,15 +178,15 @@ def test_a_database_that_lost_its_last_seconds(berth_up, tmp_path):
     wal = berth.layout.root / "berth.sqlite3-wal"
     kept = wal.stat().st_size
     numbers = [lost.submit(0.1) for _ in range(AFTER)]
-    ended(berth, tenant, numbers[: AFTER // 2])
+    tenant.ends(numbers[: AFTER // 2], limit_s=LIMIT_S)
     killed(berth)
     assert wal.stat().st_size > kept
     os.truncate(wal, kept)
     berth.up()
     new = [after.submit(0.1) for _ in range(AFTER)]
-    assert set(ended(berth, tenant, new).values()) == {"COMPLETED"}
+    assert set(tenant.ends(new, limit_s=LIMIT_S).values()) == {"COMPLETED"}
     finish.touch()
-    states = ended(berth, tenant, anchors)
+    states = tenant.ends(anchors, limit_s=LIMIT_S)
     assert set(states.values()) == {"COMPLETED"}, states
     before.check(states)
     berth.wait(lambda: not pids_running(tmp_path), limit_s=LIMIT_S, what="the end of all processes")

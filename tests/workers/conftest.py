@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import pause_s
 from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
 from workers.controls.leftovers import MARKER
 from workers.system.files import BrokenFileError, read_record
@@ -114,11 +115,13 @@ def command_lines() -> list[str]:
 
 def wait_until(condition, *, within_s: float = 40.0):
     end = time.monotonic() + within_s
-    while not (value := condition()):
+    while True:
+        asked = time.monotonic()
+        if value := condition():
+            return value
         if time.monotonic() > end:
             raise AssertionError(f"not within {within_s} s")
-        time.sleep(0.02)
-    return value
+        time.sleep(pause_s(time.monotonic() - asked, least_s=0.02))
 
 
 @pytest.fixture

@@ -103,10 +103,14 @@ def _link_facts(node: Node) -> list[Fact]:
         return []
     labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
     return [
-        {"label": labels[side], "value": f"{each['gbps']:.3g} GB/s", "note": each["how"]}
+        {"label": labels[side], "value": _rate(each["gbps"]), "note": each["how"]}
         for side, each in links_words(link).items()
         if each is not None
     ]
+
+
+def _rate(gbps: float) -> str:
+    return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
 
 
 def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:

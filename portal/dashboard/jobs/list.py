@@ -123,7 +123,8 @@ class ListQuery:
         first = (self.page - 1) * PAGE_ROWS
         if not self.sort:
             jobs = self.jobs(user=user, with_state=False)
-            return page_by_state(jobs, [[self.state]] if self.state else GROUPS, counts, first, PAGE_ROWS)
+            groups = [[self.state]] if self.state else GROUPS
+            return page_by_state(jobs, groups, counts, first, PAGE_ROWS, searched=bool(self.q))
         total = counts.get(self.state, 0) if self.state else sum(counts.values())
         return page_sorted(self.jobs(user=user), self.sort, first, PAGE_ROWS, total=total)
 
@@ -142,7 +143,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     """Fill the list's page."""
     began = time.perf_counter()
     base = query.jobs(user=user, with_state=False)
-    counts, reasons = _counts(base)
+    counts, reasons = _counts(base, by_tenant=query.owner != "mine")
     total = counts.get(query.state, 0) if query.state else sum(counts.values())
     first = (query.page - 1) * PAGE_ROWS
     jobs = query.page_of_jobs(user=user, counts=counts)
@@ -166,10 +167,14 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     }
 
 
-def _counts(jobs: QuerySet[Job]) -> tuple[Counter[str], Counter[str]]:
-    """Count the jobs by state, and those that have one by reason, in one query that an index answers."""
+def _counts(jobs: QuerySet[Job], *, by_tenant: bool) -> tuple[Counter[str], Counter[str]]:
+    """Count the jobs by state, and those that have one by reason, in one query that an index answers.
+
+    `by_tenant`: it begins with the tenant. SQLite takes that index for no other grouping, and reads the rows.
+    """
     states, reasons = Counter[str](), Counter[str]()
-    for state, reason, count in jobs.order_by().values_list("state", "reason").annotate(n=Count("*")):
+    columns = ("tenant", "state", "reason") if by_tenant else ("state", "reason")
+    for *_, state, reason, count in jobs.order_by().values_list(*columns).annotate(n=Count("*")):
         states[state] += count
         if reason:
             reasons[reason] += count

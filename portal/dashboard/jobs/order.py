@@ -46,15 +46,26 @@ def jobs_ordered(jobs: QuerySet[Job], sort: str, groups: Sequence[Sequence[str]]
 
 
 def page_by_state(
-    jobs: QuerySet[Job], groups: Iterable[Sequence[str]], counts: Mapping[str, int], first: int, size: int
+    jobs: QuerySet[Job],
+    groups: Iterable[Sequence[str]],
+    counts: Mapping[str, int],
+    first: int,
+    size: int,
+    *,
+    searched: bool = False,
 ) -> list[Job]:
-    """Return `size` jobs from place `first` on, one group of states after the other, each the newest first."""
+    """Return `size` jobs from place `first` on, one group of states after the other, each the newest first.
+
+    `searched`: the jobs are those with some text, which is then looked for once and not state by state.
+    """
     found: list[Job] = []
     for states in groups:
         count = sum(counts.get(state, 0) for state in states)
         if first < count and len(found) < size:
             own = jobs.filter(state__in=states).order_by("-id")
-            found += rows_between(own, first, size - len(found), total=count, ask=_newest(jobs, states))
+            found += rows_between(
+                own, first, size - len(found), total=count, ask=None if searched else _newest(jobs, states)
+            )
         first = max(0, first - count)
     return found
 

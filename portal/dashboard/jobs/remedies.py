@@ -34,6 +34,11 @@ def remedy_for(job: Job) -> str | None:
         return "Mark it checkpointable or restartable, and Berth starts it again by itself after such a loss."
     if job.state == JobState.FAILED and "(disk_gib)" in job.end_detail:
         return "Let it write less or delete what it no longer needs, or submit it with more disk_gib."
+    if job.state == JobState.CANCELLED and job.end_detail.endswith(" did not complete"):
+        return (
+            "It waited for that job to complete. To retry that one does not bring this one back: edit and relaunch it. "
+            "A job that should run whatever becomes of another waits for it with the kind any."
+        )
     if job.state == JobState.FAILED and job.exit_code is not None:
         return EXIT_CODES.get(job.exit_code)
     return None

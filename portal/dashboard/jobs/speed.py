@@ -90,7 +90,7 @@ def _progress(job: Job, progress: JobProgress | None, speeds: Sequence[AttemptSp
 def _fact(label: str, value: str, at: datetime | None, note: str | None = None) -> Any:
     fact: dict[str, Any] = {"label": label, "value": value}
     if note or at:
-        fact["note"] = note or f"at {at:%H:%M:%S}"
+        fact["note"] = note or f"at {at:%Y-%m-%dT%H:%MZ}"
     return fact
 
 

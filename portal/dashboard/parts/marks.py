@@ -141,8 +141,8 @@ def _now(context: dict[str, Any], axis: _Axis) -> SafeString:
         return SafeString("")
     x = f"{axis.at(context['now']):.2f}%"
     return format_html(
-        '<line class="b-timeline-now" x1="{}" x2="{}" y1="0" y2="{}"></line>'
-        '<text class="b-span-caption" x="{}" y="10" dx="5">now</text>',
+        '<line class="b-timeline-now" x1="{}" x2="{}" y1="3" y2="{}"></line>'
+        '<text class="b-span-caption" x="{}" y="0" text-anchor="middle">now</text>',
         x, x, TIMELINE_BASE, x,
     )  # fmt: skip
 

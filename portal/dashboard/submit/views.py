@@ -47,7 +47,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         if number := request.GET.get("from"):
             payload = job_find(user=request.user, number=number).payload
             values = initial_of(payload.description) | {"files": payload.files}
-        return render(request, "jobs/submit.html", _context(request, values, problems=[]))
+        return render(request, "submit/submit.html", _context(request, values, problems=[]))
     reading, problems = _examined(request)
     if not problems:
         try:
@@ -59,7 +59,7 @@ def submit(request: HttpRequest) -> HttpResponse:
             return redirect("job-detail", number=job.number)
     files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
     context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
-    return render(request, "jobs/submit.html", context, status=problems[0].status)
+    return render(request, "submit/submit.html", context, status=problems[0].status)
 
 
 @login_required
@@ -73,7 +73,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         if not problems or not reading.problems:
             context["request_text"] = request_text(request, reading.description)
         context["dry_run"] = _refused(problems) if problems else _dry_run(request, reading.description)
-    return render(request, "jobs/_dryrun.html", context)
+    return render(request, "submit/_dryrun.html", context)
 
 
 def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:

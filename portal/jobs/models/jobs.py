@@ -110,7 +110,9 @@ class Job(models.Model):
                 fields=["tenant", "state", "-id", "reason", "array"], condition=Q(array=None), name="job_top_by_tenant"
             ),
             models.Index(
-                fields=["owner", "state", "-id", "reason", "array"], condition=Q(array=None), name="job_top_by_owner"
+                fields=["owner", "state", "-id", "reason", "tenant", "array"],
+                condition=Q(array=None),
+                name="job_top_by_owner",
             ),
             models.Index(
                 fields=["-started_at", "-id", "tenant", "array"],

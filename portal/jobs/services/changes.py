@@ -80,6 +80,11 @@ def _tell(*, job_id: int, array_id: int | None) -> None:
     plan_nudge()
 
 
+def never_completed(job_id: int) -> str:
+    """Return the end's detail of a job that was cancelled because it waited for this one."""
+    return f"job {job_id} did not complete"
+
+
 def dependants_settle(*, job_id: int, ok: bool) -> None:
     """Cancel the jobs that can no longer start because this one did not complete; the others become eligible."""
     if ok:
@@ -93,7 +98,7 @@ def dependants_settle(*, job_id: int, ok: bool) -> None:
                 to=JobState.CANCELLED,
                 text=f"Cancelled: it waited for job {job_id}, which did not complete.",
                 only_from=QUEUED,
-                end_detail=f"job {job_id} did not complete",
+                end_detail=never_completed(job_id),
             )
 
 

@@ -102,16 +102,19 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         job_move(
             job_id=job.pk,
             to=JobState(state),
-            text=f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}.",
+            text=f"{_ended_words(attempt, state, detail)}.",
             exit_code=exit_code,
             end_detail=detail[:300],
         )
         return
     counter, left = again
-    text = f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}; waits again{left}."
+    # What a planner's stop was for is told already, when it was ordered.
+    ended = _ended_words(attempt, state, "" if state == A.PREEMPTED else detail)
+    text = f"{ended}; waits again{left}."
     called_back = state == A.PREEMPTED and attempt.stop_cause == StopCause.CALL_BACK
     if state == A.PREEMPTED and job.state == JobState.RUNNING:
-        job_move(job_id=job.pk, to=JobState.PREEMPTED, text=text, end_detail=detail[:300])
+        job_move(job_id=job.pk, to=JobState.PREEMPTED, text=f"{ended}.", end_detail=detail[:300])
+        text = f"Waits again{left}."
     job_move(
         job_id=job.pk,
         to=JobState.PENDING,
@@ -123,6 +126,10 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         **{counter: F(counter) + 1},
     )
     _hold_with_array(job=job)
+
+
+def _ended_words(attempt: Attempt, state: AttemptState, detail: str) -> str:
+    return f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}"
 
 
 def _hold_with_array(*, job: Job) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
+from portal.bulk import rows_insert
 from portal.jobs.models import JobEvent
 
 if TYPE_CHECKING:
@@ -37,6 +38,5 @@ def event_record(
 def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) -> None:
     """Record one event of this kind for each (job, epoch, text), in one query."""
     now = timezone.now()
-    JobEvent.objects.bulk_create(
-        JobEvent(job_id=job_id, at=now, kind=kind, epoch=epoch, text=text[:300]) for job_id, epoch, text in texts
-    )
+    rows = [(job_id, now, kind, epoch, text[:300]) for job_id, epoch, text in texts]
+    rows_insert(model=JobEvent, fields=["job", "at", "kind", "epoch", "text"], rows=rows)

@@ -20,7 +20,7 @@ from portal.jobs.states import ACTIVE
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 TRIES = 20
 
@@ -35,8 +35,16 @@ def nodes_lock(ids: Iterable[int]) -> dict[int, Node]:
     return {row.pk: row for row in rows}
 
 
-def jobs_lock(ids: Iterable[int]) -> dict[int, Job]:
+def nodes_keep(ids: Iterable[int]) -> None:
+    """Lock nodes without reading them, in the same order as `nodes_lock`."""
+    rows = Node.objects.select_for_update(no_key=True).filter(pk__in=among(set(ids))).order_by("pk")
+    list(rows.values_list("pk", flat=True))
+
+
+def jobs_lock(ids: Iterable[int], *, fields: Sequence[str] = ()) -> dict[int, Job]:
+    """Lock jobs and read them, of many of them only these `fields`."""
     rows = Job.objects.select_for_update(no_key=True).filter(pk__in=among(set(ids))).order_by("pk")
+    rows = rows.only(*fields) if fields else rows
     return {row.pk: row for row in rows}
 
 

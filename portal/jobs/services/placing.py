@@ -14,7 +14,7 @@ from django.utils import timezone
 from portal.bulk import among
 from portal.cluster.models import Gpu, Node
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_lock, tenants_lock
+from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
 from portal.jobs.services.placings import Part, Placing
 from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from portal.tenants.models import Tenant
+
+
+READ = (
+    "tenant", "state", "cancel_requested_at", "array", "array_size", "epoch", "checkpointable", "restartable",
+    "waiting_since", "waited_s", "started_at", "age_s", "age_source",
+)  # fmt: skip
+"""What placing looks at of a job."""
 
 
 class DoesNotFit(Exception):
@@ -62,7 +69,7 @@ def placing_lock(*, job_ids: Iterable[int], node_ids: Iterable[int], others: Ite
     if connection.features.has_select_for_update:
         placed = Job.objects.filter(pk__in=among(job_ids))
         tenants_lock(placed.values_list("tenant_id", flat=True))
-        nodes_lock(node_ids)
+        nodes_keep(node_ids)
         jobs_keep({*job_ids, *placed.filter(array__isnull=False).values_list("array_id", flat=True), *others})
 
 
@@ -101,7 +108,8 @@ class _Fresh:
         rows = list(known)
         tenants = tenants_lock(tenant for tenant, _ in rows)
         nodes = nodes_lock(part.node_id for each in placings for part in each.parts)
-        jobs = jobs_lock({*(each.job_id for each in placings), *(array for _, array in rows if array)})
+        ids = {*(each.job_id for each in placings), *(array for _, array in rows if array)}
+        jobs = jobs_lock(ids, fields=READ)
         held = Attempt.objects.filter(job__tenant__in=among(tenants), ended_at=None).order_by()
         sums = held.values_list("job__tenant").annotate(Sum("gpus"), Sum("cores"))
         used: dict[int, _Use] = defaultdict(_Use)

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from portal.errors import Conflict
 from portal.events.services import jobs_tell, page_event, plan_nudge
-from portal.jobs.models import Job
+from portal.jobs.models import Job, JobDependency
 from portal.jobs.services.arrays import jobs_reopen
-from portal.jobs.services.changes import array_refresh
+from portal.jobs.services.changes import array_refresh, never_completed
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.services.submission import queue_quota_check
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from portal.tenants.models import User
+
+NAMED = 5
+"""Cancelled jobs that a retry's event names."""
 
 
 @transaction.atomic
@@ -47,7 +50,8 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
         jobs_reopen([job.pk])
     queue_quota_check(tenant=tenant, asked=count, already=count)
     what = f"{count} failed task{'s' if count != 1 else ''} retried" if job.array_size else "Retried"
-    event_record(job_id=job.pk, kind="retried", text=f"{what} by {actor.username}.", actor=actor)
+    text = f"{what} by {actor.username}.{_left_cancelled(parent)}"
+    event_record(job_id=job.pk, kind="retried", text=text, actor=actor)
     audit_record(actor=actor, action="job.retry", target=f"job:{job.pk}", tenant=tenant, detail={"jobs": count})
     if job.array_size or job.array_id:
         array_refresh(array_id=parent.pk)
@@ -55,6 +59,18 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
     jobs_tell(job_ids={job.pk, parent.pk})
     plan_nudge()
     return Job.objects.select_related("tenant", "owner").get(pk=job.pk)
+
+
+def _left_cancelled(parent: Job) -> str:
+    """Say which jobs were cancelled because this one did not complete: a retry does not bring them back."""
+    stuck = JobDependency.objects.filter(
+        on=parent, job__state=JobState.CANCELLED, job__end_detail=never_completed(parent.pk)
+    )
+    ids = list(stuck.order_by("job_id").values_list("job_id", flat=True)[: NAMED + 1])
+    if not ids:
+        return ""
+    shown = [*(f"#{number}" for number in ids[:NAMED]), *(["others"] if len(ids) > NAMED else [])]
+    return f" What was cancelled because it failed stays so: {', '.join(shown)}. Relaunch it to have it wait again."
 
 
 def _refuse(job: Job, parent: Job) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, Max
 
-from portal.bulk import among, rows_update
+from portal.bulk import among, rows_insert, rows_update
 from portal.cluster.models import Gpu, GpuType
 from portal.cluster.services import nodes_touch
 from portal.environment import env
@@ -111,17 +111,13 @@ def _profile_epochs(started: Sequence[tuple[Placing, Job]]) -> dict[int, Iterato
 
 
 def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], int]) -> None:
-    GpuAllocation.objects.bulk_create(
-        GpuAllocation(
-            allocation=allocation,
-            gpu_id=gpus[part.node_id, index],
-            mode=Gpu.Mode.EXCLUSIVE,
-            created_at=attempt.created_at,
-        )
+    rows = [
+        (allocation.pk, gpus[part.node_id, index], Gpu.Mode.EXCLUSIVE.value, attempt.created_at)
         for attempt, held in attempts
         for part, allocation in held
         for index in part.gpu_indices
-    )
+    ]
+    rows_insert(model=GpuAllocation, fields=["allocation", "gpu", "mode", "created_at"], rows=rows)
 
 
 def placed_tell(

@@ -10,7 +10,7 @@ from portal.jobs.models import Job
 from portal.jobs.states import QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
 AGE_STEP = 0.05
@@ -28,7 +28,7 @@ class WaitingNote(NamedTuple):
 
     job_id: int
     reason: str
-    figures: Mapping[str, Any]
+    figures: dict[str, Any]  # one object for many jobs, where they are told the same
     inside_window: bool
     counts: bool
     age_s: float | None
@@ -66,7 +66,7 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
         counted, aged = before[2] != job.waiting_since_s, before[3] != job.age_s
         row: tuple[Any, ...] = (job.pk,)
         if told:
-            row += (job.reason, job.in_window, dict(note.figures), now)
+            row += (job.reason, job.in_window, note.figures, now)
         if counted:
             row += (None if job.waiting_since_s is None else now, job.waited_s)
         if aged:

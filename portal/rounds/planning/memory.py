@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from portal.rounds.planning.queue_kept import KeptQueue
+from portal.rounds.planning.queued import cell
 from scheduler.placement import memory as placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from portal.rounds.planning.queue_kept import Look
@@ -57,13 +60,26 @@ class KeptJobs:
             self.jobs = {row.pk: make(row) for row in rows}
         else:
             anew = look.changed | beside.differing(last, rows)
-            self.jobs = {row.pk: make(row) if row.pk in anew or row.pk not in known else known[row.pk] for row in rows}
-            move = object.__setattr__  # they are frozen for the scheduler; here a new planning begins
-            for row, job in zip(rows, self.jobs.values(), strict=True):
-                if row.waiting_since_s is not None:
-                    move(job, "wait_s", row.waited_s + max(0.0, now_s - row.waiting_since_s))
+            ids = map(cell("pk"), rows)
+            self.jobs = {
+                pk: make(row) if pk in anew or (job := known.get(pk)) is None else job
+                for pk, row in zip(ids, rows, strict=True)
+            }
+            _move_on(self.jobs.values(), rows, now_s)
         self.beside = beside
         return list(self.jobs.values())
+
+
+def _move_on(jobs: Collection[model.Job], rows: Sequence[QueuedJob], now_s: float) -> None:
+    """Let the jobs have waited until now. They are frozen for the scheduler; here a new planning begins."""
+    waited_s, since_s = (
+        np.array(list(map(cell(each), rows)), dtype=np.float64) for each in ("waited_s", "waiting_since_s")
+    )  # None: NaN
+    waits_s = waited_s + np.maximum(0.0, now_s - since_s)
+    move = object.__setattr__
+    for job, wait_s in zip(jobs, waits_s.tolist(), strict=True):
+        if wait_s == wait_s:  # noqa: PLR0124 - else NaN: it does not wait for its turn
+            move(job, "wait_s", wait_s)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from portal.jobs.services.waiting import AGE_STEP, HELD, WaitingNote
 from portal.jobs.states import JobState
-from portal.rounds.record.decisions import REASONS
+from portal.rounds.planning.queued import cell
+from portal.rounds.record.decisions import REASONS, RESULTS
 from scheduler.explaining.places import PLACE_FIGURES
+from scheduler.model import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from portal.rounds.record.decisions import Columns
     from scheduler.model import Decision
 
+PLACED = RESULTS.index(str(Result.PLACED))
+WINDOWS = {None: -1, False: 0, True: 1}
 UNKNOWN = len(REASONS)
 """Of a reason that this version does not know."""
 
@@ -32,11 +37,12 @@ def notes_of(decisions: Sequence[Decision], columns: Columns, queued: Sequence[Q
         return []
     known = columns.values
     count = len(queued)
-    jobs = np.fromiter(map(attrgetter("pk"), queued), np.int64, count)
+    jobs = np.fromiter(map(cell("pk"), queued), np.int64, count)
     place = np.minimum(np.searchsorted(jobs, known["job"]), count - 1)
-    placed = np.fromiter((each.placement is not None for each in decisions), bool, len(decisions))
+    placed = known["result"] == PLACED
     news = _differs(known, decisions, queued, place) & (jobs[place] == known["job"]) & ~placed
-    return [note_of(decisions[each]) for each in np.flatnonzero(news).tolist()]
+    told: dict[int, dict[str, Any]] = {}
+    return [note_of(decisions[each], told) for each in np.flatnonzero(news).tolist()]
 
 
 def _differs(
@@ -48,12 +54,12 @@ def _differs(
     def column(values: Iterable[Any], dtype: Any) -> np.ndarray:
         return np.fromiter(values, dtype, count)[place]
 
-    held = column((row.state == JobState.HELD for row in queued), bool)
-    reasons = column((codes.get(row.reason, UNKNOWN) for row in queued), np.int64)
-    windows = column((-1 if row.in_window is None else row.in_window for row in queued), np.int8)
-    counted = column((row.waiting_since_s is not None for row in queued), bool)
-    started = column(map(attrgetter("started"), queued), bool)
-    ages = column((np.nan if row.age_s is None else row.age_s for row in queued), np.float64)
+    held = column(map(str(JobState.HELD).__eq__, map(cell("state"), queued)), bool)
+    reasons = column(map(codes.get, map(cell("reason"), queued), repeat(UNKNOWN)), np.int64)
+    windows = column(map(WINDOWS.__getitem__, map(cell("in_window"), queued)), np.int8)
+    counted = ~np.isnan(column(list(map(cell("waiting_since_s"), queued)), np.float64))
+    started = column(map(cell("started"), queued), bool)
+    ages = column(list(map(cell("age_s"), queued)), np.float64)
     inside = np.fromiter(map(attrgetter("inside_window"), decisions), np.int8, len(decisions))
     told = (reasons != known["reason"]) | (windows != inside)
     counts = (known["eligible"] > 0) & ~held
@@ -64,11 +70,16 @@ def _differs(
     return concerns & (told | (counts != counted) | (moved & ~started))
 
 
-def note_of(decision: Decision) -> WaitingNote:
+def note_of(decision: Decision, told: dict[int, dict[str, Any]]) -> WaitingNote:
+    """Return a decision's note. `told`: by identity, what is kept of figures met before; many jobs share theirs."""
+    figures = told.get(id(decision.figures))
+    if figures is None:
+        figures = {name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES}
+        told[id(decision.figures)] = figures
     return WaitingNote(
         job_id=decision.job,
         reason=str(decision.reason or ""),
-        figures={name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES},
+        figures=figures,
         inside_window=decision.inside_window,
         counts=decision.eligible,
         age_s=decision.age_s,

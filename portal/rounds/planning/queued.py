@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum, TextField
 from django.db.models.functions import Cast
@@ -71,11 +72,16 @@ class QueuedJob(NamedTuple):
 
     @property
     def is_requeueable(self) -> bool:
-        return Job.is_requeueable.fget(self)  # the same rule for both
+        return Job.is_requeueable.fget(self)  # type: ignore[attr-defined]  # the same rule for both
 
     @property
     def gave_back(self) -> bool:
-        return Job.gave_back.fget(self)
+        return Job.gave_back.fget(self)  # type: ignore[attr-defined]
+
+
+def cell(name: str) -> itemgetter[Any]:
+    """Return what gives a row's field of that name by its place: of 100 000 rows that is quicker than by name."""
+    return itemgetter(QueuedJob._fields.index(name))
 
 
 @lru_cache(maxsize=4096)

@@ -61,8 +61,8 @@ def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record
     Outside the transaction that applies the plan: candidates are looked at again for each job.
     """
     changed, kept = _changed(columns.values, before)
-    until = time.monotonic() + budget_s
-    details = Details([], {}, {made.decisions[place].job: mark for place, mark in kept.items()})
+    jobs, until = columns.values["job"].tolist(), time.monotonic() + budget_s
+    details = Details([], {}, {jobs[place]: mark for place, mark in kept.items()})
     for place in changed:
         if details.rows and time.monotonic() > until:
             return details

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
 """A pattern or job taken at least so much counts as taken: one dive each until a plan is good enough."""
 STEPS = 12
-FEW_GROUPS = 150
-"""Jobs left over that a search settles sooner than further steps would."""
+FEW_GROUPS, FEW_GROUPS_LISTED = 150, 20
+"""Jobs left over that a search settles sooner than further steps would; where all patterns are listed steps are cheap."""
 
 
 @dataclass(slots=True)

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 
-OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.35, 0.5, 0.75
-"""Of the time given: when options must have been made, when the first prices must have been found, which leaves as much
-for the pass by them as both took, and when those of the columns."""
+OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.55, 0.7, 0.75
+"""Of the time given: when options must have been made, when the first prices must have been found, which leaves a third for
+the pass by them (whom it does not reach is worth least; whom no option was made for is not), and when those of the columns."""
 LISTING_SHARE = 0.2
 """Of the time that is left then: when patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5
@@ -253,7 +253,7 @@ class _Maker:
             # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
             priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
         best.bound = max(bound, best.objective)
-        best.status = self._status(best, limits)
+        best.status = self._status(best, limits, stalled=found.stalled)
         return best
 
     def _standing(self, problem: Problem) -> Whole:
@@ -303,10 +303,10 @@ class _Maker:
         proven = relative_gap(best.objective, bound)
         return proven is not None and proven <= gap
 
-    def _status(self, best: Aggregated, limits: Limits) -> str:
+    def _status(self, best: Aggregated, limits: Limits, *, stalled: bool) -> str:
         proven = relative_gap(best.objective, best.bound)
         if proven is None or proven > limits.gap + 1e-12:
-            return "time-limit"
+            return "stalled" if stalled else "time-limit"
         return "gap" if proven else "optimal"
 
     def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:

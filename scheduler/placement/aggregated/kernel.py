@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.dive import FEW_GROUPS, ROUND_UP_FROM, Dive, dive
+from scheduler.placement.aggregated.dive import FEW_GROUPS, FEW_GROUPS_LISTED, ROUND_UP_FROM, Dive, dive
 from scheduler.placement.solver import Relaxation, relative_gap, solve_matrix
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from scheduler.placement.aggregated.pricing import Priced, Problem
     from scheduler.placement.matrix import Matrix
 
-DIVE_ABOVE_GROUPS, DIVE_ABOVE_GROUPS_PRICED = 600, 50
-"""More groups than this are dived into before they are searched; fewer where patterns are priced, for plans are rarer."""
+DIVE_ABOVE_GROUPS = 50
+"""More groups than this are dived into before they are searched."""
 KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
 ALWAYS_PER_GROUP = 4
 """Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
@@ -37,6 +37,12 @@ HOPEFUL = 0.9
 """Of the bound: a dive whose fixed part and relaxed rest stay below it is left, and the plan repaired instead."""
 WIDEN = 4.0
 TRIES = 6
+WORTH_GOING_ON = 0.05
+"""What lessens the gap by less of itself counts as no progress."""
+PATIENCE, PATIENCE_WHOLE = 5, 2
+"""So many programs in a row without progress end the repairs, and the search over all columns: then it *stalls*."""
+LOOKS, LOOKS_BY_COLUMNS = 100, 250_000
+"""A program is left when the solver looked up so often without progress, and so many times over its columns."""
 
 
 @dataclass(slots=True)
@@ -120,6 +126,12 @@ class Searched:
     bound: float
     variables: int = 0
     rows: int = 0
+    stalled: bool = False
+
+    @property
+    def open(self) -> float:
+        """What the plan may lack of the best."""
+        return self.bound - self.plan.objective
 
 
 def search(
@@ -128,17 +140,21 @@ def search(
     """The best whole plan within the time, at least as good as `start`."""
     found = Searched(start, priced.bound)
     run = _Search(problem, priced, found, gap, remaining_s, seed)
-    most = DIVE_ABOVE_GROUPS if problem.complete else DIVE_ABOVE_GROUPS_PRICED
     # With no time to search, dives are all there is.
     short = remaining_s() < 2 * OVERRUN_S
-    for least in ROUND_UP_FROM if short or len(problem.members) > most else ():
+    for least in ROUND_UP_FROM if short or len(problem.members) > DIVE_ABOVE_GROUPS else ():
+        before = found.open
         rounded = not run.met() and remaining_s() > 0 and run.dive(least)
         run.repair()
-        if not rounded:
+        if not rounded or not _lessened(before, found.open):
             break
     if not run.met():
         run.widening(Dive.from_top(problem, Whole.nothing(problem)))
     return found
+
+
+def _lessened(before: float, after: float) -> bool:
+    return after < (1.0 - WORTH_GOING_ON) * before
 
 
 class _Search:
@@ -153,6 +169,7 @@ class _Search:
     ) -> None:
         self.problem, self.priced, self.found = problem, priced, found
         self.gap, self.remaining_s, self.seed = gap, remaining_s, seed
+        self._searched, self._asked = found.plan, set[tuple[bytes, ...]]()
         prices, first = priced.prices, problem.first_row
         # Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master.
         self._options = problem.surplus(prices) - prices[problem.options.group]
@@ -174,7 +191,7 @@ class _Search:
         top = Dive.from_top(problem, Whole.nothing(problem))
         moves = np.arange(len(problem.moves))
         whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
-        few = 0 if self.remaining_s() < 2 * OVERRUN_S else FEW_GROUPS
+        few = 0 if self.remaining_s() < 2 * OVERRUN_S else FEW_GROUPS_LISTED if problem.complete else FEW_GROUPS
         rounded = dive(
             top, whole, priced.values, self._narrowed, least, few=few, remaining_s=self.remaining_s, seed=self.seed
         )
@@ -197,9 +214,11 @@ class _Search:
 
         What a type loses: the price of its nodes, less what the jobs there are worth beyond their own prices.
         """
+        fruitless = 0
         for attempt in range(REPAIRS):
-            if self.met() or self.remaining_s() <= 0 or not self.found.plan.options.any():
+            if self.met() or self.remaining_s() <= 0 or not self.found.plan.options.any() or fruitless >= PATIENCE:
                 return
+            before = self.found.open
             losses = self._losses()
             types = sorted(losses, key=lambda name: (-losses[name], name))
             first, wider = attempt % len(types), attempt // len(types)
@@ -210,6 +229,7 @@ class _Search:
                 freed.add(types[(first + further) % len(types)])
             kept = self.found.plan.without(freed, self.problem)
             self.widening(Dive.after(self.problem, kept), wider=2.0 ** (1 + wider))
+            fruitless = 0 if _lessened(before, self.found.open) else fruitless + 1
 
     def _nodes_of(self, types: Container[str]) -> float:
         supply = self.problem.supply
@@ -230,10 +250,11 @@ class _Search:
         return self._kernel(top, self._first_slack(top))
 
     def widening(self, top: Dive, wider: float = 1.0) -> None:
-        """Kernel after kernel until the gap is met, everything was inside or time is up; `found` holds the best."""
+        """Kernel after kernel until the gap is met, everything was inside, it stalls or time is up; `found` holds the best."""
         problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
         whole = not fixed.options.any()
         slack = wider * self._first_slack(top)
+        fruitless = 0
         for attempt in range(TRIES if whole else 1):
             most = priced.bound - found.plan.objective
             if whole:  # many columns may cost nothing: whatever the first slack was, the last kernel holds every column
@@ -245,6 +266,9 @@ class _Search:
                 left_s -= OVERRUN_S
             if left_s <= 0 or not kernel.matrix.columns:
                 return
+            if not self._is_new(kernel):
+                slack *= WIDEN
+                continue
             values, bound = solve_matrix(
                 kernel.matrix,
                 gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
@@ -252,16 +276,31 @@ class _Search:
                 seed=self.seed,
                 start=kernel.values_of(found.plan.minus(fixed)),
                 enough=priced.bound / (1 + self.gap) - fixed.objective,
+                patience=max(LOOKS, LOOKS_BY_COLUMNS // kernel.matrix.columns),
             )
+            before = found.open
             found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
             plan = None if values is None else kernel.plan_of(values, problem)
             if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
                 found.plan = made
             if whole and problem.complete and bound is not None:
                 found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
-            if self.met() or slack > most:
-                return
+            fruitless = 0 if _lessened(before, found.open) else fruitless + 1
+            if self.met() or slack > most or fruitless >= PATIENCE_WHOLE:
+                break
             slack *= WIDEN
+        found.stalled = whole  # unless its gap is met; when time ended it never came here
+
+    def _is_new(self, kernel: Kernel) -> bool:
+        """Whether this very program, from this very plan, was not searched before: the answer would be the same."""
+        if self._searched is not self.found.plan:
+            self._searched, self._asked = self.found.plan, set()
+        matrix = kernel.matrix
+        question = tuple(each.tobytes() for each in (matrix.cost, matrix.row_upper, matrix.starts, matrix.index))
+        if question in self._asked:
+            return False
+        self._asked.add(question)
+        return True
 
     def _first_slack(self, top: Dive) -> float:
         """The slack that lets a few options a group in."""

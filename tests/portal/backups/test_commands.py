@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch.lock import SupervisorLock
+from portal.launch.processes.lock import SupervisorLock
 from portal.layout import SOURCE, Layout
 
 FILL = """

@@ -73,6 +73,9 @@ def test_pages_are_the_list_cut_up(filled):
 
 def test_jobs_of_each_state_are_counted_without_arrays_parents(filled):
     Job.objects.filter(array_size__isnull=False).update(state=JobState.COMPLETED, ended_at=timezone.now())
+    done = {"name": "sweep", "owner": filled.owner, "gpus": [1], "array_size": 1, "submitted_at": timezone.now()}
+    for name, state in (("a", JobState.COMPLETED), ("z", JobState.RUNNING)):
+        Job.objects.create(tenant=Tenant.objects.get(name=name), state=state, **done)
     expected = by_state(Job.objects.runnable())
     assert +prometheus._states(queue_counts(now=timezone.now())) == expected
 

@@ -23,7 +23,7 @@ PAGES = {
     "cluster/_rows.html": samples.node_rows,
     "jobs/list.html": job_samples.job_list,
     "jobs/detail.html": job_samples.job_detail,
-    "jobs/submit.html": job_samples.submit,
+    "submit/submit.html": job_samples.submit,
     "rounds/list.html": job_samples.rounds,
     "rounds/detail.html": job_samples.planning,
     "rounds/metrics.html": job_samples.metrics,
@@ -36,8 +36,8 @@ PAGES = {
     "errors/500.html": dict,
 }
 WRITTEN_TO_FILES = {"simulations/report.html"}
-"""They stand alone, with everything in them, and are served by nobody: tests/portal/simulations/test_page.py."""
-VOID = {"meta", "link", "input", "br", "img", "hr"}
+"""They stand alone, with everything in them, and are served by nobody: tests/portal/laboratory/test_page.py."""
+VOID = {"meta", "link", "input", "br", "img", "hr", "wbr"}
 
 
 class Page(HTMLParser):

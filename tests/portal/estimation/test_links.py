@@ -69,6 +69,15 @@ def test_from_a_nodes_first_word_on_links_are_assumed_and_said_to_be(cluster, cl
     assert "assumed: NVLink, 300 GB/s a GPU" in page
 
 
+def test_a_slow_link_is_told_in_megabytes_and_a_measurements_time_in_the_readers_zone(cluster, client):
+    tells(cluster.node)
+    Link.objects.update(within_node=1e6, within_measured_at="2026-11-22T17:48:10Z")
+    client.force_login(cluster.owner)
+    page = client.get("/cluster/n1/").content.decode()
+    assert "8 MB/s" in page
+    assert 'measured <time datetime="2026-11-22T17:48Z" data-format="clock">' in page
+
+
 def test_a_planning_measures_both_kinds_on_idle_gpus_one_after_the_other(virtual):
     planning_run()
     planning_run()

@@ -185,3 +185,28 @@ class TestNumbers:
             return await page.receive_json_from()
 
         assert self.follow(outsider, act)[1]["code"] == "not_found"
+
+
+class TestLive:
+    """Events that are not stored: nothing numbers them before they are published, so that one that is dropped shows nowhere."""
+
+    @pytest.fixture(autouse=True)
+    def _nothing_waits(self):
+        relay._live.clear()
+        yield
+        relay._live.clear()
+
+    def test_a_burst_of_one_job_is_one_event_and_drops_nobody_elses(self):
+        relay.live_put(stream="job:1", payload={"topic": "speed", "id": 1})
+        for _ in range(3 * relay.LIVE_LIMIT):
+            relay.live_put(stream="job:2", payload={"topic": "log", "id": 2})
+        assert list(relay._live.values()) == [
+            ("job:1", {"topic": "speed", "id": 1}), ("job:2", {"topic": "log", "id": 2}),
+        ]  # fmt: skip
+
+    def test_beyond_the_limit_the_oldest_goes_and_the_log_says_so(self, monkeypatch, caplog):
+        monkeypatch.setattr(relay, "LIVE_LIMIT", 2)
+        for number in (1, 2, 3):
+            relay.live_put(stream=f"job:{number}", payload={"topic": "log"})
+        assert [stream for stream, _ in relay._live.values()] == ["job:2", "job:3"]
+        assert "one of job:1 is dropped" in caplog.text

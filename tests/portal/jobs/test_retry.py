@@ -200,3 +200,19 @@ def test_two_who_retry_at_once_retry_once(shared_cluster):
     assert sum(isinstance(each, BerthError) for each in results) == 1, results
     assert fresh(parent).array_counts == {"COMPLETED": 2, "PENDING": 3}
     assert not given.violations()
+
+
+def test_a_retry_says_what_stays_cancelled(client, cluster):
+    """An afterok job is cancelled when what it waits for fails, and a retry of that does not bring it back."""
+    attempt = cluster.running()
+    waits = cluster.submit(depends_on=[attempt.job_id])
+    cluster.end(attempt, exit_code=3)
+    waits.refresh_from_db()
+    assert waits.state == "CANCELLED"
+    client.force_login(cluster.owner)
+    assert "To retry that one does not bring this one back" in client.get(f"/jobs/{waits.pk}/").content.decode()
+    job_retry(job=Job.objects.get(pk=attempt.job_id), actor=cluster.owner)
+    waits.refresh_from_db()
+    assert waits.state == "CANCELLED"
+    said = attempt.job.events.order_by("-id").first().text
+    assert f"What was cancelled because it failed stays so: #{waits.pk}." in said

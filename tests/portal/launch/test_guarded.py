@@ -1,5 +1,6 @@
 """Processes that others of the account cannot look into, and how a supervisor knows them all the same."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -7,8 +8,8 @@ import sys
 import psutil
 import pytest
 
-from portal.launch import identity
 from portal.launch.guarded import directory_of, guarded_argv
+from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout
 
 pytestmark = pytest.mark.impure  # processes of their own
@@ -68,3 +69,54 @@ def test_only_guarded_command_lines_name_a_directory():
     assert directory_of(["python", "-m", "celery"]) is None
     assert directory_of([]) is None
     assert directory_of(["python", "-m", "portal.launch.guarded"]) is None
+
+
+ENDS = """
+import atexit, gc, sys, threading, time
+import django
+assert not gc.isenabled(), "it rests while modules come"
+django.setup()
+assert gc.isenabled()
+assert gc.get_freeze_count() > 50_000
+from django.db import connection
+connection.cursor().execute("create table written (it integer)")
+atexit.register(lambda: print("at the end"))
+threading.Thread(target=lambda: (time.sleep(0.3), print("a thread's end"))).start()
+class Kept:
+    def __del__(self): print("taken apart")
+kept = Kept()
+sys.modules["kept"] = kept
+print("printed", end=" ")
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ("", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('no port')", 1, "no port"),
+    ],
+)
+def test_it_ends_as_python_does_but_at_once(tmp_path, end, code, said):
+    """Threads, exit calls and output as ever; nothing is taken apart, and the database's log is back in its file."""
+    (tmp_path / "ends.py").write_text(ENDS.format(end=end))
+    environment = os.environ | {
+        "PYTHONPATH": f"{tmp_path}:{SOURCE}",
+        "BERTH_DATA_DIR": str(tmp_path),
+        "DATABASE_URL": "",
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+    }
+    done = subprocess.run(
+        guarded_argv(str(tmp_path), "ends"), env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    assert "printed" in done.stdout
+    assert "a thread's end" in done.stdout
+    assert "at the end" in done.stdout
+    assert said in done.stderr
+    assert (tmp_path / "berth.sqlite3").exists()
+    if not said:
+        assert "taken apart" not in done.stdout
+        assert not (tmp_path / "berth.sqlite3-wal").exists()

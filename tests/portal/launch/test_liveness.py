@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from portal.launch import identity
-from portal.launch.children import Program
-from portal.launch.liveness import FIRST_SIGN_S, Asker, Liveness
-from portal.launch.supervisor import Supervisor
+from portal.launch.processes import identity
+from portal.launch.processes.children import Program
+from portal.launch.processes.liveness import FIRST_SIGN_S, Asker, Liveness
+from portal.launch.processes.supervisor import Supervisor
 from portal.layout import SOURCE, read_json
 from tests.portal.launch.test_supervisor import Clock, until
 
-pytestmark = pytest.mark.impure  # processes of their own
+pytestmark = pytest.mark.system  # processes of their own, waited for
 
 LIMIT_S = 40.0
 SIGNS = "from portal import alive; import time; alive.PERIOD_S = 0.05; alive._sign_for_ever()"

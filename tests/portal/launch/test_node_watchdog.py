@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 
-pytestmark = pytest.mark.impure  # processes of their own
+pytestmark = pytest.mark.system  # processes of their own, waited for
 
 AGENT = """
 import asyncio, os, sys

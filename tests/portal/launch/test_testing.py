@@ -51,6 +51,7 @@ def test_every_test_of_the_waiting_part_stands_in_a_file_that_it_is_given(reques
         if any(item.get_closest_marker(name) for name in testing.WAITING.split(" or "))
     }
     assert marked <= files
+    assert tuple(testing.waiting_files()[: len(testing.FIRST)]) == testing.FIRST
     assert {"tests/system/test_road.py", "tests/postgres/test_same_on_postgres.py"} <= files
     for conftest in (testing.SOURCE / "tests").rglob("conftest.py"):
         assert not testing._WAITS.search(conftest.read_text()), conftest

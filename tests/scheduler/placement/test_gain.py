@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.estimator.layers import Estimate
 from scheduler.model.speeds import Knowledge
-from scheduler.placement.gain import FLATTEST, LINEAR, Gain, gain_for
+from scheduler.placement.gain import FLATTEST, LINEAR, STEEP, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where
 
 
@@ -90,3 +90,10 @@ def test_a_placed_job_says_what_more_would_have_added_and_who_waits():
 def test_with_nobody_waiting_there_is_nothing_to_say():
     made = make_plan([node(1, 8)], [job(1, 4, 8, wait_s=600), job(2, 4, wait_s=500)], policy="berth")
     assert decisions_of(made)[1].detail["chosen"]["larger"] is None
+
+
+def test_the_flatter_a_size_counts_the_fewer_of_the_waiting_a_running_job_stands_above():
+    """The paper's median where sizes count; at the flattest the least of them."""
+    assert LINEAR.floor == Gain(STEEP).floor == 0.5
+    assert Gain(FLATTEST).floor == 0.0
+    assert Gain((FLATTEST + STEEP) / 2).floor == pytest.approx(0.25)

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.model import Piece, Running
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.replan.participants import restart_factor
 from scheduler.replan.paying import paid
-from tests.scheduler.builders import make_plan, node
+from tests.scheduler.builders import job, make_plan, node
 from tests.scheduler.replan.test_replans import elastic
 
 NOW_S = 1_000_000.0
@@ -48,3 +50,23 @@ def test_a_long_job_moves_for_what_pays_and_not_for_less():
     assert stops(1.05, gain="linear") == [1]
     assert stops(1.05) == []
     assert stops(1.25) == [1]
+
+
+def test_who_has_not_waited_yields_to_those_who_have_and_not_to_who_has_waited_as_little():
+    """A long job that never waited held its GPU behind the median of the waiting, while short ones waited twice their length."""
+    live = replace(elastic(1, 1, 2, gpus=1), first_started_s=NOW_S - 36_000.0)
+    live = replace(live, description=replace(live.description, model_label="m"))
+    speeds = {1: 10.0, 2: 6.0}  # a GPU: the second adds a fifth
+    cells = {CellKey("tenant:1:m", "a100", gpus=gpus): Cell(3, speed, 0.0) for gpus, speed in speeds.items()}
+    rigid = Running(9, 1, (Piece(1, (1, 2, 3), (1, 2, 3), 0),), live.started_s, (3,))
+    common = {"running": [live, rigid], "replan": True, "policy": "berth", "arrays": "off", "reserve_lr": None}
+    common |= {"knowledge": Knowledge(cells=cells)}
+
+    def stopped(*ratios, **knobs):
+        waiting = [job(number, 1, wait_s=600.0 * ratio) for number, ratio in enumerate(ratios, start=2)]
+        return [order.job for order in make_plan([node(1, 4, idle=0)], waiting, **common, **knobs).stops]
+
+    assert stopped(0.1, 2.0, 2.0) == [1]
+    assert stopped(0.1, 2.0, 2.0, gain="linear") == []
+    assert stopped(2.0) == []
+    assert stopped(2.0, 2.0, 2.0) == []

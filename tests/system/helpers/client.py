@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 
 import httpx
 
+from tests.servers import pause_s
+
 FINAL = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"}
 MACHINE_SLACK = 3.0
 """Limits below are for an idle machine of two cores; a busy one gets this much longer before a wait is in vain."""
@@ -60,7 +62,7 @@ class Tenant:
         """The job once it is in one of these states; an end that was not waited for fails at once."""
         deadline = time.monotonic() + limit_s * MACHINE_SLACK
         job = None
-        while time.monotonic() < deadline:
+        while (asked := time.monotonic()) < deadline:
             try:
                 job = self.job(number)
             except OSError:
@@ -70,8 +72,20 @@ class Tenant:
                 return job
             if job["state"] in FINAL:
                 break
-            time.sleep(0.1)
+            time.sleep(pause_s(time.monotonic() - asked))
         raise AssertionError(f"job {number} is {job and job['state']}, not {states}: {job}\n{self.berth.logs()}")
+
+    def ends(self, numbers, *, limit_s):
+        """{number: state}, once all have ended: while one of them runs, the others need not be asked for."""
+        states, left = {}, list(numbers)
+
+        def all_final():
+            while left and (state := self.state(left[0])) in FINAL:
+                states[left.pop(0)] = state
+            return not left
+
+        self.berth.wait(all_final, limit_s=limit_s, what=f"the end of all of {numbers}")
+        return states
 
     def wait_log(self, number, text, *, limit_s=20.0, **query):
         found = lambda: text in self.log(number, **query)  # noqa: E731 - reads best in place

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from portal.launch import identity
-from tests.system.helpers.client import FINAL, leaks
+from portal.launch.processes import identity
+from tests.system.helpers.client import leaks
 
 SCRIPT = Path(__file__).with_name("ledger_job.py")
 
@@ -47,14 +47,7 @@ class Ledger:
 
     def settle(self, *, limit_s=60.0):
         """Wait until every accepted job has ended; {number: state}."""
-        states = {}
-
-        def all_ended():
-            states.update({n: self.tenant.state(n) for n in self.accepted if states.get(n) not in FINAL})
-            return set(states.values()) <= FINAL
-
-        self.tenant.berth.wait(all_ended, limit_s=limit_s, what=f"the end of all jobs, which are {states}")
-        return states
+        return self.tenant.ends(self.accepted, limit_s=limit_s)
 
     def check(self, states):
         """What must be true after all jobs have ended, whatever was killed meanwhile."""

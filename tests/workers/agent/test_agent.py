@@ -10,8 +10,12 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.workers.conftest import ROOT, command_lines, processes_of, wait_until
 from workers.engines.process import ProcessEngine
+
+pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 
 
 def test_runs_a_job_and_tells_its_log_and_exit_code(portal, node):

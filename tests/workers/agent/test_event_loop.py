@@ -7,7 +7,11 @@ import shlex
 import signal
 import sys
 
+import pytest
+
 from tests.workers.conftest import processes_of, wait_until
+
+pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 
 WATCH = """
 import os, sys, threading, time

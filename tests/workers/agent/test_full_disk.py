@@ -20,6 +20,8 @@ from workers.system.files import read_json
 from workers.system.procs import boot_id, boottime
 from workers.system.room import write_over, write_until_room
 
+pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
+
 MARK_MIB = 8
 LOW = ("--disk-low-mib", str(MARK_MIB))
 

@@ -35,7 +35,7 @@ def test_an_end_that_somebody_else_holds_is_not_waited_for(tmp_path):
     os.write(writers[0], b"last words")
     began = time.monotonic()
     log.finish()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10, "it would wait for ever"
     assert (tmp_path / "stdout").read_bytes() == b"last words"
     with pytest.raises(BrokenPipeError):
         os.write(writers[0], b"x")

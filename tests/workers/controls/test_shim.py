@@ -56,7 +56,7 @@ class ShimRun:
         self.engine.start(self.directory)
         return self
 
-    def result(self, *, within_s: float = 10.0) -> dict:
+    def result(self, *, within_s: float = 60.0) -> dict:
         wait_until(lambda: self.engine.life(self.directory) in {"ended", "lost"}, within_s=within_s)
         return self.engine.result(self.directory)
 
@@ -169,7 +169,7 @@ def test_affinity_and_niceness(shim):
     real = sorted(os.sched_getaffinity(0))
     command = "exec \"$BERTH_PYTHON\" -c 'import os; print(sorted(os.sched_getaffinity(0)), os.nice(0))'"
     shim.prepare(command=command, cores=[len(real) * 3], nice=5).start().result()
-    assert shim.stdout() == f"[{real[0]}] 5\n"
+    assert shim.stdout() == f"[{real[0]}] {min(19, os.nice(0) + 5)}\n"  # whoever runs the tests may be nice already
 
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="a kernel without autogroups")
@@ -196,7 +196,7 @@ def test_no_signal_is_ignored_and_no_descriptor_is_inherited(shim):
 
 def test_time_limit_asks_then_kills(shim):
     shim.prepare(command="trap 'echo asked' TERM; sleep 20 & wait; wait; sleep 20", time_limit_s=0.5, grace_s=0.5)
-    result = shim.start().result(within_s=5)
+    result = shim.start().result()
     assert (result["reason"], result["signal"]) == ("time_limit", signal.SIGKILL)
     assert shim.stdout() == "asked\n"
     assert 0.9 < result["ran_s"] < 3
@@ -204,7 +204,7 @@ def test_time_limit_asks_then_kills(shim):
 
 def test_a_job_that_saves_when_asked_keeps_its_exit_code(shim):
     shim.prepare(command="trap 'echo saved; exit 7' TERM; sleep 20 & wait", time_limit_s=0.3, grace_s=5)
-    result = shim.start().result(within_s=5)
+    result = shim.start().result()
     assert (result["reason"], result["exit_code"], shim.stdout()) == ("time_limit", 7, "saved\n")
 
 
@@ -224,7 +224,7 @@ def test_memory_of_all_processes_counts(shim):
     """Three processes of some 60 MiB each stay under 100 MiB one by one, not together."""
     hold = "b=bytearray(60<<20); import time; time.sleep(20)"
     command = f'for i in 1 2 3; do "$BERTH_PYTHON" -S -c "{hold}" & done; wait'
-    result = shim.prepare(command=command, memory_mib=100).start().result(within_s=8)
+    result = shim.prepare(command=command, memory_mib=100).start().result()
     assert (result["reason"], result["signal"]) == ("out_of_memory", signal.SIGKILL)
     used = int(result["detail"].split()[2])
     assert result["detail"] == f"it used {used} MiB of memory; its limit is 100 MiB"
@@ -249,7 +249,7 @@ def test_lease_of_another_boot_or_none_does_not_start(shim):
 def test_lease_ends_the_job(shim):
     shim.prepare(command="sleep 20", lease_s=10)
     shim.engine.lease(shim.directory, until=boottime() + 0.7)
-    assert shim.start().result(within_s=5)["reason"] == "lease"
+    assert shim.start().result()["reason"] == "lease"
 
 
 def test_background_processes_end_with_the_command(shim):

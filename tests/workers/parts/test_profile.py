@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+
 from tests.workers.conftest import ROOT, processes_of, wait_until
+
+pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 
 
 def files(**named):

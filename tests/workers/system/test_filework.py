@@ -22,8 +22,8 @@ def test_what_does_not_answer_stops_nobody_else(tmp_path):
             await files.run("a", pipe.read_bytes, limit_s=0.2)
         began = time.monotonic()
         with pytest.raises(SlowFilesError, match="still waits"):
-            await files.run("a", pipe.read_bytes, limit_s=5)
-        assert time.monotonic() - began < 2, "the same is not tried again while it waits"
+            await files.run("a", pipe.read_bytes, limit_s=60)
+        assert time.monotonic() - began < 30, "the same is not tried again while it waits"
         assert await files.run("b", lambda: 7) == 7
         pipe.open("wb").close()  # now the reader comes back
         while slow == ["a"] and files._stuck:  # noqa: ASYNC110 - set by another thread

@@ -102,7 +102,7 @@ def broker(settings, broker_settings):
 
 def said():
     """What the relay would send now."""
-    found = list(relay._live)
+    found = list(relay._live.values())
     relay._live.clear()
     return found
 

@@ -54,6 +54,15 @@ def test_timeline_height_is_gpus_and_an_open_span_ends_now():
     assert float(last["x"][:-1]) + float(last["width"][:-1]) == pytest.approx(float(now[:-1]), abs=0.02)
 
 
+def test_the_word_now_stands_over_its_line_where_no_bar_and_no_edge_cuts_it():
+    """Beside the line it ran out of the card at 390 px; 20 px are right of the plot, and half of the word is 11."""
+    svg = marks.timeline(job()["timeline"])
+    line = attributes(svg, "b-timeline-now")[0]
+    word = re.search(r'<text class="b-span-caption" x="([^"]+)" y="(\d+)" text-anchor="(\w+)">now<', svg)
+    assert word.groups() == (line["x1"], "0", "middle")
+    assert all(float(bar["y"]) > 3 for bar in attributes(svg, "b-span-running"))
+
+
 def test_timeline_escapes_what_a_tenant_wrote():
     context = job()["timeline"]
     context["spans"][1]["caption"] = "<script>alert(1)</script>"

@@ -51,7 +51,7 @@ def test_the_same_as_the_rule_that_writes_it_down(cases, rng):
     decisions += [waiting(99, 1), placed(98, 2)]  # gone since the snapshot; started
     rng.shuffle(decisions)
     found = notes_of(decisions, columns_of(decisions), [rows[pk] for pk in sorted(rows)])
-    wanted = [note for each in decisions if each.job in rows and is_news(rows[each.job], note := note_of(each))]
+    wanted = [note for each in decisions if each.job in rows and is_news(rows[each.job], note := note_of(each, {}))]
     assert found == wanted
 
 

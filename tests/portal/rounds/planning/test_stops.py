@@ -292,3 +292,12 @@ class TestAtOnce:
         assert not Promise.objects.exists()
         stopped(shared_cluster, attempt)
         assert Job.objects.get().state == "CANCELLED"
+
+
+def test_the_events_of_a_stop_say_each_thing_once(cluster):
+    """Seen: the same line twice, "Attempt 1 ended: preempted, preempt; waits again."."""
+    attempt = elastic(cluster)
+    applied(stops=[stop(attempt)])
+    stopped(cluster, attempt)
+    said = list(JobEvent.objects.filter(job=attempt.job_id).order_by("-id").values_list("text", flat=True)[:2])
+    assert said == ["Waits again.", "Attempt 1 ended: preempted."]

@@ -1,6 +1,7 @@
 """A planning's decisions in columns (section 8 of the portal's storage): what goes in comes out, in little room."""
 
 import time
+import zlib
 from datetime import timedelta
 from importlib import import_module
 
@@ -9,11 +10,21 @@ import pytest
 from django.apps import apps
 from django.db import connection
 from django.utils import timezone
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.record import decisions
-from portal.rounds.record.decisions import decisions_pack, decisions_read
+from portal.rounds.record.decisions import (
+    REASONS,
+    RESULTS,
+    SIDES,
+    binding_node,
+    columns_of,
+    decisions_pack,
+    decisions_read,
+)
 from portal.rounds.record.frames import FrameError
 from portal.rounds.tasks import expire
 from scheduler.model import (
@@ -191,3 +202,41 @@ class TestFrames:
                 for name in ("latency_ratio", "wait_s", "age_s"):
                     assert read.pop(name) == pytest.approx(entry.pop(name), rel=1e-3, abs=1e-6)
                 assert read == entry
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=8), st.booleans())
+def test_columns_are_what_each_decision_says(seeds, shared):
+    """Standings and figures are one object for many jobs: who shares one has the same cell, and nobody else's."""
+    kinds = [
+        Standing("gpu-small", Side.OUTSIDE),
+        Standing("gpu-large", Side.FRONT, 2),
+        Standing("cpu", Side.FRONT),
+        None,
+    ]
+    figures = [{}, {"binding": {"node": "n1"}}, {"binding": {"node": "n2"}}, {"binding": None}]
+    decisions = []
+    for number, seed in enumerate(seeds):
+        standing, told = kinds[seed % 4], figures[seed // 4 % 4]
+        ratio, age = (None, 1.5)[seed // 16 % 2], (None, 600.0)[seed // 32 % 2]
+        decisions.append(
+            Decision(
+                number, list(Result)[seed // 64 % 3], [None, *Reason][seed // 256 % 5], told if shared else dict(told),
+                rank=number or None, latency_ratio=ratio, wait_s=float(seed % 7), age_s=age, age_source="ab"[seed % 2],
+                eligible=bool(seed % 3), standing=standing,
+            )
+        )  # fmt: skip
+    found = columns_of(decisions)
+    at = found.values
+    for place, each in enumerate(decisions):
+        standing = each.standing
+        assert found.arrays[at["array"][place]] == (standing.array if standing else "")
+        assert SIDES[at["side"][place]] == (str(standing.side) if standing else "")
+        assert at["turn"][place] == ((standing.turn or 0) if standing else 0)
+        assert found.sources[at["source"][place]] == each.age_source
+        assert at["binding"][place] == (zlib.crc32(name.encode()) if (name := binding_node(each)) else 0)
+        assert (RESULTS[at["result"][place]], REASONS[at["reason"][place]]) == (each.result, each.reason or "")
+        assert (at["job"][place], at["rank"][place], at["eligible"][place]) == (each.job, each.rank or 0, each.eligible)
+        for name, value in (("latency_ratio", each.latency_ratio), ("age_s", each.age_s)):
+            assert np.isnan(at[name][place]) if value is None else at[name][place] == value
+        assert np.isnan(at["wait_s"][place]) if each.latency_ratio is None else at["wait_s"][place] == each.wait_s

@@ -1,0 +1,102 @@
+"""`./berth lab`: its verbs and their options."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import lab
+from .rest import Portal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def main(arguments: list[str]) -> int:
+    asked = parser_make().parse_args(arguments)
+    return asked.act(asked, Portal.from_environment())
+
+
+def parser_make() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./berth lab",
+        description="Simulate on a Berth; BERTH_URL and BERTH_TOKEN say on which.",
+        allow_abbrev=False,
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    _run_parser(verbs)
+    rows = _verb(verbs, "list", lab.listed, "the newest simulations")
+    rows.add_argument("--state", metavar="S,S", help="QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED")
+    _listing(rows)
+    shown = _verb(verbs, "show", lab.show, "how far one is, or its figures")
+    shown.add_argument("--csv", type=Path, metavar="OUT", help="write the report as CSV")
+    _verb(verbs, "wait", lab.wait, "until one has ended; exit code 0 when it completed")
+    _verb(verbs, "cancel", lab.cancel, "at once while it waits, within seconds while it runs")
+    _verb(verbs, "share", lab.share, "say who else sees one")
+    _verb(verbs, "delete", lab.delete, "one that has ended")
+    for verb in ("show", "wait", "cancel", "share", "delete"):
+        verbs.choices[verb].add_argument("number", type=int)
+    verbs.choices["share"].add_argument("shared_with", choices=["owner", "tenant", "operators"])
+    _listing(_verb(verbs, "traces", lab.traces, "the newest traces"))
+    sent = _verb(verbs, "upload", lab.upload, "keep a trace on the portal")
+    sent.add_argument("file", type=Path)
+    sent.add_argument("--format", required=True, metavar="NAME", help="docs/traces.md")
+    taken = _verb(verbs, "history", lab.history, "keep the cluster's last days as a trace")
+    taken.add_argument("days", type=_number)
+    for verb in (sent, taken):
+        verb.add_argument("--name", help="the trace's name")
+        verb.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
+    forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "a trace, and what was simulated on it")
+    forgotten.add_argument("number", type=int)
+    return parser
+
+
+def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(name, help=words, allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print the portal's own answer")
+    parser.set_defaults(act=act)
+    return parser
+
+
+def _listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--most", type=_count, default=50, metavar="N", help="rows at most (50)")
+
+
+def _count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    """A finite number: JSON has no other."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def _run_parser(verbs: Any) -> None:
+    parser = _verb(verbs, "run", lab.run, "ask for a simulation")
+    parser.add_argument("name")
+    jobs = parser.add_mutually_exclusive_group(required=True)
+    jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
+    jobs.add_argument("--history", type=_number, metavar="DAYS", help="the cluster's last days")
+    jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
+    parser.add_argument("--format", metavar="NAME", help="of the file; docs/traces.md")
+    parser.add_argument("--jobs", type=int, metavar="N", help="how many are drawn")
+    parser.add_argument(
+        "--cluster", metavar="WHICH", help="here, own (the generator's), or a file as in examples/clusters/"
+    )
+    parser.add_argument("--policy", required=True, metavar="A,B,C", help="each replays the same jobs")
+    parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="docs/settings.md")
+    parser.add_argument("--seed", type=int, metavar="N")
+    parser.add_argument("--until", type=_number, metavar="H", help="cut off after so many hours")
+    parser.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
+    parser.add_argument("--wait", action="store_true", help="until it has ended; print its figures")

@@ -1,0 +1,79 @@
+"""Section 6, *anytime*: the search stops when neither plan nor bound moves, by counted steps and not by a clock."""
+
+import numpy as np
+import pytest
+
+from scheduler.fairness import window
+from scheduler.fairness.lrf import age_of
+from scheduler.fairness.priorities import PRIORITIES, order
+from scheduler.model import RunHistory
+from scheduler.placement import located
+from scheduler.placement.aggregated import kernel
+from scheduler.placement.aggregated.formulation import Limits, solve_aggregated
+from scheduler.placement.ledger import Ledger
+from scheduler.placement.matrix import Columns
+from scheduler.placement.solver import solve_matrix
+from scheduler.workloads.queues import instance_draw
+from tests.scheduler.builders import ticking
+
+NEVER_MET = 1e-7
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The programs that were handed to the solver."""
+    found = []
+
+    def noted(matrix, **more):
+        parts = (matrix.cost, matrix.row_upper, matrix.starts, matrix.index, more["start"])
+        found.append(tuple(b"" if each is None else each.tobytes() for each in parts))
+        return solve_matrix(matrix, **more)
+
+    monkeypatch.setattr(kernel, "solve_matrix", noted)
+    return found
+
+
+def solved(gpus, seed):
+    """The window of a drawn queue, with as much time as there is: the clock hardly moves."""
+    drawn = instance_draw(gpus=gpus, jobs=2 * gpus, seed=seed, workload="mixed")
+    ledger = Ledger(drawn.nodes, (), ())
+    queue = order(drawn.jobs, PRIORITIES["lrf"], 0.0, lambda each: age_of(each, RunHistory(), tick_s=30.0))
+    picked = window.fill(queue, ledger, 1.0).picked
+    limits = Limits(ticking(1e-6), 600.0, NEVER_MET, 1)
+    return solve_aggregated(picked, located.weights(picked, 1.0), ledger, drawn.estimator, limits)
+
+
+def test_a_search_that_stalls_stops_and_says_so_and_solves_nothing_twice(asked):
+    """Seen: twelve repairs for each of four dives solved the same few programs again until time was up."""
+    answer = solved(200, 2)
+    assert answer.status == "stalled"
+    assert NEVER_MET < (answer.bound - answer.objective) / answer.objective < 0.01
+    assert len(asked) == len(set(asked))
+    before = list(asked)
+    assert solved(200, 2).objective == answer.objective
+    assert asked[len(before) :] == before
+
+
+def hard(jobs=24, nodes=6):
+    """Many near-equal jobs on few nodes: nothing that a few rounds of cuts could settle."""
+    columns = Columns()
+    for i in range(jobs):
+        for t in range(nodes):
+            entries = ((i, 1.0), (jobs + t, 2.0 + (i * 5 + t) % 7))
+            columns.add(1 + (i * 7 + t * 3) % 11 / 1000, 1.0, entries)
+    return columns.matrix(np.array([1.0] * jobs + [13.0] * nodes))
+
+
+def test_a_program_is_left_after_so_many_looks_without_progress():
+    matrix = hard()
+    values, bound = solve_matrix(matrix, gap=0.0, time_limit_s=60.0, seed=1, patience=2)
+    assert np.all(matrix.activity(values) <= matrix.row_upper + 1e-6)
+    assert bound > matrix.cost @ values + 1e-6
+    again, same = solve_matrix(matrix, gap=0.0, time_limit_s=60.0, seed=1, patience=2)
+    assert (again.tolist(), same) == (values.tolist(), bound)
+
+
+def test_patience_takes_nothing_from_a_program_that_moves_on():
+    matrix = hard(8, 2)
+    values, bound = solve_matrix(matrix, gap=0.0, time_limit_s=60.0, seed=1, patience=100)
+    assert bound == pytest.approx(matrix.cost @ values)
