@@ -7,10 +7,9 @@ from portal.jobs.api import jobs
 from portal.jobs.api import nodes as cluster
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
+from portal.laboratory.api import simulations, traces
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
-from portal.simulations import api as simulations
-from portal.simulations import api_traces as traces
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),

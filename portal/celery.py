@@ -20,7 +20,7 @@ app.autodiscover_tasks(
         "portal.jobs",
         "portal.cluster",
         "portal.estimation",
-        "portal.simulations",
+        "portal.laboratory",
         "portal.launch",
         "portal.backups",
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dj_database_url
 
-from portal.admin_site import CONFIGURATION
+from portal.console.site import CONFIGURATION
 from portal.environment import env
 from portal.redis_urls import channels_host, kombu_url
 from portal.secret_key import key_read
@@ -52,7 +52,7 @@ INSTALLED_APPS = [
     "portal.estimation",
     "portal.rounds",
     "portal.dashboard",
-    "portal.simulations",
+    "portal.laboratory",
     "portal.launch",
     "portal.backups",
     "portal.bench",
@@ -187,8 +187,8 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.jobs.states.JobState",
         "AttemptState": "portal.jobs.states.AttemptState",
         "StopReason": "portal.jobs.states.StopReason",
-        "SimulationState": "portal.simulations.models.Simulation.State",
-        "SharedWith": "portal.simulations.models.SharedWith",
+        "SimulationState": "portal.laboratory.models.Simulation.State",
+        "SharedWith": "portal.laboratory.models.SharedWith",
         "PlanningStatus": "portal.rounds.models.Planning.Status",
     },
 }

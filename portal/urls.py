@@ -13,7 +13,7 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("api/v1/", include("portal.api_urls")),
     path("api/agent/v1/", include("portal.agents.urls")),
-    path("", include("portal.simulations.urls")),
+    path("", include("portal.laboratory.pages.urls")),
     path("", include("portal.dashboard.urls")),
 ]
 

@@ -24,8 +24,9 @@ import pytest
 
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
-from portal.launch import broker, identity
+from portal.launch import broker
 from portal.launch.preparation import fingerprint
+from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout, read_json, write_json
 
 UP_LIMIT_S = 150.0

@@ -19,12 +19,12 @@ from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent, JobPayload, LogChunk
 from portal.jobs.states import AttemptState, JobState
+from portal.laboratory.checking import SimulationOrder
+from portal.laboratory.run.worker import simulation_next
+from portal.laboratory.services import simulation_order, trace_add
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.record.decisions import decisions_read
 from portal.rounds.record.frames import frame_alone
-from portal.simulations.checking import SimulationOrder
-from portal.simulations.laboratory import simulation_order, trace_add
-from portal.simulations.running import simulation_next
 from portal.tenants.models import Membership
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from portal.bench.errors import BenchError
-from portal.launch.arrivals import CALM, CROWDED, CROWDED_SHARE, LONGEST_S, PERIOD_S, SHORTEST_S, SWING_S
-from portal.launch.demo import REPLAN_S, RESTART_COST_S, TICK_S
+from portal.laboratory.errors import SimulationError
+from portal.laboratory.sources.clusters import ClusterFile
+from portal.laboratory.sources.traces import TraceFile
+from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, LONGEST_S, PERIOD_S, SHORTEST_S, SWING_S
+from portal.launch.demo.people import REPLAN_S, RESTART_COST_S, TICK_S
+from portal.launch.demo.workload import TENANTS, TRAININGS
 from portal.launch.programs import DEMO_NODES
-from portal.launch.workload import TENANTS, TRAININGS
-from portal.simulations.clusters import ClusterFile
-from portal.simulations.errors import SimulationError
-from portal.simulations.traces import TraceFile
 from scheduler.model import Job, Node, Tenant
 from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine

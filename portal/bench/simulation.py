@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from portal.bench.errors import BenchError
-from portal.simulations.clusters import cluster_read
-from portal.simulations.errors import SimulationError
-from portal.simulations.traces import TraceFile
+from portal.laboratory.errors import SimulationError
+from portal.laboratory.sources.clusters import cluster_read
+from portal.laboratory.sources.traces import TraceFile
 from scheduler.model import Job, Node
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.run import simulate

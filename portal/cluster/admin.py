@@ -9,10 +9,10 @@ from django.db.models import Count, Q
 from django.utils.timesince import timesince
 from unfold.admin import TabularInline
 
-from portal.admin_site_base import Command, ConsoleAdmin, DescribeForm, OperatorOnly, ReasonForm, adopt
-from portal.admin_site_show import column, facts, mark, mib
 from portal.cluster import admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
+from portal.console.base import Command, ConsoleAdmin, DescribeForm, OperatorOnly, ReasonForm, adopt
+from portal.console.show import column, facts, mark, mib
 
 if TYPE_CHECKING:
     from django import forms

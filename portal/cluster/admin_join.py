@@ -11,10 +11,10 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
-from portal.admin_site_base import Command, ConsoleAdmin
-from portal.admin_site_show import mark
 from portal.cluster import services
 from portal.cluster.joining import join_line
+from portal.console.base import Command, ConsoleAdmin
+from portal.console.show import mark
 from portal.errors import BerthError
 from portal.layout import Layout, read_json
 

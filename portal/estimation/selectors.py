@@ -9,7 +9,8 @@ from django.db.models import Q
 
 from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
 from portal.jobs.states import FINAL
-from scheduler.estimator import iteration, mixture, tables
+from scheduler.estimator import tables
+from scheduler.model import speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _cells(known: Mapping[int, str]) -> dict[CellKey, Cell]:
     }
 
 
-def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], iteration.Profile]:
+def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], speeds.Profile]:
     rows = JobProfile.objects.filter(_of(known), modules__gt=0).select_related("gpu_type")
     return {
         (known[row.signature_id], row.gpu_type.name): profile_of(row)
@@ -61,16 +62,16 @@ def _profiles(known: Mapping[int, str]) -> dict[tuple[str, str], iteration.Profi
     }
 
 
-def profile_of(row: JobProfile) -> iteration.Profile:
+def profile_of(row: JobProfile) -> speeds.Profile:
     """The estimator's profile, with the mixture but without its latest observations."""
-    return iteration.Profile(
+    return speeds.Profile(
         forward_s=row.forward_s,
         backward_s=row.backward_s,
         update_s=row.update_s,
         batch_size=row.batch,
         parameters=row.parameters,
-        pattern=iteration.Pattern(row.pattern or iteration.Pattern.OVERLAPPED),
-        loading=mixture.Loading(row.data_count, tuple(mixture.Part(*part) for part in row.data_parts)),
+        pattern=speeds.Pattern(row.pattern or speeds.Pattern.OVERLAPPED),
+        loading=speeds.Loading(row.data_count, tuple(speeds.Part(*part) for part in row.data_parts)),
     )
 
 
@@ -83,7 +84,7 @@ class Found:
     forward_s: float
     backward_s: float
     update_s: float
-    pattern: iteration.Pattern | None
+    pattern: speeds.Pattern | None
 
 
 def profiles_found(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], Found]:
@@ -101,14 +102,14 @@ def _found(row: JobProfile) -> Found:
     loading = profile_of(row).loading
     means = [part.data_s for part in loading.parts]
     data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
-    pattern = iteration.Pattern(row.pattern) if row.pattern else None
+    pattern = speeds.Pattern(row.pattern) if row.pattern else None
     return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
 
 
-def links_load() -> dict[str, iteration.Link]:
+def links_load() -> dict[str, speeds.Link]:
     """Return the bandwidths by GPU type's name: refined, else measured, else assumed. One query."""
     return {
-        row.gpu_type.name: iteration.Link(
+        row.gpu_type.name: speeds.Link(
             row.bandwidth("within"),
             row.bandwidth("between"),
             row.is_assumed("within"),

@@ -7,7 +7,7 @@ are named. Another check is a function of `now` that returns sentences, added to
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from portal.backups.automatic import backup_problems
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
@@ -75,7 +75,7 @@ def nodes_unsettled(_now: datetime) -> list[str]:
     return _counted("nodes", waited_for.values_list("name"), what, lambda row: row[0])
 
 
-def _counted(subject: str, rows: QuerySet, what: str, words: Callable[[tuple], str]) -> list[str]:
+def _counted(subject: str, rows: QuerySet, what: str, words: Callable[[tuple[Any, ...]], str]) -> list[str]:
     """Return `subject: 7 what (first, second, ... and 2 more)`; nothing when there is none. Two queries at most."""
     found = list(rows[: NAMED + 1])
     if not found:

@@ -8,8 +8,8 @@ from django.contrib import admin
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly
-from portal.admin_site_show import block, code, column, facts, mark, mib
+from portal.console.base import Command, ConsoleAdmin, OperatorOnly
+from portal.console.show import block, code, column, facts, mark, mib
 from portal.jobs import services
 from portal.jobs.models import Attempt, Job, JobEvent
 from portal.jobs.states import FINAL, QUEUED, JobState

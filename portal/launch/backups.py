@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from portal.command_errors import LaunchError
-from portal.launch import identity
-from portal.launch.identity import MARK
-from portal.launch.lock import SupervisorLock
+from portal.launch.processes import identity
+from portal.launch.processes.identity import MARK
+from portal.launch.processes.lock import SupervisorLock
 from portal.launch.programs import portal_environment
 from portal.layout import SOURCE, Layout, read_json
 

@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 from portal.command_errors import LaunchError
-from portal.launch import health, identity, nodes
-from portal.launch.lock import SupervisorLock, supervisor_state
+from portal.launch import health, nodes
+from portal.launch.processes import identity
+from portal.launch.processes.lock import SupervisorLock, supervisor_state
 from portal.layout import Layout, read_json, write_json
 
 DOWN_LIMIT_S = 120.0

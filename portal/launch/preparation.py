@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from portal.command_errors import LaunchError
 from portal.launch.guarded import guarded_argv
-from portal.launch.identity import MARK
 from portal.launch.notices import Notices
+from portal.launch.processes.identity import MARK
 from portal.launch.programs import REGISTERED_FILE, node_names
 from portal.layout import SOURCE, Layout, read_json, write_json
 

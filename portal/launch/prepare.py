@@ -1,6 +1,5 @@
 """The part of the preparation that needs Django: `up` starts `python -m portal.launch.prepare` and reads its JSON lines."""
 
-import json
 import logging
 import os
 import sys
@@ -9,22 +8,10 @@ import django
 
 from portal.launch.preparation import nodes_unregistered
 from portal.launch.programs import node_names
+from portal.launch.saying import emit, farewell, step
 from portal.layout import Layout
 
 JOIN_TOKEN_LIFE_S = 3600
-
-
-def _emit(**said: str) -> None:
-    print(json.dumps(said), flush=True)  # noqa: T201 - read by portal.launch.preparation
-
-
-def step(text: str) -> None:
-    _emit(step=text)
-
-
-def farewell(text: str) -> None:
-    """Send a line to show when all is up. It may hold a password, so it never goes into a log."""
-    _emit(farewell=text)
 
 
 def _migrate() -> None:
@@ -44,7 +31,7 @@ def _join_tokens(layout: Layout, *, demo: bool) -> None:
         _, secret = services.join_token_create(
             actor=operator_account(), name=name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
         )
-        _emit(join=name, token=secret)
+        emit(join=name, token=secret)
     step(f"nodes known: {', '.join(node_names(layout, demo=demo)) or 'none yet'}")
 
 
@@ -53,7 +40,8 @@ def main() -> int:
     django.setup()
     from django.conf import settings
 
-    from portal.launch import demo, operator
+    from portal.launch import operator
+    from portal.launch.demo import people as demo
 
     layout = Layout.at(settings.DATA_DIR)
     _migrate()

@@ -10,11 +10,11 @@ from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import health
 from portal.launch.broker import Server
-from portal.launch.children import Program
 from portal.launch.guarded import guarded_argv
-from portal.launch.identity import MARK
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
+from portal.launch.processes.children import Program
+from portal.launch.processes.identity import MARK
 from portal.launch.tls import Tls, names_of_this_machine
 from portal.layout import Layout, read_json
 from portal.redis_urls import ping

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from portal.launch.arrivals import arrivals_step
+from portal.launch.demo.arrivals import arrivals_step
 
 
 @shared_task(name="launch.demo_arrivals")

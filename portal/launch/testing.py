@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from portal.launch.descendants import become_subreaper, end_all
+from portal.launch.processes.descendants import become_subreaper, end_all
 from portal.layout import SOURCE
 
 if TYPE_CHECKING:

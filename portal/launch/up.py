@@ -10,14 +10,15 @@ from types import FrameType
 from portal import redis_urls
 from portal.command_errors import LaunchError
 from portal.environment import env
-from portal.launch import broker, health, identity, nodes, own_node, preflight, preparation, programs
+from portal.launch import broker, health, nodes, own_node, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
 from portal.launch.guarded import guarded_argv
-from portal.launch.liveness import Liveness
-from portal.launch.lock import lock_or_refuse
 from portal.launch.notices import Notices
 from portal.launch.options import Options
-from portal.launch.supervisor import Supervisor
+from portal.launch.processes import identity
+from portal.launch.processes.liveness import Liveness
+from portal.launch.processes.lock import lock_or_refuse
+from portal.launch.processes.supervisor import Supervisor
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
 from portal.layout import Layout, read_json, write_json, write_private
 
@@ -168,7 +169,7 @@ class Launch:
         if not self.demo or not env("BERTH_DEMO_WORKLOAD") or self.layout.workload.exists():
             return None
         return preparation.Task(
-            "workload", guarded_argv(str(self.layout.root), "portal.launch.workload")[1:], self.layout, environment
+            "workload", guarded_argv(str(self.layout.root), "portal.launch.demo.workload")[1:], self.layout, environment
         )
 
     def _workload_finish(self, task: preparation.Task | None) -> None:

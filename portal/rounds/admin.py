@@ -12,8 +12,8 @@ from django_celery_beat import models as beat
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.admin_site_base import ConsoleAdmin, OperatorOnly
-from portal.admin_site_show import block, facts, mark
+from portal.console.base import ConsoleAdmin, OperatorOnly
+from portal.console.show import block, facts, mark
 from portal.jobs.models import Job
 from portal.rounds.admin_policy import PolicyAdmin
 from portal.rounds.models import OperatorSetting, Planning, Round

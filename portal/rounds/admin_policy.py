@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from portal.admin_site_base import ConsoleAdmin, is_operator
+from portal.console.base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update

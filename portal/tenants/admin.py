@@ -12,8 +12,8 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.admin_site_base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
-from portal.admin_site_show import block, code, column, mark
+from portal.console.base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
+from portal.console.show import block, code, column, mark
 from portal.tenants import admin_users, services
 from portal.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 

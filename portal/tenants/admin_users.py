@@ -9,8 +9,8 @@ from django.contrib import admin
 from django.contrib.auth.password_validation import validate_password
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from portal.admin_site_base import Command, ConsoleAdmin, adopt, always
-from portal.admin_site_show import mark
+from portal.console.base import Command, ConsoleAdmin, adopt, always
+from portal.console.show import mark
 from portal.tenants import services
 from portal.tenants.models import User
 

@@ -172,10 +172,9 @@ class Terms:
         }
         if not any(kinds.values()):
             return
-        jobs = list(jobs)
-        homes = self.homes.of_all(jobs)
+        known, find = self.homes.of_all(()), self.home
         by_movable = [frozenset(home for home in Array if kinds[home, movable]) for movable in (False, True)]
-        limited = [job.id for job in jobs if homes[job.id] in by_movable[job.movable]]
+        limited = [job.id for job in jobs if (known.get(job.id) or find(job)) in by_movable[job.movable]]
         if limited:
             self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import read_json
 from tests.system.helpers.client import MACHINE_SLACK
 

@@ -14,7 +14,7 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import read_json
 from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive, pids_running
@@ -136,7 +136,7 @@ def backup_and_restore(berth, tmp_path):
     story.after_backup()
     killed(berth)
     restored = berth.command("restore", str(file))
-    run = re.findall(r"(\d+) run as far as it knows", restored.stdout)
+    run = re.findall(r"(\d+) were running", restored.stdout)
     assert run in (["3"], ["4"]), restored.stdout  # the fourth: a probe of the nodes' links
     berth.up()
     story.after_restore()

@@ -109,7 +109,7 @@ class Agent:
         """Run until cancelled, or until an unexpected error."""
         await self._parts.set_aside_broken()
         for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
-            self._problems.note(f"remains {failure.filename}", f"What a job left cannot be removed: {failure}")
+            self._problems.note_remains(str(failure.filename), failure)
         await self._parts.adopt()
         await self._contact.once(self._say_hello)
         async with asyncio.TaskGroup() as group:
@@ -155,9 +155,12 @@ class Agent:
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
 
+    def _report_period_s(self) -> float:
+        return self._hello["report_period_s"] if self._hello else 5.0
+
     async def _report(self) -> None:
         await self._reporter.exchange()
-        await self._reporter.wait(self._hello["report_period_s"] if self._hello else 5.0)
+        await self._reporter.wait(self._report_period_s())
 
     async def _logs(self) -> None:
         if not await self._shipper.ship_all():
@@ -165,11 +168,11 @@ class Agent:
 
     async def _send_records(self) -> None:
         if not await self._records.send_all():
-            await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
+            await asyncio.sleep(self._report_period_s())
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
-        await asyncio.sleep(self._hello["report_period_s"] if self._hello else 5.0)
+        await asyncio.sleep(self._report_period_s())
 
     async def _look_at_modes(self) -> None:
         await self._files.run("modes", self._open_again)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 from workers.system.files import BrokenFileError, read_record, write_json
+from workers.system.locks import lock_take
 from workers.system.procs import Identity
 
 if TYPE_CHECKING:
@@ -24,13 +24,10 @@ class HeldError(Exception):
 @contextlib.contextmanager
 def hold_agent(directory: Path) -> Iterator[None]:
     """Hold the directory's lock. Raises HeldError when another agent holds it."""
-    descriptor = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
+    descriptor = lock_take(directory / "agent.lock")
+    if descriptor is None:
         holder = _holder(directory) or {}
-        raise HeldError(f"an agent (pid {holder.get('pid')}) already serves {directory}") from None
+        raise HeldError(f"an agent (pid {holder.get('pid')}) already serves {directory}")
     try:
         me = Identity.of(os.getpid())
         if me is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from typing import TYPE_CHECKING
 
 from workers.system.files import write_json
+from workers.system.locks import lock_take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,19 +17,9 @@ EXIT_USED = 76  # a shim ran here before, or the part was closed before one coul
 _held: list[int] = []  # kept open as long as the process lives: closing would release the lock
 
 
-def _lock(directory: Path) -> int | None:
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
 def hold_part(directory: Path) -> bool:
     """Take the part's lock for as long as this process lives; False when another process has it."""
-    descriptor = _lock(directory)
+    descriptor = lock_take(directory / "lock")
     if descriptor is None:
         return False
     _held.append(descriptor)
@@ -38,7 +28,7 @@ def hold_part(directory: Path) -> bool:
 
 def void_part(directory: Path) -> bool:
     """Close the part, so that no shim can start here, not even one that is starting now; False when one has started."""
-    descriptor = _lock(directory)
+    descriptor = lock_take(directory / "lock")
     if descriptor is None:
         return False
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from workers.protocol.client import PortalAwayError, PortalRefusedError
 from workers.system import log
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from workers.parts.part import Part
     from workers.parts.tools import Tools
 
-_Value = TypeVar("_Value")
 # For so long the report of a part's end waits, so that its last records and log bytes come first.
 LAST_LOG_S = 1.0
 
@@ -47,7 +46,7 @@ class Ending:
         async with self._stopping.setdefault(part.key, asyncio.Lock()):
             if not part.live or grace_s > self._stop_grace.get(part.key, grace_s):
                 return  # it has ended, or a call with a shorter grace came meanwhile
-            unstarted = await self._files(part, self._stop_files, directory, grace_s, detail)
+            unstarted = await self._tools.on_files(part, self._stop_files, directory, grace_s, detail)
         if unstarted:
             await self.end_unstarted(part, reason="stopped", detail=detail or "it never started")
         else:
@@ -60,10 +59,6 @@ class Ending:
             return True
         engine.stop(directory, grace_s=grace_s, detail=detail)
         return False
-
-    async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
-        """Do `work` outside the event loop, however long it takes. Only this part waits for it."""
-        return await self._tools.patiently(part.key, work, *args)
 
     def drop(self, part: Part, *, grace_s: float) -> None:
         """End the part without a report, because the portal has closed it."""
@@ -87,8 +82,8 @@ class Ending:
     async def _retell(self, part: Part) -> None:
         log.info("told again", **part.name, job=part.job, phase=part.phase)
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
-        result = await self._files(part, engine.result, directory)
-        job = await self._files(part, engine.job, directory)
+        result = await self._tools.on_files(part, engine.result, directory)
+        job = await self._tools.on_files(part, engine.job, directory)
         self._retelling.discard(part.key)
         if part.phase in {"ended", "closed"}:
             end = part.end or result or {"reason": "lost", "detail": "the node no longer knows how it ended"}
@@ -108,7 +103,7 @@ class Ending:
 
     async def end_unstarted(self, part: Part, *, reason: str, detail: str) -> None:
         """End a part whose command never ran. From now on it never will."""
-        await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
+        await self._tools.on_files(part, self._tools.engine.void, self._tools.journal.directory(part))
         if not part.live:  # another task has ended it meanwhile
             return
         part.logs_done = True
@@ -119,7 +114,7 @@ class Ending:
     async def end_started(self, part: Part) -> None:
         """Report the end of a part whose shim is gone. Without a result, kill first what is left of the part."""
         self._tools.engine.reap()
-        result = await self._files(part, self._tools.engine.result, self._tools.journal.directory(part))
+        result = await self._tools.on_files(part, self._tools.engine.result, self._tools.journal.directory(part))
         if result is None:
             result = await self._lost(part)
         if result["pid"] is not None:
@@ -138,7 +133,7 @@ class Ending:
 
     async def report_running(self, part: Part) -> None:
         """Report once that the command runs, or that it ran when it has already ended."""
-        job = await self._files(part, self._tools.engine.job, self._tools.journal.directory(part))
+        job = await self._tools.on_files(part, self._tools.engine.job, self._tools.journal.directory(part))
         if part.phase not in {"prepared", "starting"} or job is None:
             return
         report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
@@ -156,12 +151,12 @@ class Ending:
         directory = self._tools.journal.directory(part)
         while True:
             try:
-                killed = await self._files(part, lambda: self._tools.engine.purge(directory, mark=part.mark))
+                killed = await self._tools.on_files(part, lambda: self._tools.engine.purge(directory, mark=part.mark))
                 break
             except TimeoutError as error:  # it has tried for seconds, and so will the next try
                 log.error("part does not die", **part.name, reason=str(error))
         return {
-            "pid": await self._files(part, self._tools.engine.pid, directory),
+            "pid": await self._tools.on_files(part, self._tools.engine.pid, directory),
             "exit_code": None,
             "signal": None,
             "reason": "lost",
@@ -188,9 +183,9 @@ class Ending:
                 continue
             self._emptied.add(part.key)
             try:
-                await self._files(part, self._tools.journal.empty, part)
+                await self._tools.on_files(part, self._tools.journal.empty, part)
             except OSError as error:
-                self._tools.problems.note(f"remains {part.key}", f"What a job left cannot be removed: {error}")
+                self._tools.problems.note_remains(part.key, error)
         self._emptied &= set(self._tools.journal.parts)
 
     async def tidy(self, *, keep_ended_s: float, wanted: set[str]) -> None:
@@ -200,6 +195,6 @@ class Ending:
             if old and part.phase == "closed" and part.key not in wanted:
                 del self._tools.journal.parts[part.key]
                 try:
-                    await self._files(part, self._tools.journal.remove, part)
+                    await self._tools.on_files(part, self._tools.journal.remove, part)
                 except OSError as error:
-                    self._tools.problems.note(f"remains {part.key}", f"What a job left cannot be removed: {error}")
+                    self._tools.problems.note_remains(part.key, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
@@ -15,7 +15,7 @@ from workers.system import log
 from workers.system.procs import boot_id, boottime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from workers.parts.part import Part
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from workers.parts.workspace import Workplace
     from workers.protocol.wire import Wanted
 
-_Value = TypeVar("_Value")
 # A shim that has not started by then never will: its interpreter is broken, or the disk is full.
 SHIM_UP_S = 15.0
 VOID_PAUSE_S = 1.0
@@ -50,7 +49,7 @@ class Parts:
 
     async def _adopt(self, part: Part) -> None:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
-        life = await self._files(part, engine.life, directory)
+        life = await self._tools.on_files(part, engine.life, directory)
         log.info("part adopted", **part.name, phase=part.phase, life=life)
         if life == "absent" and part.boot_id != boot_id():
             detail = "the machine was restarted before it began"
@@ -61,7 +60,7 @@ class Parts:
             self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
         elif part.phase == "starting":
             # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
-            await self._files(part, engine.start, directory)
+            await self._tools.on_files(part, engine.start, directory)
             self._spawn(self._follow(part))
 
     async def set_aside_broken(self) -> None:
@@ -84,9 +83,6 @@ class Parts:
         said = f"The record of part {name} cannot be read ({why}), so the part is lost. Its files are kept in {kept}."
         self._tools.problems.note(f"record {name}", said)
         log.warning("part set aside", part=name, killed=killed)
-
-    async def _files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
-        return await self._tools.patiently(part.key, work, *args)
 
     def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
         """Act on a whole new list, requested at `asked_at` (seconds since boot). True: request the list again at once.
@@ -185,17 +181,17 @@ class Parts:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
         give_up_at = boottime() + SHIM_UP_S
         while part.live:
-            life = await self._files(part, engine.life, directory)
+            life = await self._tools.on_files(part, engine.life, directory)
             if life in {"ended", "lost"}:
                 await self._ending.end_started(part)
             elif life == "void":
                 await self._ending.end_unstarted(part, reason="stopped", detail="it never started")
-            elif life == "alive" and await self._files(part, engine.job, directory) is not None:
+            elif life == "alive" and await self._tools.on_files(part, engine.job, directory) is not None:
                 await self._ending.report_running(part)
                 await self._watch(part)
                 return
             elif life == "absent" and boottime() > give_up_at and await self._void(part):
-                text = await self._files(part, engine.last_words, directory)
+                text = await self._tools.on_files(part, engine.last_words, directory)
                 detail = f"the shim did not start: {text}"
                 await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
             else:
@@ -204,7 +200,7 @@ class Parts:
     async def _void(self, part: Part) -> bool:
         """Close a part whose shim did not start. False when it did start after all, or when the disk is full: then try later."""
         try:
-            return await self._files(part, self._tools.engine.void, self._tools.journal.directory(part))
+            return await self._tools.on_files(part, self._tools.engine.void, self._tools.journal.directory(part))
         except OSError as error:
             log.warning("part not closed", **part.name, reason=str(error))
             await asyncio.sleep(VOID_PAUSE_S)
@@ -216,7 +212,7 @@ class Parts:
 
     async def _watch(self, part: Part) -> None:
         """Have the event loop tell when the shim ends. That works for the shim of an earlier agent too."""
-        shim = await self._files(part, self._tools.engine.shim, self._tools.journal.directory(part))
+        shim = await self._tools.on_files(part, self._tools.engine.shim, self._tools.journal.directory(part))
         descriptor = shim.open_pidfd() if shim else None
         if descriptor is None:
             self._spawn(self._ending.end_started(part))

@@ -29,6 +29,10 @@ class Problems:
         self._found.pop(subject, None)
         self._found[subject] = (time.time(), clean(detail, DETAIL_CHARACTERS))
 
+    def note_remains(self, name: str, error: OSError) -> None:
+        """Note that files of a job cannot be removed. `name`: a part's key or a path."""
+        self.note(f"remains {name}", f"Files that a job left cannot be removed: {error}")
+
     def clear(self, subject: str) -> None:
         """Forget a problem that is over."""
         self._found.pop(clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS), None)

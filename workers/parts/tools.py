@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from workers.engines import Engine
     from workers.parts.journal import Journal
+    from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.parts.records import Records
     from workers.parts.reporting import Reporter
@@ -33,11 +34,14 @@ class Tools:
     files: FileWork
     problems: Problems
 
-    async def patiently(self, about: str, work: Callable[..., _Value], *args: Any) -> _Value:
-        """Do `work` outside the event loop, however long it takes. Without permission, wait until modes are set right."""
+    async def on_files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
+        """Do work on the part's files outside the event loop, however long it takes: only this part waits for it.
+
+        Without permission, wait until the agent has set modes right.
+        """
         while True:
             try:
-                return await self.files.run(about, work, *args, limit_s=None)
+                return await self.files.run(part.key, work, *args, limit_s=None)
             except PermissionError as error:
-                self.problems.note(f"closed {about}", f"The agent itself may not use a file: {error}.")
+                self.problems.note(f"closed {part.key}", f"The agent itself may not use a file: {error}.")
             await asyncio.sleep(CLOSED_PAUSE_S)

@@ -16,7 +16,6 @@ Reason = Literal[
     "lost",
     "tenant_not_trusted",
 ]
-Stream = Literal["stdout", "stderr"]
 
 
 class Gpu(TypedDict):

@@ -157,14 +157,14 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     rate = metrics.get("fragment_rate")
     note = "none now"
     if total:
-        note = f"{metrics['fragments_cores']} no cores, {metrics['fragments_scattered']} scattered"
-        if kept := metrics.get("fragments_kept"):
-            note += f", {kept} kept for a job"
+        kinds = {"cores": "no cores", "scattered": "scattered", "kept": "kept for a job"}
+        counts = [(metrics.get(f"fragments_{kind}"), words) for kind, words in kinds.items()]
+        note = ", ".join(f"{count} {words}" for count, words in counts if count)
     elif total is None:
         note = "no planning in this time"
     mean = fragments_of(snapshot.last_round.metrics) if snapshot.last_round else None
     if mean is not None:
-        note = f"{note}; {number(mean, 1)} in the last round"
+        note = f"{note}; {number(mean, 1)} last round"
     return _tile(
         "fragments", "Fragments", None if total is None else number(total),
         None if rate is None else f"{number(100 * rate, 1)} %", note,

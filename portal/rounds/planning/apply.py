@@ -60,7 +60,7 @@ def plan_apply(
     notes = notes_of(made.decisions, columns or columns_of(made.decisions), queued)
     stopped = [stop.job for stop in made.stops]
     promised = [each.job for each in made.promises]
-    nodes = [piece.node for decision in placed for piece in decision.placement.pieces]
+    nodes = [piece.node for decision in placed if decision.placement for piece in decision.placement.pieces]
     nodes += [order.piece.node for order in made.profiles]
     placing_lock(
         job_ids=[*(order.job for order in made.profiles), *(decision.job for decision in placed)],
@@ -111,6 +111,6 @@ def _part(piece: Piece) -> Part:
 
 
 def _placing(decision: Decision, cores_wanted: int | None) -> Placing:
-    parts = [_part(piece) for piece in decision.placement.pieces]
+    parts = [_part(piece) for piece in decision.placement.pieces] if decision.placement else []
     age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
     return Placing(decision.job, parts, age, cores_wanted=cores_wanted)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from django.db.models import QuerySet
+
 log = logging.getLogger(__name__)
 
 TRIES = 5
@@ -96,7 +98,7 @@ def planned_since(moment: datetime) -> bool:
     return PlanningLease.objects.filter(pk=1, snapshot_at__gt=moment).exists()
 
 
-def _held(holder: str, number: int):  # noqa: ANN202 - a queryset
+def _held(holder: str, number: int) -> QuerySet[PlanningLease]:
     return PlanningLease.objects.filter(pk=1, holder=holder, number=number)
 
 

@@ -54,7 +54,7 @@ def _differs(
     def column(values: Iterable[Any], dtype: Any) -> np.ndarray:
         return np.fromiter(values, dtype, count)[place]
 
-    held = column(map(JobState.HELD.value.__eq__, map(cell("state"), queued)), bool)
+    held = column(map(str(JobState.HELD).__eq__, map(cell("state"), queued)), bool)
     reasons = column(map(codes.get, map(cell("reason"), queued), repeat(UNKNOWN)), np.int64)
     windows = column(map(WINDOWS.__getitem__, map(cell("in_window"), queued)), np.int8)
     counted = ~np.isnan(column(list(map(cell("waiting_since_s"), queued)), np.float64))

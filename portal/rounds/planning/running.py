@@ -69,7 +69,7 @@ def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
 
 def cores_asked(made: model.Plan, state: model.ClusterState) -> dict[int, int]:
     """Return the cores a GPU (of a CPU job: in all) by which a plan placed jobs or promised them something, by job."""
-    given = {each.job for each in (*made.placements, *made.promises)}
+    given = {each.job for each in made.placements} | {each.job for each in made.promises}
     running = (live.description for live in state.running)
     known = (job for job in (*state.jobs, *running) if job is not None)
     return {job.id: job.cores for job in known if job.id in given}

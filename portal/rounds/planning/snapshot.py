@@ -118,7 +118,10 @@ def _replanned_s() -> float | None:
 
 def _nodes(parts: Iterable[Any]) -> list[model.Node]:
     """Describe the nodes. `parts`: the live allocations, with `gpus_held`."""
-    gpus, cores, memory, tenants = defaultdict(set), defaultdict(set), defaultdict(int), defaultdict(set)
+    gpus: dict[int, set[int]] = defaultdict(set)
+    cores: dict[int, set[int]] = defaultdict(set)
+    tenants: dict[int, set[int]] = defaultdict(set)
+    memory: dict[int, int] = defaultdict(int)
     for part in parts:
         gpus[part.node_id].update(part.gpus_held)
         cores[part.node_id].update(part.core_ids)

@@ -13,11 +13,11 @@ from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services import job_hold, job_submit, log_append, report_apply
+from portal.laboratory.checking import SimulationOrder
+from portal.laboratory.run.worker import simulation_next
+from portal.laboratory.services import owned_share, simulation_order, trace_add
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
-from portal.simulations.checking import SimulationOrder
-from portal.simulations.laboratory import owned_share, simulation_order, trace_add
-from portal.simulations.running import simulation_next
 from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
 from tests.portal.dashboard.cluster_world import inventory

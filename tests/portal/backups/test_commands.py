@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from portal.launch.lock import SupervisorLock
+from portal.launch.processes.lock import SupervisorLock
 from portal.layout import SOURCE, Layout
 
 FILL = """
@@ -111,7 +111,7 @@ def there_and_back(site, tmp_path, elsewhere):
     (site.data / "secret-key").write_text("another key, that was made afterwards 0123456789")
     for target in (site, elsewhere):
         restored = target.run("restore", file)
-        assert "1 jobs wait, 1 run as far as it knows, 1 nodes are asked" in restored.stdout
+        assert "1 jobs wait, and 1 were running. Berth asks 1 nodes" in restored.stdout
         assert target.state == before | {"unsettled": 1}
         assert (target.data / "secret-key").read_text().startswith("kkkk")
         assert (target.data / "tls" / "ca.pem").read_text() == "certificate"

@@ -12,15 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from portal.client import command
+from portal.laboratory.checking import SimulationOrder
+from portal.laboratory.models import LabTrace, Simulation
+from portal.laboratory.run.worker import simulation_next
+from portal.laboratory.services import simulation_cancel, simulation_order
 from portal.layout import SOURCE
-from portal.simulations.checking import SimulationOrder
-from portal.simulations.laboratory import simulation_cancel, simulation_order
-from portal.simulations.models import LabTrace, Simulation
-from portal.simulations.running import simulation_next
 from portal.tenants.models import Tenant
 from portal.tenants.services import token_create
 from tests.portal import given
-from tests.portal.simulations.lab import CLUSTER, TRACE
+from tests.portal.laboratory.lab import CLUSTER, TRACE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DRAWN = ("--generator", "hops-64", "--jobs", "3", "--cluster", "own", "--policy", "fifo,drf")

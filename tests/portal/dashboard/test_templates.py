@@ -36,8 +36,8 @@ PAGES = {
     "errors/500.html": dict,
 }
 WRITTEN_TO_FILES = {"simulations/report.html"}
-"""They stand alone, with everything in them, and are served by nobody: tests/portal/simulations/test_page.py."""
-VOID = {"meta", "link", "input", "br", "img", "hr"}
+"""They stand alone, with everything in them, and are served by nobody: tests/portal/laboratory/test_page.py."""
+VOID = {"meta", "link", "input", "br", "img", "hr", "wbr"}
 
 
 class Page(HTMLParser):

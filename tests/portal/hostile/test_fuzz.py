@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from portal.api.parsers import json_strict
 from portal.errors import BerthError
-from portal.simulations.clusters import cluster_parse
-from portal.simulations.errors import SimulationError
-from portal.simulations.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
+from portal.laboratory.errors import SimulationError
+from portal.laboratory.sources.clusters import cluster_parse
+from portal.laboratory.sources.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError
 from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS

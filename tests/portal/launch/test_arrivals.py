@@ -8,11 +8,11 @@ import pytest
 from portal.cluster.models import GpuType
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
-from portal.launch import arrivals
-from portal.launch.arrivals import CALM, CROWDED, CROWDED_SHARE, SWING_S, arrival, arrivals_step, target_share
-from portal.launch.demo import demo_ensure
+from portal.launch.demo import arrivals
+from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, SWING_S, arrival, arrivals_step, target_share
+from portal.launch.demo.people import demo_ensure
+from portal.launch.demo.workload import TENANTS
 from portal.launch.operator import operator_ensure
-from portal.launch.workload import TENANTS
 from portal.layout import Layout
 from tests.portal import given
 

@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
-from portal.launch import identity
 from portal.launch.guarded import directory_of, guarded_argv
+from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout
 
 pytestmark = pytest.mark.impure  # processes of their own

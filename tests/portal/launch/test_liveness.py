@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from portal.launch import identity
-from portal.launch.children import Program
-from portal.launch.liveness import FIRST_SIGN_S, Asker, Liveness
-from portal.launch.supervisor import Supervisor
+from portal.launch.processes import identity
+from portal.launch.processes.children import Program
+from portal.launch.processes.liveness import FIRST_SIGN_S, Asker, Liveness
+from portal.launch.processes.supervisor import Supervisor
 from portal.layout import SOURCE, read_json
 from tests.portal.launch.test_supervisor import Clock, until
 

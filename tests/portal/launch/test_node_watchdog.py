@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from portal.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from portal.command_errors import LaunchError
-from portal.launch import identity, preparation
+from portal.launch import preparation
 from portal.launch.notices import Notices
+from portal.launch.processes import identity
 from portal.launch.programs import node_names
 from portal.layout import Layout, write_json
 

@@ -8,8 +8,15 @@ import time
 
 import pytest
 
-from portal.launch import identity
-from portal.launch.supervisor import FIRST_DELAY_S, LONGEST_DELAY_S, SETTLED_AFTER_S, Program, Supervisor, exit_words
+from portal.launch.processes import identity
+from portal.launch.processes.supervisor import (
+    FIRST_DELAY_S,
+    LONGEST_DELAY_S,
+    SETTLED_AFTER_S,
+    Program,
+    Supervisor,
+    exit_words,
+)
 from portal.layout import read_json
 
 pytestmark = pytest.mark.impure  # processes of their own
@@ -150,7 +157,7 @@ def test_a_stopped_child_is_not_started_again(supervisor, layout, clock):
 
 
 def test_logs_above_the_limit_are_turned_over_while_their_writer_lives(supervisor, layout, clock, monkeypatch):
-    monkeypatch.setattr("portal.launch.supervisor.LOG_LIMIT_BYTES", 100)
+    monkeypatch.setattr("portal.launch.processes.supervisor.LOG_LIMIT_BYTES", 100)
     os.mkfifo(layout.run / "go")
     supervisor.start(program(["/bin/sh", "-c", f"printf '%0200d' 0; read _ < {layout.run}/go; echo after; sleep 600"]))
     log = layout.logs / "one.log"

@@ -9,7 +9,7 @@ import pytest
 from portal.command_errors import LaunchError
 from portal.launch.notices import Notices
 from portal.launch.options import Options
-from portal.launch.supervisor import STATE_RETRY_S, Supervisor
+from portal.launch.processes.supervisor import STATE_RETRY_S, Supervisor
 from portal.launch.up import Launch
 from portal.layout import Layout, read_json
 from tests.portal.launch.test_supervisor import Clock, pid_of, program, until
@@ -67,7 +67,7 @@ def test_it_outlives_a_full_disk_and_tells_the_truth_when_there_is_room(supervis
 
 
 def test_a_log_that_fills_the_disk_is_emptied_without_a_copy(supervisor, layout, clock, disk, monkeypatch):
-    monkeypatch.setattr("portal.launch.supervisor.LOG_LIMIT_BYTES", 2**20)
+    monkeypatch.setattr("portal.launch.processes.supervisor.LOG_LIMIT_BYTES", 2**20)
     log = layout.logs / "portal.log"
     log.write_bytes(b"x" * (6 * 2**20))
     disk.fill()

@@ -61,7 +61,7 @@ def test_the_published_figures():
     """Shockwave's 120 jobs on 32 V100: makespan and mean JCT within 1 % of the published ones."""
     if "BERTH_TRACE_DATA" not in os.environ:
         pytest.skip("BERTH_TRACE_DATA names no folder with shockwave/120_multigpu_dynamic.trace")
-    from portal.simulations.experiments.validity import GPU_TYPE, GPUS, jobs_of
+    from portal.laboratory.experiments.validity import GPU_TYPE, GPUS, jobs_of
 
     jobs = jobs_of(Path(os.environ["BERTH_TRACE_DATA"]) / "shockwave")
     found = figures(simulate_as_published(jobs, GPUS, GPU_TYPE, clock=clock()))

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from portal.launch import identity
+from portal.launch.processes import identity
 from tests.system.helpers.client import leaks
 
 SCRIPT = Path(__file__).with_name("ledger_job.py")

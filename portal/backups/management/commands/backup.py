@@ -1,4 +1,4 @@
-"""`./berth backup`: the whole of Berth in one file, while it runs, proven by restoring it."""
+"""`./berth backup`: writes all of Berth into one file, and checks the file by restoring it. Berth may run meanwhile."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 class Command(BaseCommand):
     help = (
-        "Write database, signing key, certificates and the tokens of this machine's nodes into one file, and restore it "
-        "into a scratch database to prove it. Berth may run meanwhile."
+        "Write database, signing key, certificates and the tokens of this machine's nodes into one file. Check the file by "
+        "restoring it into a temporary database. Berth may run meanwhile."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to (default: DIR/backups/)")
+        parser.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to write it (default: DIR/backups/)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
@@ -30,5 +30,5 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(f"{made.path} ({made.size_bytes / 2**20:.1f} MiB, {made.took_s:.0f} s)")
         self.stdout.write(
-            "It holds the signing key and all data: keep it where only you can read it, on another machine."
+            "The file holds the signing key and all data. Keep it on another machine, where only you can read it."
         )

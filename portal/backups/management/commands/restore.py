@@ -1,4 +1,4 @@
-"""`./berth restore FILE`, run by the launcher while Berth stands still; `--check` reads and checks only."""
+"""`./berth restore FILE`: the launcher runs it while Berth is stopped. `--check` only reads and checks the file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Command(BaseCommand):
-    help = "Put a backup in the place of what this data directory and its database hold. Nobody may be using them."
+    help = "Replace this data directory and its database by a backup. Nothing may use them meanwhile."
     requires_system_checks = ()
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
-        parser.add_argument("--check", action="store_true", help="read and check it, and change nothing")
+        parser.add_argument("--check", action="store_true", help="only read and check the file; change nothing")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
@@ -35,8 +35,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except (OSError, DatabaseError) as error:
             why = str(error).strip().splitlines()[0]
-            raise CommandError(f"The restore stopped before its end ({why}). Mend that, and run it again.") from error
+            raise CommandError(f"The restore did not finish ({why}). Correct that, and run it again.") from error
         self.stdout.write(
-            f"Restored to {settled.made_at:%F %T} UTC: {settled.waiting} jobs wait, {settled.running} run as far as it knows, "
-            f"{settled.nodes} nodes are asked what runs on them. Start Berth with ./berth up."
+            f"Restored to {settled.made_at:%F %T} UTC: {settled.waiting} jobs wait, and {settled.running} were running. "
+            f"Berth asks {settled.nodes} nodes what runs on them now. Start Berth with ./berth up."
         )

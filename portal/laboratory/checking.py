@@ -1,0 +1,193 @@
+"""Whether a simulation can be made as it is asked for, and what it is made from. Every refusal names its field."""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from portal.errors import BerthError
+from portal.laboratory.errors import SimulationError as LabError
+from portal.laboratory.models import LabTrace
+from portal.laboratory.sources.clusters import ClusterFile, cluster_parse
+from portal.laboratory.sources.generated import tenant_names
+from portal.laboratory.sources.generators import GENERATORS
+from portal.laboratory.sources.traces import TraceFile
+from portal.rounds.settings.knobs import knobs_current
+from scheduler.errors import InvalidParameter
+from scheduler.parameters import PARAMETERS
+from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.rivals import parameters_for
+from scheduler.simulator.traces.registry import FORMATS
+from scheduler.simulator.traces.source import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from portal.laboratory.models import Simulation
+    from portal.tenants.models import User
+    from scheduler.simulator.world.truth import TracedJob, World
+
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
+"""Those that a file alone can be read in."""
+MOST_POLICIES = 12
+MOST_HOURS = 24 * 366
+MOST_DESCRIPTION_KIB = 256
+"""2000 nodes described one by one take half of it; reading it takes 0.2 s of the portal's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOrder:
+    """What a user asks for: a trace, or a generator and how many jobs; a cluster's description ("": the generator's)."""
+
+    name: str
+    policies: Sequence[str]
+    trace: LabTrace | None = None
+    generator: str = ""
+    generated_jobs: int | None = None
+    cluster: str = ""
+    cluster_name: str = ""
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    until_h: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the simulator is given, and the tenants' names by number."""
+
+    jobs: Sequence[TracedJob]
+    world: World
+    names: Mapping[int, str]
+
+
+def trace_measure(*, form: str, content: bytes, most: int) -> tuple[int, float]:
+    """Read a whole trace; return its jobs and the seconds from the first arrival to the last."""
+    if form not in FORMATS:
+        raise BerthError(
+            "invalid", f"There is no trace format {form!r}; there are {', '.join(LONE_FORMATS)}.", field="format"
+        )
+    if form not in LONE_FORMATS:
+        detail = (
+            f"A {form} trace is read beside other files ({FORMATS[form].companions}), which the laboratory does not take; "
+            "use ./berth simulate --profiles."
+        )
+        raise BerthError("invalid", detail, field="format")
+    try:
+        with _as_file(content, form, most) as file:
+            jobs, _ = file.read(NOWHERE)
+    except (TraceError, LabError) as error:
+        detail = str(error).replace(FILE_NAME, "the file")
+        raise BerthError("invalid", detail, field="file") from error
+    return len(jobs), jobs[-1].job.submitted_s - jobs[0].job.submitted_s
+
+
+FILE_NAME = "trace"
+NOWHERE = cluster_parse("nodes: [{cores: 1, memory_gib: 1}]")
+"""A cluster, where one is asked for and none matters."""
+
+
+@contextmanager
+def _as_file(content: bytes, form: str, most: int | None) -> Iterator[TraceFile]:
+    """The readers open files: an uploaded trace is one for as long as it is read."""
+    with tempfile.TemporaryDirectory(prefix="berth-laboratory-") as folder:
+        path = Path(folder) / FILE_NAME
+        path.write_bytes(content)
+        yield TraceFile(path, form, most_jobs=most)
+
+
+def cluster_checked(text: str) -> ClusterFile:
+    """The described cluster. Raises BerthError naming what of it is wrong."""
+    description_check(len(text))
+    try:
+        return cluster_parse(text, name="the description")
+    except LabError as error:
+        raise BerthError("invalid", str(error), field="cluster") from error
+
+
+def description_check(chars: int) -> None:
+    """Refuse a description that would keep the portal busy. Raises BerthError."""
+    if chars > MOST_DESCRIPTION_KIB * 1024:
+        detail = (
+            f"The description is longer than {MOST_DESCRIPTION_KIB} KiB; describe alike nodes as one group (`count`)."
+        )
+        raise BerthError("too_large", detail, field="cluster", status=413)
+
+
+def order_check(*, user: User, order: SimulationOrder) -> None:
+    """Raise BerthError for what cannot be simulated; `user` must be allowed to see the trace."""
+    knobs = knobs_current()
+    _check_policies(order)
+    _check_numbers(order)
+    if order.trace is not None:
+        if order.generator or not LabTrace.objects.visible_to(user).filter(pk=order.trace.pk).exists():
+            raise BerthError("invalid", "Choose one of your traces, or a generator.", field="trace")
+        if order.generated_jobs is not None:
+            raise BerthError("invalid", "A trace has its own jobs; leave `jobs` out.", field="jobs")
+        if not order.cluster:
+            raise BerthError("blank", "A trace needs a cluster: describe one, or take this one.", field="cluster")
+    else:
+        _check_generator(order, knobs["laboratory_jobs"])
+    if order.cluster:
+        nodes = len(cluster_checked(order.cluster).world.nodes)
+        if nodes > knobs["laboratory_nodes"]:
+            detail = f"The cluster has {nodes} nodes, the laboratory takes {knobs['laboratory_nodes']}."
+            raise BerthError("too_large", detail, field="cluster")
+
+
+def _check_generator(order: SimulationOrder, most: int) -> None:
+    if order.generator not in GENERATORS:
+        names = ", ".join(GENERATORS)
+        raise BerthError("invalid", f"Choose a trace, or a generator: {names}.", field="generator")
+    if order.generated_jobs is None or not 1 <= order.generated_jobs <= most:
+        raise BerthError("invalid", f"Draw 1 to {most} jobs.", field="jobs")
+
+
+def _check_policies(order: SimulationOrder) -> None:
+    if not 1 <= len(order.policies) <= MOST_POLICIES:
+        raise BerthError("invalid", f"Choose 1 to {MOST_POLICIES} policies.", field="policies")
+    if len(set(order.policies)) != len(order.policies):
+        raise BerthError("invalid", "Name each policy once.", field="policies")
+    known = {parameter.name for parameter in PARAMETERS}
+    for name in order.knobs:
+        if name == "policy" or name not in known:
+            raise BerthError("unknown_field", f"No knob {name!r}; there are {', '.join(sorted(known))}.", field="knobs")
+    for policy in order.policies:
+        try:
+            parameters_for(policy, order.knobs)
+        except SimulationError as error:
+            raise BerthError("invalid", str(error), field="policies") from error
+        except InvalidParameter as error:
+            raise BerthError("invalid", str(error), field="knobs") from error
+
+
+def _check_numbers(order: SimulationOrder) -> None:
+    if not 0 <= order.seed < 2**31:
+        raise BerthError("invalid", "A seed is a whole number from 0 to 2147483647.", field="seed")
+    if order.until_h is not None and not 0 < order.until_h <= MOST_HOURS:
+        raise BerthError("invalid", f"Cut it off after more than 0 and at most {MOST_HOURS} hours.", field="until_h")
+
+
+def inputs_of(simulation: Simulation) -> Inputs:
+    """Return what a stored simulation is made from. The same row, the same inputs."""
+    cluster = cluster_checked(simulation.cluster) if simulation.cluster else None
+    if simulation.trace is None:
+        generator, seed = GENERATORS[simulation.generator], simulation.seed
+        world = generator.make(seed, 1)[1] if cluster is None else cluster.world
+        jobs = generator.jobs_in(world, seed, simulation.generated_jobs)
+        return Inputs(jobs, world, tenant_names(jobs, cluster))
+    trace = simulation.trace
+    with _as_file(zlib.decompress(bytes(trace.content)), trace.format, None) as file:
+        jobs, names = file.read(cluster or NOWHERE)
+    return Inputs(jobs, (cluster or NOWHERE).world, names)
+
+
+def description_of(cluster: Mapping[str, Any]) -> str:
+    """A cluster's description as text."""
+    return yaml.dump(dict(cluster), Dumper=DUMPER, sort_keys=False, default_flow_style=None)

@@ -1,0 +1,39 @@
+"""Every experiment by name: the module whose `EXPERIMENT` it is, loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from portal.laboratory.experiments.base import Experiment
+
+_HERE = "portal.laboratory.experiments"
+MODULES: dict[str, str] = {
+    # CODA
+    "coda": f"{_HERE}.coda",
+    "coda-pressed": f"{_HERE}.coda_pressed",
+    "cores": f"{_HERE}.cores",
+    # Hops
+    "hops-64": f"{_HERE}.hops_64",
+    "hops-512": f"{_HERE}.hops_512",
+    "priorities": f"{_HERE}.priorities",
+    "intensity": f"{_HERE}.intensity",
+    "scalability": f"{_HERE}.scalability",
+    # Sia
+    "sia": f"{_HERE}.sia",
+    # Gavel, Shockwave
+    "validity": f"{_HERE}.validity",
+    # Of all of them
+    "ablation": f"{_HERE}.ablation",
+    "clairvoyant": f"{_HERE}.bounds",
+    # openb
+    "openb": f"{_HERE}.openb",
+}
+"""`"name": f"{_HERE}.module",` below its paper's line."""
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment. KeyError when there is none of that name."""
+    experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
+    return experiment

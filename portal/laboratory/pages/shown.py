@@ -1,0 +1,242 @@
+"""What the laboratory's pages show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.errors import BerthError, NotFound
+from portal.laboratory.checking import LONE_FORMATS
+from portal.laboratory.live import MOST_FOLLOWED, stream_of
+from portal.laboratory.models import SharedWith, Simulation
+from portal.laboratory.orders import HERE
+from portal.laboratory.pages import form
+from portal.laboratory.pages.answers import answer_context, plots_context
+from portal.laboratory.pages.words import cluster_words, jobs_words, size_words, span_words
+from portal.laboratory.run.answer import size_of
+from portal.laboratory.selectors import (
+    SHOWN,
+    cluster_described,
+    simulations_ahead,
+    simulations_chosen,
+    simulations_for,
+    simulations_listed,
+    traces_listed,
+)
+from portal.laboratory.services import OPEN
+from portal.rounds.settings.knobs import knobs_current
+from portal.tenants.selectors import tenants_of
+from scheduler.errors import InvalidParameter
+from scheduler.parameters import PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from django.http import QueryDict
+
+    from portal.laboratory.models import LabTrace
+    from portal.tenants.models import User
+
+MOST_COMPARED = 6
+STATES = {"QUEUED": ("PENDING", "Queued")}
+"""Shown as a job's states are; what waits here is queued."""
+
+
+def list_context(user: User) -> dict[str, Any]:
+    rows = [row_of(each, user) for each in simulations_listed(user)]
+    return {"rows": rows, "most_compared": MOST_COMPARED, "cut_at": SHOWN if len(rows) == SHOWN else None}
+
+
+def streams_listed(user: User) -> list[str]:
+    """What the list follows: the simulations on it that have not ended, those whose turn it is first."""
+    open_ = simulations_for(user=user).filter(state__in=OPEN).order_by("pk").values_list("pk", flat=True)
+    return [stream_of(number) for number in open_[:MOST_FOLLOWED]]
+
+
+def row_of(simulation: Simulation, user: User) -> dict[str, Any]:
+    fractions = [simulation.progress.get(name, 0.0) for name in simulation.policies]
+    return {
+        "number": simulation.pk,
+        "name": simulation.name,
+        "url": reverse("laboratory-detail", args=[simulation.pk]),
+        "state": simulation.state,
+        "shown": STATES.get(simulation.state, (simulation.state, None)),
+        "open": simulation.is_open,
+        "percent": round(100 * sum(fractions) / max(1, len(fractions))),
+        "what": jobs_words(simulation),
+        "cluster": simulation.cluster_name,
+        "policies": ", ".join(simulation.policies),
+        "tenant": simulation.tenant.name,
+        "owner": simulation.owner.username,
+        "own": simulation.owner_id == user.pk,
+        "shared": simulation.get_shared_with_display() if simulation.shared_with != SharedWith.OWNER else None,
+        "at": simulation.created_at.isoformat(),
+        "comparable": simulation.state == Simulation.State.COMPLETED,
+    }
+
+
+def new_context(
+    user: User,
+    post: QueryDict | None = None,
+    error: BerthError | None = None,
+    *,
+    again: Simulation | None = None,
+    trace: LabTrace | None = None,
+) -> dict[str, Any]:
+    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`; of a `trace`."""
+    typed: Mapping[str, str] = post.dict() if post is not None else form.typed_of(again) if again else {}
+    if trace is not None and post is None:
+        typed = {"name": trace.name, "source": f"trace:{trace.pk}", "tenant": trace.tenant.name}
+    chosen = again.policies if again else ["berth", "hops", "drf", "fifo"]
+    chosen = post.getlist("policies") if post is not None else chosen
+    knobs = knobs_current()
+    traces = [
+        {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {span_words(each.span_s)}"}
+        for each in traces_listed(user)
+    ]
+    return {
+        "typed": {
+            "name": "",
+            "days": "7",
+            "jobs": "",
+            "seed": "1",
+            "until_h": "",
+            "cluster": HERE,
+            "description": EXAMPLE,
+        }
+        | typed,
+        "traces": traces,
+        "generators": form.generator_choices(),
+        "policies": form.policy_choices(chosen),
+        "knobs": form.knob_fields(typed),
+        "tenants": [each.name for each in tenants_of(user)],
+        "here": cluster_words(cluster_described(user=user)),
+        "limits": {
+            name.removeprefix("laboratory_"): value for name, value in knobs.items() if name.startswith("laboratory_")
+        },
+        "error": error,
+        "error_field": _field_of(error),
+        "knobs_open": error is not None and error.field in form.FOLDED,
+    }
+
+
+def _field_of(error: BerthError | None) -> str | None:
+    """The form's field that is wrong; of the knobs the one."""
+    if error is not None and isinstance(error.__cause__, InvalidParameter):
+        return f"knob_{error.__cause__.key}"
+    known = {each.name for each in PARAMETERS}
+    return f"knob_{error.field}" if error is not None and error.field in known else error and error.field
+
+
+EXAMPLE = """nodes:
+  - {count: 8, gpu_type: A100, gpus: 8, cores: 64, memory_gib: 512}
+  - {count: 4, cores: 64, memory_gib: 256}
+gpu_types:
+  A100: {speed: 1.0}
+"""
+
+
+def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
+    return {
+        "simulation": simulation,
+        "row": row_of(simulation, user),
+        "sharing": [{"value": value, "label": label} for value, label in SharedWith.choices],
+        "facts": _facts(simulation),
+        **progress_context(simulation),
+        **answer_context([simulation]),
+        **(plots_context([simulation]) if simulation.state == Simulation.State.COMPLETED else {}),
+    }
+
+
+def progress_context(simulation: Simulation) -> dict[str, Any]:
+    """How far each policy is, and how many simulations stand before one that waits."""
+    return {
+        "simulation": simulation,
+        "bars": [
+            {"policy": name, "percent": round(100 * simulation.progress.get(name, 0.0))} for name in simulation.policies
+        ],
+        "ahead": simulations_ahead(simulation) if simulation.state == Simulation.State.QUEUED else 0,
+    }
+
+
+def _facts(simulation: Simulation) -> list[dict[str, Any]]:
+    took = simulation.ended_at and simulation.started_at and (simulation.ended_at - simulation.started_at)
+    knobs = ", ".join(f"{name} = {value}" for name, value in sorted(simulation.knobs.items())) or "all at their default"
+    cut = f"after {simulation.until_h:g} h" if simulation.until_h else "when all jobs have ended"
+    facts = [
+        {"label": "Jobs", "value": jobs_words(simulation)},
+        {
+            "label": "Cluster",
+            "value": simulation.cluster_name,
+            "note": size_words(size_of(simulation)),
+        },
+        {"label": "Knobs", "value": knobs},
+        {"label": "Seed", "value": str(simulation.seed)},
+        {"label": "Ends", "value": cut},
+        {
+            "label": "Asked by",
+            "value": f"{simulation.owner.username} of {simulation.tenant.name}",
+            "at": simulation.created_at.isoformat(),
+        },
+    ]
+    return [*facts, {"label": "Took", "value": f"{took.total_seconds():.0f} s"}] if took else facts
+
+
+def chosen_of(user: User, numbers: Sequence[int]) -> list[Simulation]:
+    """The simulations to compare. Raises BerthError for too many or too few, NotFound for one that is not to be seen."""
+    if not 2 <= len(set(numbers)) <= MOST_COMPARED:
+        raise BerthError("invalid", f"Choose 2 to {MOST_COMPARED} simulations that have completed.", field="run")
+    chosen = simulations_chosen(user, numbers)
+    if len(chosen) != len(set(numbers)):
+        raise NotFound("simulation")
+    return chosen
+
+
+def compare_context(user: User, numbers: Sequence[int]) -> dict[str, Any]:
+    """Several simulations side by side."""
+    chosen = chosen_of(user, numbers)
+    return {
+        "chosen": [{"row": row_of(each, user), "facts": _facts(each)} for each in chosen],
+        **answer_context(chosen),
+        **plots_context(chosen),
+    }
+
+
+def traces_context(
+    user: User, typed: Mapping[str, str] | None = None, error: BerthError | None = None
+) -> dict[str, Any]:
+    return {
+        "traces": [
+            {
+                "number": each.pk,
+                "name": each.name,
+                "format": each.format,
+                "origin": each.get_origin_display(),
+                "jobs": each.jobs,
+                "span": span_words(each.span_s),
+                "kib": each.size_bytes / 1024,
+                "tenant": each.tenant.name,
+                "owner": each.owner.username,
+                "own": each.owner_id == user.pk,
+                "shared_with": each.shared_with,
+                "at": each.created_at.isoformat(),
+            }
+            for each in traces_listed(user)
+        ],
+        "formats": [
+            {
+                "name": each.name,
+                "words": each.meaning.partition(":")[0].rstrip("."),
+                "meaning": each.meaning.replace("`", ""),
+                "columns": [(column.name, column.unit, column.meaning.replace("`", "")) for column in each.columns],
+                "chosen": (typed or {}).get("format") == each.name,
+            }
+            for each in LONE_FORMATS.values()
+        ],
+        "tenants": [each.name for each in tenants_of(user)],
+        "sharing": [{"value": value, "label": label} for value, label in SharedWith.choices],
+        "typed": {"name": "", "format": "", "days": "7", **(typed or {})},
+        "limits": knobs_current(),
+        "error": error,
+    }

@@ -1,0 +1,21 @@
+"""The laboratory's errands, on a queue and a worker of their own: a simulation of half an hour keeps nothing waiting."""
+
+from celery import shared_task
+
+from portal.laboratory.run.worker import simulation_next
+from portal.laboratory.services import expire as simulations_expire
+from portal.rounds.settings.knobs import knobs_current
+
+LONGEST_S = 24 * 3600
+"""A simulation that takes longer hangs: its process is ended, and the next look takes it for broken off."""
+
+
+@shared_task(name="simulations.next", time_limit=LONGEST_S)
+def work() -> int | None:
+    """Work on the next simulation, if one waits."""
+    return simulation_next()
+
+
+@shared_task(name="simulations.expire")
+def expire() -> int:
+    return simulations_expire(keep_days=knobs_current()["laboratory_keep_days"])

@@ -1,0 +1,140 @@
+"""The demo's first jobs: `up --demo` starts `python -m portal.launch.demo.workload` once, while its nodes start.
+
+29 jobs of three tenants. Each training runs for a fixed number of seconds on any machine. So they keep the cluster busy for
+about ten minutes, on two real cores as on sixty; then `arrivals` goes on.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import django
+
+from portal.launch.programs import DEMO_NODES
+from portal.launch.saying import step
+from portal.layout import SOURCE
+
+NODES_LIMIT_S = 60.0
+# By tenant: the category of its jobs, and its users, who submit in turn.
+TENANTS = {
+    "vision-lab": ("cv", ("vera", "viktor")),
+    "nlp-startup": ("nlp", ("nadia", "nils")),
+    "speech-co": ("speech", ("sofia", "sam")),
+}
+# GPU counts that a training accepts, and its seconds. Each tenant submits all of them. One count: the job is rigid.
+TRAININGS: tuple[tuple[list[int], int], ...] = (
+    ([1, 2, 4], 140),
+    ([2, 4, 8], 110),
+    ([1], 190),
+    ([2, 4], 150),
+    ([4], 130),
+    ([1, 2], 170),
+    ([4, 8], 90),
+    ([2], 150),
+)
+WORD_COUNTS = (6, 8, 10)
+
+
+def _file(path: str) -> str:
+    return (SOURCE / "examples" / path).read_text()
+
+
+def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
+    """Return a job that trains a character-level language model on Python's sources. It goes on from its checkpoint."""
+    elastic = len(gpus) > 1
+    sizes = "-".join(str(size) for size in gpus)
+    return {
+        "name": f"charlm-{'elastic' if elastic else 'rigid'}-{sizes}",
+        "command": f"$BERTH_PYTHON train.py --steps 1000000 --seconds {seconds}",
+        "files": {"train.py": _file("charlm/train.py")},
+        "category": category,
+        "model": "charlm",
+        "instrumented": True,
+        "gpus": gpus,
+        "batch_per_gpu": 64,
+        "learning_rate": {"at": 1, "value": 0.2, "rule": "sqrt" if elastic else "none"},
+        "checkpointable": True,
+        "expected_duration_s": seconds,
+        "time_limit_s": 3600,
+        "labels": {"example": "charlm"},
+    }
+
+
+def word_count(tasks: int) -> dict[str, Any]:
+    """Return a CPU array: each task counts the words in its part of Python's library."""
+    return {
+        "name": "wordcount",
+        "command": "$BERTH_PYTHON count.py",
+        "files": {"count.py": _file("wordcount/count.py")},
+        "category": "cpu",
+        "gpus": 0,
+        "cores": 1,
+        "array": {"size": tasks, "concurrency": 4},
+        "restartable": True,
+        "time_limit_s": 600,
+        "labels": {"example": "wordcount"},
+    }
+
+
+def over_nodes(category: str, gpus: int) -> dict[str, Any]:
+    """Return a job that only fits on several nodes together."""
+    return {
+        "name": f"pairs-over-nodes-{gpus}",
+        "command": "$BERTH_PYTHON pairs.py --rounds 200",
+        "files": {"pairs.py": _file("pairs/pairs.py")},
+        "category": category,
+        "gpus": gpus,
+        "gpu_types": ["A100 80 GB"],
+        "restartable": True,
+        # Declared long, so that its latency ratio grows slowly: a wide job at the head of the queue empties the cluster.
+        "expected_duration_s": 1800,
+        "time_limit_s": 900,
+        "labels": {"example": "pairs"},
+    }
+
+
+def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield (tenant, user, description) of each job, the tenants in turn."""
+    for (tenant, (_, people)), tasks in zip(TENANTS.items(), WORD_COUNTS, strict=True):
+        yield tenant, people[0], word_count(tasks)
+    for number, (gpus, seconds) in enumerate(TRAININGS):
+        for tenant, (category, people) in TENANTS.items():
+            yield tenant, people[number % 2], training(category, gpus, seconds)
+        if number == 2:  # after the first trainings, so that it has to wait for two nodes at once
+            yield "nlp-startup", "nadia", over_nodes("nlp", 10)
+    yield "vision-lab", "viktor", over_nodes("cv", 12)
+
+
+def _await_nodes() -> None:
+    """Wait until all nodes have registered: before that, a job that only fits on them is refused."""
+    from portal.cluster.models import Node
+
+    names = [node.name for node in DEMO_NODES]
+    deadline = time.monotonic() + NODES_LIMIT_S
+    while Node.objects.filter(name__in=names).count() < len(names):
+        if time.monotonic() > deadline:
+            raise SystemExit("the virtual nodes did not register; see their logs")
+        time.sleep(0.2)
+
+
+def main() -> int:
+    django.setup()
+    from portal.jobs.services import job_submit
+    from portal.tenants.models import Tenant, User
+
+    _await_nodes()
+    tenants = {tenant.name: tenant for tenant in Tenant.objects.filter(name__in=TENANTS)}
+    users = {user.username: user for user in User.objects.all()}
+    submitted = 0
+    for tenant, user, description in workload():
+        # The key makes a repetition after a crash submit only what is missing.
+        key = f"demo-workload-{submitted}"
+        job_submit(user=users[user], tenant=tenants[tenant], description=description, idempotency_key=key)
+        submitted += 1
+    step(f"demo workload submitted: {submitted} jobs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""One process that the supervisor watches: what it runs, and its state."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from portal.alive import VARIABLE
+from portal.launch.processes.identity import identity_of
+from portal.layout import SOURCE, Layout
+
+FIRST_DELAY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run. `role`: broker, portal, worker, beat or agent. With `spares_group` its descendants live on after it.
+
+    A program shows in one of two ways that it does not hang: it writes `signs` (`portal.alive`), or `ask` returns without
+    an exception. A program with neither never counts as hanging. `needs` names another program: while that one does not
+    answer, this one need not show anything.
+    """
+
+    name: str
+    role: str
+    argv: list[str]
+    environment: dict[str, str]
+    spares_group: bool = False
+    patience_s: float = 8.0
+    signs: bool = False
+    ask: Callable[[], None] | None = field(default=None, compare=False)
+    needs: str | None = None
+
+
+@dataclass
+class Child:
+    """One program and its present process. Times are monotonic seconds.
+
+    `signs`: by pid, when a process last gave a sign. `excused_at`: silence before this moment does not count.
+    """
+
+    program: Program
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_again_at: float = 0.0
+    delay_s: float = FIRST_DELAY_S
+    restarts: int = 0
+    hangs: int = 0
+    hung: bool = False
+    last_exit: int | None = None
+    reader: int | None = None
+    signs: dict[int, float] = field(default_factory=dict)
+    excused_at: float = 0.0
+
+    def spawn(self, layout: Layout) -> None:
+        """Start its process, with its output in logs/NAME.log. Raises OSError."""
+        self.close()
+        reader, writer = os.pipe()
+        self.reader = reader
+        try:
+            # The setting belongs to the pipe, so it holds in the child too: a child never waits for a slow supervisor.
+            for descriptor in (reader, writer):
+                os.set_blocking(descriptor, False)
+            passed = {VARIABLE: str(writer)} if self.program.signs else {}
+            output = _log_open(layout, self.program.name)
+            try:
+                self.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
+                    self.program.argv,
+                    cwd=SOURCE,
+                    env=self.program.environment | passed,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=[writer] if self.program.signs else [],
+                )
+            finally:
+                os.close(output)
+        finally:
+            os.close(writer)
+
+    def read_signs(self, now: float) -> None:
+        """Note the signs that came since the last call."""
+        if self.reader is None:
+            return
+        try:
+            data = os.read(self.reader, 65536)
+        except BlockingIOError:
+            return
+        for line in data.split(b"\n"):
+            if line.isdigit():
+                self.signs[int(line)] = now
+
+    def close(self) -> None:
+        """Forget the signs of a process that has ended."""
+        if self.reader is not None:
+            os.close(self.reader)
+        self.reader = None
+        self.signs = {}
+
+    def end_group(self) -> None:
+        """Kill what is left of the group of a child that has ended."""
+        if self.process is None or self.program.spares_group:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # nothing was left
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it to the child alone. Celery and uvicorn end their own processes; `end_group` kills those that are left."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what `run/state.json` and `status` show of it."""
+        identity = identity_of(self.process.pid) if self.process else None
+        return {
+            "role": self.program.role,
+            "pid": identity.pid if identity else None,
+            "started": identity.started if identity else None,
+            "restarts": self.restarts,
+            "hangs": self.hangs,
+            "last_exit": self.last_exit,
+        }
+
+
+def _log_open(layout: Layout, name: str) -> int:
+    """Open the log. When the disk is too full for a new file, open /dev/null: a service without a log is better than none."""
+    try:
+        return os.open(layout.logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def exit_words(code: int) -> str:
+    """Return for example `exit code 1`, or `signal SIGKILL` for a process that was killed."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
