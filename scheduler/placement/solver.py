@@ -17,19 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.placement.located import Program
-    from scheduler.placement.matrix import Matrix
 
 PULP_VARIABLES = 400
 """Up to this many variables PuLP's own hand-over takes a few milliseconds."""
 
 PRESOLVE_VARIABLES = 5_000
 """Above this HiGHS' presolve is left out: at 20 000 it took 1.6 s without looking at the limit, and removed nothing."""
-
-PRESOLVE_MATRIX = 20_000
-"""The same for aggregated programs, where presolve finds much: a dive leaves most rows with nothing to give."""
-
-PROGRESS = 0.05
-"""What lessens a search's gap by less of itself is no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +70,7 @@ def solve_pulp(
         problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
     limits = {"gapRel": gap, "threads": 1, "timeLimit": max(0.001, time_limit_s)}
     # In so small a program the feasibility jump takes longer than all the rest, and the optimum is the same.
-    problem.solve(pulp.HiGHS(msg=False, **limits, **_options(seed), mip_heuristic_run_feasibility_jump=False))
+    problem.solve(pulp.HiGHS(msg=False, **limits, **highs_options(seed), mip_heuristic_run_feasibility_jump=False))
     values = np.array([column.varValue or 0.0 for column in columns])
     return _solution(problem.solverModel, values, program, sign=-1.0)
 
@@ -94,7 +87,7 @@ def solve_arrays(
         "threads": 1,
         "mip_rel_gap": gap,
         "time_limit": max(0.001, time_limit_s),
-        **_options(seed),
+        **highs_options(seed),
     }.items():
         highs.setOptionValue(name, value)
     if len(program.objective) > PRESOLVE_VARIABLES:
@@ -106,7 +99,7 @@ def solve_arrays(
     return _solution(highs, np.array(highs.getSolution().col_value), program, sign=1.0)
 
 
-def _options(seed: int) -> dict[str, int | float]:
+def highs_options(seed: int) -> dict[str, int | float]:
     # The absolute gap must not end a search early when weights are small: the relative one decides. Restarts cost more
     # than they gain on programs of a few hundred columns, the common case.
     return {"random_seed": seed, "mip_abs_gap": 1e-9, "mip_allow_restart": False}
@@ -176,147 +169,3 @@ def _feasible(program: Program, chosen: Sequence[int]) -> bool:
         for indices, coefficients, upper in program.rows
         if all(program.binary[index] for index in indices)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Relaxed:
-    """An LP's answer. `optimal` false = the limit came first, and the rest is of no use."""
-
-    optimal: bool
-    objective: float
-    values: np.ndarray
-    prices: np.ndarray  # duals of the rows, >= 0
-
-
-class Relaxation:
-    """A linear program that grows by columns and is solved again from where it stood."""
-
-    def __init__(self, matrix: Matrix, seed: int) -> None:
-        import highspy
-
-        self._highspy = highspy
-        self._highs = highspy.Highs()
-        for name, value in {"output_flag": False, "threads": 1, "presolve": "off", "random_seed": seed}.items():
-            self._highs.setOptionValue(name, value)
-        self._highs.passModel(_columnwise(highspy, matrix, whole=False))
-
-    def add(self, matrix: Matrix) -> None:
-        """Append the columns of a program over the same rows."""
-        if matrix.columns:
-            counts = (matrix.columns, matrix.cost, np.zeros(matrix.columns), _finite(self._highspy, matrix.upper))
-            entries = (matrix.starts[:-1].astype(np.int32), matrix.index.astype(np.int32), matrix.value)
-            self._highs.addCols(*counts, len(matrix.index), *entries)
-            # New columns keep the basis feasible, which suits the primal simplex.
-            self._highs.setOptionValue("simplex_strategy", 4)
-
-    def solve(self, time_limit_s: float) -> Relaxed:
-        # The solver's limit counts from its first run on.
-        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.001, time_limit_s))
-        self._highs.run()
-        solution = self._highs.getSolution()
-        optimal = self._highs.getModelStatus() == self._highspy.HighsModelStatus.kOptimal
-        prices = np.maximum(0.0, np.array(solution.row_dual))
-        return Relaxed(optimal, self._highs.getInfo().objective_function_value, np.array(solution.col_value), prices)
-
-
-def solve_matrix(
-    matrix: Matrix,
-    *,
-    gap: float,
-    time_limit_s: float,
-    seed: int,
-    start: np.ndarray | None = None,
-    enough: float | None = None,
-    patience: int | None = None,
-) -> tuple[np.ndarray | None, float | None]:
-    """Whole values of the columns (None = none found) and the proven bound (None = none).
-
-    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`.
-    """
-    import highspy
-
-    highs = highspy.Highs()
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
-    for name, value in {**options, **_options(seed)}.items():
-        highs.setOptionValue(name, value)
-    # It looks at no limit, and dives find better plans.
-    highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-    if enough is not None:
-        highs.setOptionValue("objective_target", enough)
-    if matrix.columns > PRESOLVE_MATRIX:
-        highs.setOptionValue("presolve", "off")
-    highs.passModel(_columnwise(highspy, matrix, whole=True))
-    if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start
-        highs.setSolution(solution)
-    if patience is not None:
-        highs.cbMipInterrupt.subscribe(_Patience(patience))
-    highs.run()
-    info = highs.getInfo()
-    bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else None
-    values = np.array(highs.getSolution().col_value)
-    if not math.isfinite(info.objective_function_value) or not len(values):
-        return None, bound
-    return np.round(values), bound
-
-
-class _Patience:
-    """Stops a search whose gap was not lessened by `PROGRESS` of itself for so many looks.
-
-    The solver looks up after each round of cuts and each node: a count that is the same each time, as no clock is.
-    """
-
-    def __init__(self, looks: int) -> None:
-        self._looks, self._since, self._gap = looks, 0, math.inf
-
-    def __call__(self, event: Any) -> None:
-        gap = event.data_out.mip_dual_bound - event.data_out.mip_primal_bound
-        self._since += 1
-        if not math.isfinite(gap) or gap < (1.0 - PROGRESS) * self._gap:
-            self._gap, self._since = gap, 0
-        elif self._since >= self._looks:
-            event.interrupt()
-
-
-def solve_matrix_pulp(matrix: Matrix, *, gap: float, time_limit_s: float, seed: int) -> tuple[np.ndarray | None, float]:
-    """The same through PuLP's model, to hold `solve_matrix` against."""
-    import pulp
-
-    problem = pulp.LpProblem("aggregated", pulp.LpMaximize)
-    columns = [
-        problem.add_variable(f"x{k:07d}", 0, upper if math.isfinite(upper) else None, pulp.LpInteger)
-        for k, upper in enumerate(matrix.upper)
-    ]
-    problem += pulp.LpAffineExpression(zip(columns, matrix.cost, strict=True))
-    rows: list[list[tuple[Any, float]]] = [[] for _ in matrix.row_upper]
-    for column, begin, end in zip(columns, matrix.starts[:-1], matrix.starts[1:], strict=True):
-        for row, value in zip(matrix.index[begin:end], matrix.value[begin:end], strict=True):
-            rows[row].append((column, value))
-    for k, (terms, upper) in enumerate(zip(rows, matrix.row_upper, strict=True)):
-        problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
-    solver = pulp.HiGHS(msg=False, gapRel=gap, threads=1, timeLimit=max(0.001, time_limit_s), **_options(seed))
-    problem.solve(solver)
-    bound = -problem.solverModel.getInfo().mip_dual_bound
-    return np.round([column.varValue or 0.0 for column in columns]), bound
-
-
-def _finite(highspy: Any, upper: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(upper), upper, highspy.kHighsInf)
-
-
-def _columnwise(highspy: Any, matrix: Matrix, *, whole: bool) -> Any:
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = matrix.columns, len(matrix.row_upper)
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.col_cost_ = matrix.cost
-    lp.col_lower_, lp.col_upper_ = np.zeros(matrix.columns), _finite(highspy, matrix.upper)
-    lp.row_lower_, lp.row_upper_ = np.full(len(matrix.row_upper), -highspy.kHighsInf), matrix.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = matrix.starts.astype(np.int32)
-    lp.a_matrix_.index_ = matrix.index.astype(np.int32)
-    lp.a_matrix_.value_ = matrix.value
-    if whole:
-        kinds = highspy.HighsVarType
-        lp.integrality_ = [kinds.kInteger if each else kinds.kContinuous for each in matrix.whole]
-    return lp

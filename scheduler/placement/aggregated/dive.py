@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.solver import Relaxation
+from scheduler.placement.matrix_solver import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.placement.aggregated.kernel import Kernel, Whole
     from scheduler.placement.aggregated.pricing import Problem
+    from scheduler.placement.aggregated.whole import Kernel, Whole
 
 ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
 """A pattern or job taken at least so much counts as taken: one dive each until a plan is good enough."""

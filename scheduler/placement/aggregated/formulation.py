@@ -12,7 +12,6 @@ problem without cuts, so they hold for all plans.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,17 @@ import numpy as np
 
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.handout import hand_out
-from scheduler.placement.aggregated.kernel import Whole, search
+from scheduler.placement.aggregated.kernel import search
 from scheduler.placement.aggregated.options import PieceRow, options_of
 from scheduler.placement.aggregated.patterns import Pattern, Supply
 from scheduler.placement.aggregated.prices import prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem, guess, price
 from scheduler.placement.aggregated.stock import Stock
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
+from scheduler.placement.aggregated.whole import Whole
 from scheduler.placement.memory import Solved, solved
 from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.solver import relative_gap
@@ -55,56 +56,6 @@ MEMORY_CUTS = 3
 ROUNDING = 1e-9
 PRICE_TOLERANCE = 0.1
 """Of the allowed gap: how near bound and master must come; the rest is left to the search."""
-
-
-@dataclass(slots=True)
-class Placed:
-    """One job's part of a plan: G is its throughput over the least of its options, `worth` its part of the objective."""
-
-    ranked: Ranked
-    configuration: Configuration
-    gain: float
-    worth: float
-    options: int
-
-
-@dataclass(slots=True)
-class Aggregated:
-    """A plan with its figures. `bound` is None when options were left out for want of time, or no price was found."""
-
-    placed: list[Placed]
-    options: Options
-    classes: Classes
-    objective: float = 0.0
-    bound: float | None = None
-    incumbent: str = "greedy"
-    status: str = "time-limit"
-    candidates: int = 0
-    variables: int = 0
-    constraints: int = 0
-    build_s: float = 0.0
-    solve_s: float = 0.0
-    left: Solved = field(default_factory=Solved)  # to the next planning
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and what an earlier solve left."""
-
-    clock: Callable[[], float]
-    deadline_s: float
-    gap: float
-    seed: int
-    memory: Solved = field(default_factory=Solved)
-
-    @property
-    def left_s(self) -> float:
-        return self.deadline_s - self.clock()
-
-    def until(self, share: float, began_s: float) -> Callable[[], float]:
-        """Seconds left until that share of the time is used."""
-        end_s = began_s + share * (self.deadline_s - began_s)
-        return lambda: end_s - self.clock()
 
 
 def solve_aggregated(

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Ranked
-    from scheduler.placement.aggregated.kernel import Whole
     from scheduler.placement.aggregated.options import Group, Option
     from scheduler.placement.aggregated.pricing import Problem
     from scheduler.placement.aggregated.stock import Stock
+    from scheduler.placement.aggregated.whole import Whole
 
     _Asked = tuple[Ranked, Option, Group, int]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.matrix import Columns, Matrix
-from scheduler.placement.solver import Relaxation
+from scheduler.placement.matrix_solver import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

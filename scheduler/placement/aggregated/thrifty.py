@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.patterns import Menu, Room, best_values
+from scheduler.placement.aggregated.room_choices import Menu, Room, best_values
 from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:

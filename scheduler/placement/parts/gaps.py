@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.matrix import Columns
+from scheduler.placement.matrix_solver import Relaxation
 from scheduler.placement.parts.pool import MILLI
-from scheduler.placement.solver import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

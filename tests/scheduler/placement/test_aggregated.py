@@ -16,8 +16,9 @@ from scheduler.model import Configuration, Ranked, Reservation, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import patterns
+from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.formulation import Limits, _Maker, solve_aggregated
+from scheduler.placement.aggregated.formulation import _Maker, solve_aggregated
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.patterns import Supply
 from scheduler.placement.aggregated.pricing import Problem, price
@@ -25,10 +26,12 @@ from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.matrix_solver import solve_matrix
 from scheduler.placement.menu import menus_of, per_gpu, share_of_speed
 from scheduler.placement.running import Participant, least_of_all, revalued
-from scheduler.placement.solver import solve_arrays, solve_matrix, solve_matrix_pulp
+from scheduler.placement.solver import solve_arrays
 from tests.scheduler.builders import job, node, ticking
+from tests.scheduler.placement.pulp_matrix import solve_matrix_pulp
 
 SPEEDS = {"a": 1.0, "b": 1.7}
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 
 from scheduler.model import ClusterState
 from scheduler.parameters import Parameters
-from scheduler.placement.aggregated.formulation import Limits, solve_aggregated
+from scheduler.placement.aggregated.answer import Limits
+from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING, Solved
 from scheduler.planning.plan import plan, plan_on

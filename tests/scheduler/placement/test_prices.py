@@ -10,8 +10,9 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import RunHistory
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.formulation import Limits, _Maker, solve_aggregated
+from scheduler.placement.aggregated.formulation import _Maker, solve_aggregated
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.prices import _step, prices_of
 from scheduler.placement.ledger import Ledger

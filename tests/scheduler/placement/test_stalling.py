@@ -9,10 +9,11 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import RunHistory
 from scheduler.placement import located
 from scheduler.placement.aggregated import kernel
-from scheduler.placement.aggregated.formulation import Limits, solve_aggregated
+from scheduler.placement.aggregated.answer import Limits
+from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix import Columns
-from scheduler.placement.solver import solve_matrix
+from scheduler.placement.matrix_solver import solve_matrix
 from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import ticking
 

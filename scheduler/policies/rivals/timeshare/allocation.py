@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.matrix import Columns
-from scheduler.placement.solver import Relaxation
+from scheduler.placement.matrix_solver import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.placement.solver import Relaxed
+    from scheduler.placement.matrix_solver import Relaxed
 
 LEVELS = 8
 """So many levels are told apart; the jobs above the last one share what is left by throughput alone."""

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from scheduler.placement.solver import solve_matrix
+from scheduler.placement.matrix_solver import solve_matrix
 from scheduler.policies.rivals.typelevel import balance, program
 from scheduler.policies.rivals.typelevel.balance import Option, loses_least, solve
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind

@@ -1,0 +1,160 @@
+"""One stage placed by the located formulation: candidates node by node, thinned out, solved and taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model import Chosen, SolverFigures
+from scheduler.placement import configurations, located, solver
+from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated.classes import Classes
+from scheduler.placement.aggregated.options import options_of
+from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.greedy import greedy_columns
+from scheduler.placement.menu import menus_of
+from scheduler.placement.running import changes, least_of_all, must_run, revalued
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model import Ranked
+    from scheduler.placement.access import OfferingRules, Rules
+    from scheduler.placement.located import Candidate
+    from scheduler.placement.work import Outcome, Work
+
+GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
+"""Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
+
+MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
+"""Located variables a solve may have: with more, HiGHS does not keep to its limit. Jobs are thinned out past it."""
+
+
+def least_of(
+    stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
+) -> dict[int, float]:
+    """What each job's G divides by: the smallest throughput among all that could be generated for it now."""
+    classes = Classes(work.ledger, stage, rules)
+    enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    options = options_of(
+        stage,
+        weights,
+        classes,
+        work.ledger,
+        work.estimator,
+        sigma=work.parameters.sigma,
+        late=lambda: work.remaining_s < enough_s,
+    )
+    return options.least
+
+
+def place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> None:
+    """Generate the stage's configurations, solve them together and take what was chosen."""
+    began_s = work.clock()
+    generated = _generate(stage, work, outcome, terms)
+    outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
+    outcome.least |= least_of_all(outcome.least, work.participants, outcome.candidates)
+    candidates = located.candidates_of(
+        stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
+    )
+    if not candidates:
+        return
+    candidates = revalued(candidates, work.participants, outcome.weights) if work.participants else candidates
+    greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
+    figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
+    chosen: Sequence[int] = greedy
+    if work.parameters.placement == "ilp":
+        chosen, figures = _solve(candidates, greedy, work, outcome, figures, began_s)
+    objective = sum(candidates[column].value for column in chosen)
+    bound = _bound(candidates, generated, figures.bound, work)
+    outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
+    for column in located.in_turn(chosen, candidates, stage, work.ledger):
+        _take(candidates[column], work, outcome)
+
+
+def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
+    """The best proven bound: the solver's only speaks for all configurations when none was thinned out."""
+    simple = located.knapsack_bound(candidates, work.ledger)
+    return simple if solved is None or generated > len(candidates) else min(simple, solved)
+
+
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> int:
+    """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
+    idle = idle_offers(work.ledger)
+    menus = menus_of(work.ledger)
+    enough_s = work.remaining_s * (1 - GENERATION_SHARE)
+    most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
+    generated = 0
+    # Whatever time is left, a running job may keep what it has.
+    outcome.candidates |= {number: (each.present,) for number, each in work.participants.items()}
+    for position, ranked in enumerate(stage):
+        if work.remaining_s < enough_s:
+            outcome.out_of_time.update(late.job.id for late in stage[position:])
+            break
+        try:
+            running = work.participants.get(ranked.job.id)
+            offers = idle if terms is None else terms.offers(ranked)
+            offers = offers if running is None else running.own_offers(offers, work.ledger)
+            found = configurations.generate_on(
+                ranked.job,
+                offers,
+                work.ledger,
+                work.estimator,
+                sigma=work.parameters.sigma,
+                menus=menus[ranked.job.id in work.ledger.limited],
+            )
+        except InvalidJob as error:
+            outcome.invalid[ranked.job.id] = error
+            continue
+        generated += len(found)
+        thinned = located.thin(found, most, ranked.rank)
+        outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
+    return generated
+
+
+def _solve(
+    candidates: Sequence[Candidate],
+    greedy: Sequence[int],
+    work: Work,
+    outcome: Outcome,
+    figures: SolverFigures,
+    began_s: float,
+) -> tuple[Sequence[int], SolverFigures]:
+    """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
+    program = located.build(candidates, work.ledger)
+    must_run(program, candidates, outcome.must_start)
+    if work.parameters.preemption == "off":
+        must_run(program, candidates, work.participants)
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    seed = int(work.rng.integers(2**31 - 1))
+    built_s = work.clock()
+    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    answer = solver.NOTHING
+    if limit_s > 0:
+        answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    figures = replace(
+        figures,
+        formulation="located",
+        status=answer.status,
+        incumbent="greedy",
+        variables=len(program.objective),
+        constraints=len(program.rows),
+        bound=answer.bound,
+        gap_allowed=gap,
+        build_s=built_s - began_s,
+        solve_s=work.clock() - built_s,
+    )
+    greedy_objective = sum(candidates[column].value for column in greedy)
+    if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
+        return answer.chosen, replace(figures, incumbent="ilp")
+    return greedy, figures
+
+
+def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
+    job, configuration = candidate.ranked.job, candidate.configuration
+    if work.ledger.shortfall(configuration, job.tenant) is not None:
+        return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
+    placement = work.ledger.take(configuration, job.tenant)
+    count, weight = len(outcome.candidates[job.id]), outcome.weights[job.id]
+    outcome.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
