@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.estimator import estimator_for
-from scheduler.explaining.why import Foresight
+from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import ages
 from scheduler.fairness.priorities import order
 from scheduler.intake.take_in import check_speeds, take_in

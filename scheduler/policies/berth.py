@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
+from scheduler.policies.mode import Mode
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
@@ -30,7 +31,7 @@ class Berth:
 
     def place(self, work: Work) -> Outcome:
         knobs = work.parameters
-        mode = arrays_and_windows.Mode(
+        mode = Mode(
             arrays=knobs.arrays == "on",
             fair=knobs.fair_shares == "on",
             borrow=knobs.borrowing == "on",

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
+from scheduler.policies.mode import Mode
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
     from scheduler.placement.work import Outcome, Work
 
-MODE = arrays_and_windows.Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
+MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
 
 
 @dataclass(frozen=True, slots=True)

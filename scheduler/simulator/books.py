@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, overload
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
-from scheduler.explaining.why import Foresight
+from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.priorities import first_in_first_out
 from scheduler.intake.take_in import take_in
 from scheduler.intake.validation import check_job, is_plainly_sound

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scheduler.asking.starts.runtimes import RunTimes
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.estimator import estimator_for
-from scheduler.explaining.why import Foresight
+from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
 from scheduler.intake.validation import check_job, check_node

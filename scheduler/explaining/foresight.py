@@ -1,0 +1,94 @@
+"""Why a job cannot take part whatever is idle: asked before the queue is drawn up (algorithms.md section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from scheduler.explaining.figures import Why, needs, over_quota, short_of
+from scheduler.model import Reason
+from scheduler.placement.feasibility import Level, first_failing, type_allowed, usable, whole_offers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.model import Job
+    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.ledger import Ledger
+
+
+UNASKED = Why(Reason.HELD, {})
+"""Of a shape that nobody has asked about yet."""
+
+
+class Foresight:
+    """Answers for the snapshot: what whole nodes could hold, those that are up and all of them."""
+
+    def __init__(self, start: Ledger, never: dict[tuple[object, ...], Why | None] | None = None) -> None:
+        """`never`: what was found of jobs' shapes before, for as long as no node comes, goes or changes."""
+        self._start = start
+        self._largest = start.largest
+        self._never = {} if never is None else never
+
+    @cached_property
+    def _up(self) -> list[Offer]:
+        return whole_offers(room.node for room in self._start.rooms.values())
+
+    @cached_property
+    def _all(self) -> list[Offer]:
+        return whole_offers(self._start.nodes)
+
+    def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
+        """By id, those of the jobs that take no part in this planning whatever is idle, and why."""
+        found: dict[int, Why] = {}
+        never, limited = self._never, self._start.limited_tenants()
+        for job in jobs:  # there may be 100 000: `why_aside` is asked about each shape alone
+            least = job.requirement[0]
+            cores = least * job.least_cores if least else job.cores
+            why = never.get((least, job.gpu_types, cores, job.memory_mib, job.checkpoint_domain), UNASKED)
+            if why is UNASKED or not job.eligible or job.tenant in limited:
+                why = self.why_aside(job)
+            if why is not None:
+                found[job.id] = why
+        return found
+
+    def why_aside(self, job: Job) -> Why | None:
+        """Why the job takes no part in this planning whatever is idle; None = it queues."""
+        if not job.eligible:
+            return Why(job.ineligible_reason or Reason.HELD, dict(job.ineligible_figures))
+        if job.promise is None and (short := self._start.over_quota(job)) is not None:
+            return over_quota(job, self._start.quotas[job.tenant], short)
+        return self.why_never(job)
+
+    def why_never(self, job: Job) -> Why | None:
+        """Why even empty nodes would not hold the job; None = they would."""
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain)
+        if shape not in self._never:
+            self._never[shape] = self._why_never(job)
+        return self._never[shape]
+
+    def _why_never(self, job: Job) -> Why | None:
+        """Why not even empty nodes would hold the job: those that are up, or all of them."""
+        if not any(type_allowed(job, offer.node) for offer in self._all) and not job.is_cpu:
+            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types()})
+        if first_failing(job, self._up, self._largest) is None:
+            return None
+        level = first_failing(job, self._all, self._largest)
+        if self._is_kept_by_checkpoint(job):
+            return short_of(job, Level.CHECKPOINT, self._up, ever=True)
+        if level is None or not self._all:
+            away = [
+                offer.node for offer in self._all if not offer.node.schedulable and usable(job, offer, Level.CHECKPOINT)
+            ]
+            unavailable = [{"node": node.name, "why": node.unavailable_because} for node in away]
+            return Why(Reason.NODES_UNAVAILABLE, {"needs": needs(job), "unavailable": unavailable})
+        return short_of(job, level, self._all, ever=False)
+
+    def _is_kept_by_checkpoint(self, job: Job) -> bool:
+        """Nodes that are up could hold the job, but not those that can read its checkpoint."""
+        anywhere = replace(job, checkpoint_domain=None)
+        return job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None
+
+    def _types(self) -> list[str]:
+        return sorted({offer.node.gpu_type for offer in self._all if offer.node.gpu_type and offer.gpus})

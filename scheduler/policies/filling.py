@@ -1,0 +1,113 @@
+"""The windows of the GPU arrays, filled in turns (algorithms.md section 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scheduler.fairness import drf, progressive, sensitivity
+from scheduler.fairness.arrays import UNDIVIDED, Array, divide
+from scheduler.fairness.keeping import GPU_ARRAYS
+from scheduler.fairness.progressive import ArrayWindow, Windows
+from scheduler.fairness.standings import shares_of
+from scheduler.rules import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.fairness.borrowing import Homes
+    from scheduler.model import Ranked, ShareView
+    from scheduler.placement.work import Work
+    from scheduler.policies.mode import Mode
+
+
+CPU = (0,)
+"""The requirement of a CPU job."""
+
+
+def apart(queue: Sequence[Ranked], mode: Mode) -> tuple[list[Ranked], list[Ranked]]:
+    """The GPU jobs and the CPU jobs."""
+    gpu_queue = [each for each in queue if each.job.requirement != CPU]
+    cpu_queue = [each for each in queue if each.job.requirement == CPU] if len(gpu_queue) < len(queue) else []
+    return [_rigid(each) for each in gpu_queue] if mode.rigid else gpu_queue, cpu_queue
+
+
+def divided(work: Work, mode: Mode) -> Division:
+    if not mode.arrays:
+        return UNDIVIDED
+    knobs = work.parameters
+    return divide(
+        work.ledger.nodes,
+        work.state.array_history,
+        reserved_per_gpu=knobs.reserved_cores_per_gpu,
+        large_share=knobs.large_array_share,
+    )
+
+
+def _rigid(ranked: Ranked) -> Ranked:
+    return replace(ranked, job=replace(ranked.job, requirement=(ranked.job.min_gpus,)))
+
+
+def fill(
+    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Mapping[int, Array]
+) -> tuple[Windows, list[ShareView]]:
+    windows: dict[Array, ArrayWindow] = {}
+    for array in GPU_ARRAYS:
+        rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
+        capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
+        windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+    if mode.borrow and mode.joint and work.parameters.placement == "ilp":
+        _lend(windows, gpu_queue, homes)
+    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    by_type: dict[str, int] = {}
+    for node in nodes:
+        by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
+    shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
+    held, gpu_units = dict(shares.held), shares.capacity
+    if not mode.fair:
+        shares.capacity = math.inf  # nobody has a share: the queue's order decides alone
+    filled = progressive.fill(
+        gpu_queue,
+        windows,
+        shares,
+        work.ledger,
+        array=lambda each: homes[each.job.id],
+        units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
+    )
+    if not mode.fair or STAGES in work.parameters.off:
+        for window in windows.values():
+            window.tenants.clear()
+    return filled, shares_of("gpus", held, shares, gpu_units)
+
+
+def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Mapping[int, Array]) -> None:
+    """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
+
+    Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
+    Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
+    """
+    asked: dict[tuple[Array, int], int] = {}  # by home and smallest size: how many
+    for ranked in gpu_queue:
+        job = ranked.job
+        kind = (homes[job.id], job.requirement[0])
+        asked[kind] = asked.get(kind, 0) + 1
+    spare = {
+        array: max(0, window.idle - sum(size * jobs for (home, size), jobs in asked.items() if home is array))
+        for array, window in windows.items()
+    }
+    for array, window in windows.items():
+        window.idle += sum(spare.values()) - spare[array]
+
+
+def adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:
+    """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
+    more: list[Ranked] = []
+    sigma = work.parameters.sigma
+    for array, window in windows.by_array.items():
+        own = [each for each in gpu_queue if homes.of(each.job) is array]
+        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, sigma)
+        window.picked += joined
+        more += joined
+    return replace(windows, picked=(*windows.picked, *more))

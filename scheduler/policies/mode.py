@@ -1,0 +1,22 @@
+"""Which parts of `coda` and `berth` are on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations.
+
+    `sweep`: see `fairness.sweep`.
+    """
+
+    arrays: bool
+    fair: bool
+    borrow: bool
+    joint: bool
+    rigid: bool
+    reserve_lr: float | None
+    efficient: bool = False  # whether the worth of a size asks how well the jobs scale
+    sweep: bool = False
