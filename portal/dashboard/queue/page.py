@@ -21,7 +21,8 @@ from portal.jobs.states import JobState
 from portal.rounds.read.forecasts import RANGES_MOST, forecast_record
 from portal.rounds.read.kept import kept_now
 from portal.rounds.read.places import QUEUES
-from portal.rounds.record.decisions import REASONS, decisions_read
+from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.packing import REASONS
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.planning.snapshot import job_imagined, state_load
+from portal.rounds.planning.described import job_imagined
+from portal.rounds.planning.snapshot import state_load
 from portal.rounds.read.selectors import reason_sentence
 from portal.rounds.record.decisions import decisions_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED, JobState
 from portal.rounds.models import ForecastRecord, StartForecast
-from portal.rounds.planning.snapshot import jobs_imagined
+from portal.rounds.planning.described import jobs_imagined
 from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
 from scheduler.asking.starts.runtimes import PastRun, RunTimes
 from scheduler.asking.starts.scene import Experience

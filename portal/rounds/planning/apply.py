@@ -18,8 +18,8 @@ from portal.rounds.models import Planning
 from portal.rounds.planning.lease import lease_confirm
 from portal.rounds.planning.notes import notes_of
 from portal.rounds.planning.promises import plan_promises_apply, plan_stops_apply
-from portal.rounds.record.decisions import columns_of
 from portal.rounds.record.explanations import explanations_store
+from portal.rounds.record.packing import columns_of
 from scheduler.model import Reason
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.rounds.planning.queued import QueuedJob
-    from portal.rounds.record.decisions import Columns
     from portal.rounds.record.explanations import Details
+    from portal.rounds.record.packing import Columns
     from scheduler.model import Decision, Piece, Plan
 
 log = logging.getLogger(__name__)

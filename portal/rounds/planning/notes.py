@@ -11,7 +11,7 @@ import numpy as np
 from portal.jobs.services.waiting import AGE_STEP, HELD, WaitingNote
 from portal.jobs.states import JobState
 from portal.rounds.planning.queued import cell
-from portal.rounds.record.decisions import REASONS, RESULTS
+from portal.rounds.record.packing import REASONS, RESULTS
 from scheduler.explaining.places import PLACE_FIGURES
 from scheduler.model import Result
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from portal.rounds.planning.queued import QueuedJob
-    from portal.rounds.record.decisions import Columns
+    from portal.rounds.record.packing import Columns
     from scheduler.model import Decision
 
 PLACED = RESULTS.index(str(Result.PLACED))

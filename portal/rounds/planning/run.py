@@ -35,9 +35,10 @@ from portal.rounds.planning.memory import memory_taken
 from portal.rounds.planning.past import array_history_read
 from portal.rounds.planning.running import cores_asked
 from portal.rounds.planning.snapshot import snapshot_load
-from portal.rounds.record.decisions import columns_of, decisions_before, decisions_pack
+from portal.rounds.record.decisions import decisions_before, decisions_pack
 from portal.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.record.metrics import planning_metrics, round_close
+from portal.rounds.record.packing import columns_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.planning.plan import plan_on
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -14,26 +13,22 @@ from django.db.models import F
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.estimation.probes import links_wanted
 from portal.estimation.selectors import knowledge_load
-from portal.jobs.models import Allocation, GpuAllocation, Job
+from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
-from portal.jobs.states import FINAL, JobState
 from portal.rounds.models import Planning
-from portal.rounds.planning.memory import Beside, Memory
+from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
+from portal.rounds.planning.ended import ended_since, history_load
+from portal.rounds.planning.memory import Memory
 from portal.rounds.planning.past import array_history_now
 from portal.rounds.planning.promises import promises_load
-from portal.rounds.planning.queued import jobs_blocked
-from portal.rounds.planning.restored import Restored
 from portal.rounds.planning.running import running_one
 from portal.tenants.models import Tenant
 from scheduler import model
-from scheduler.estimator.cores import start_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from portal.rounds.planning.memory import KeptJobs
-    from portal.rounds.planning.queue_kept import Look
     from portal.rounds.planning.queued import QueuedJob
     from scheduler.parameters import Parameters
 
@@ -42,8 +37,6 @@ if TYPE_CHECKING:
 
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
-HISTORY_JOBS = 2000
-"""Finished jobs behind the medians of `age`: the latest so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +70,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
     known = Known(now, parameters, promises, tuned, past.since)
-    jobs = _jobs(look, known, memory.jobs)
+    jobs = jobs_described(look, known, memory.jobs)
     running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
@@ -92,7 +85,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
         gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
-        history=_history(),
+        history=history_load(),
         array_history=array_history_now(),
         profiles_tried=past.tried,
         replanned_s=_replanned_s(),
@@ -173,133 +166,6 @@ def _node(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What waiting jobs are described by beside their rows."""
-
-    now: datetime
-    parameters: Parameters
-    promises: Mapping[int, model.Promise]
-    tuned: Tuned
-    profiled: Mapping[int, datetime]
-
-
-def _jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
-    """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, now_s, restored = frozenset(jobs_blocked()), known.now.timestamp(), Restored.read(now=known.now)
-
-    def make(row: QueuedJob) -> model.Job:
-        return _job(
-            job=row,
-            times=(row.submitted_s, row.waiting_since_s, row.started),
-            now_s=now_s,
-            parameters=known.parameters,
-            tuned=known.tuned,
-            promise=known.promises.get(row.pk),
-            profiled=known.profiled.get(row.pk),
-            aside=_aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored),
-        )
-
-    common = (known.tuned, known.parameters.large_model_parameters, restored)
-    return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), now_s, make)
-
-
-def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:
-    """Return why a job does not wait for its turn, with the figures; (None, {}) when it does."""
-    if job.state == JobState.HELD:
-        return model.Reason.HELD, {}
-    if blocked:
-        return model.Reason.DEPENDENCY, {}
-    return (model.Reason.RESTORED, restored.figures) if restored.keeps(job) else (None, {})
-
-
-def _times(job: Any) -> tuple[float, float | None, bool]:
-    """Return submission, since when it waits (Unix seconds), and whether it ever started, of a whole row."""
-    since = job.waiting_since
-    return job.submitted_at.timestamp(), since.timestamp() if since else None, job.started_at is not None
-
-
-def _job(
-    *,
-    job: Any,
-    times: tuple[float, float | None, bool],
-    now_s: float,
-    parameters: Parameters,
-    tuned: Tuned,
-    promise: model.Promise | None = None,
-    profiled: datetime | None = None,
-    aside: Aside = (None, {}),
-) -> model.Job:
-    submitted_s, since_s, started = times
-    reason, figures = aside
-    return model.Job(
-        id=job.pk,
-        tenant=job.tenant_id,
-        requirement=tuple(job.gpus),
-        submitted_s=submitted_s,
-        gpu_types=frozenset(job.gpu_types),
-        cores=(promise and promise.cores_wanted) or cores_wanted(job=job, parameters=parameters, tuned=tuned),
-        memory_mib=job.memory_mib or 0,
-        priority=job.priority,
-        wait_s=job.waited_s if since_s is None else job.waited_s + max(0.0, now_s - since_s),
-        age_s=job.age_s if started else None,
-        owner=job.owner_id,
-        category=job.category,
-        model_label=job.model or None,
-        done_fraction=getattr(job, "done_fraction", None) or 0.0,
-        expected_duration_s=job.expected_duration_s,
-        total_samples=job.samples,
-        eligible=reason is None,
-        ineligible_reason=reason,
-        ineligible_figures=figures,
-        checkpoint_domain=job.checkpoint_domain or None,
-        movable=job.is_requeueable,
-        promise=promise,
-        gave_back=job.gave_back,
-        attained_gpu_s=job.attained_gpu_s,
-        instrumented=job.instrumented,
-        profiled_since_s=None if profiled is None else profiled.timestamp(),
-    )
-
-
-def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
-    """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
-    job.done_fraction = 0.0
-    tuned = cores_tuned(owner_ids=[job.owner_id])
-    aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
-    return _job(job=job, times=_times(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, aside=aside)
-
-
-def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
-    """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
-    tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
-    found = (
-        _job(job=row, times=_times(row), now_s=now.timestamp(), parameters=parameters, tuned=tuned) for row in rows
-    )
-    return [
-        replace(
-            job, wait_s=0.0, age_s=None, done_fraction=0.0, checkpoint_domain=None, gave_back=False, attained_gpu_s=0.0
-        )
-        for job in found
-    ]
-
-
-def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
-    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8 from the owner's past."""
-    if list(job.gpus) == [0]:
-        return job.cores or 1
-    if job.cores_per_gpu:
-        return job.cores_per_gpu
-    return start_cores(
-        category=job.category,
-        tuned=tuned.get(job.owner_id, {}),
-        pipelined=bool(job.pipelined),
-        model_parameters=job.parameters,
-        large_model_parameters=parameters.large_model_parameters,
-        heavy_between_iterations=bool(job.heavy_between_iterations),
-    )
-
-
 def _running(
     parts: Iterable[Allocation],
     *,
@@ -316,44 +182,8 @@ def _running(
 
     def describe(job: Any) -> model.Job:
         promise = promises.get(job.pk)
-        return _job(job=job, times=_times(job), now_s=now_s, parameters=parameters, tuned=tuned, promise=promise)
+        return job_described(
+            job=job, times=times_of(job), now_s=now_s, parameters=parameters, tuned=tuned, promise=promise
+        )
 
     return [running_one(held, describe=describe, now_s=now_s) for held in by_attempt.values()]
-
-
-def ended_since(moment: datetime) -> list[model.Ended]:
-    """Return waiting time and age of the jobs that ended after `moment`, for RAQLR."""
-    rows = Job.objects.runnable().filter(ended_at__gt=moment, age_s__gt=0, state__in=FINAL)
-    return [
-        model.Ended(ended_s=ended_at.timestamp(), wait_s=waited_s, age_s=age_s, array=array)
-        for ended_at, waited_s, age_s, array in rows.values_list("ended_at", "waited_s", "age_s", "array_id")
-    ]
-
-
-def _history() -> model.RunHistory:
-    """Medians of what completed jobs ran, over the latest HISTORY_JOBS of them (section 3's fallbacks).
-
-    A job's run time is that of its attempts: in between it waited, and what has no record of them is taken as one.
-    """
-    rows = (
-        Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False, link_probe=None)
-        .order_by("-ended_at")
-        .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
-            :HISTORY_JOBS
-        ]
-    )
-    ratios, by_tenant, by_category, every = defaultdict(list), defaultdict(list), defaultdict(list), []
-    for owner, tenant, category, ran_s, started_at, ended_at, declared_s in rows:
-        took_s = ran_s or max(0.0, (ended_at - started_at).total_seconds())
-        by_tenant[tenant, category].append(took_s)
-        by_category[category].append(took_s)
-        every.append(took_s)
-        if declared_s:
-            ratios[owner].append(took_s / declared_s)
-    return model.RunHistory(
-        declared_ratio={owner: median(values) for owner, values in ratios.items()},
-        tenant_category_s={key: median(values) for key, values in by_tenant.items()},
-        category_s={key: median(values) for key, values in by_category.items()},
-        cluster_s=median(every) if every else None,
-    )

@@ -12,7 +12,7 @@ from django.db.models.functions import Mod
 
 from portal.errors import NotFound
 from portal.rounds.models import Planning
-from portal.rounds.planning.snapshot import ended_since
+from portal.rounds.planning.ended import ended_since
 from scheduler import metrics
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.jobs.listing import jobs_for
 from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
-from portal.rounds.planning.snapshot import cores_wanted
+from portal.rounds.planning.described import cores_wanted
 from portal.rounds.read.places import Turns
 from portal.rounds.record.decisions import decisions_read
 from portal.rounds.record.explanations import explanations_of

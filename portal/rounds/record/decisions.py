@@ -8,8 +8,6 @@ is the number of the planning that has it. Plannings from before frames are read
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,141 +15,14 @@ import numpy as np
 
 from portal.rounds.models import Planning
 from portal.rounds.record.frames import LONGEST, VERSION, FrameError, frame_head, frame_pack, frame_read
+from portal.rounds.record.packing import COLUMNS, DELTAS, REASONS, RESULTS, SIDES, Columns, columns_of, head_of
 from scheduler.explaining.places import queue_of
-from scheduler.model import Reason, Result, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from portal.rounds.record.frames import Frame
-    from scheduler.model import Decision, Plan
-
-COLUMNS = {
-    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float64,
-    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
-    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
-}  # fmt: skip
-RESULTS = [str(result) for result in Result]
-REASONS = ["", *(str(reason) for reason in Reason)]
-SIDES = ["", *(str(side) for side in Side)]
-DELTAS = ("job", "rank", "turn")
-
-
-def binding_node(decision: Decision) -> str:
-    """Return the node whose resource binds the best rejected candidate; empty when none does."""
-    binding = decision.figures.get("binding")
-    return str(binding.get("node") or "") if isinstance(binding, dict) else ""
-
-
-def _pack_text(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    known: dict[str, int] = {}
-    codes = [known.setdefault(text, len(known)) for text in texts]
-    return np.array(codes, dtype=np.uint8), list(known)
-
-
-class Columns(NamedTuple):
-    """A plan's decisions as columns (`detail` not among them), with the words behind `array` and `source`."""
-
-    values: dict[str, np.ndarray]
-    arrays: list[str]
-    sources: list[str]
-
-
-def columns_of(decisions: Sequence[Decision]) -> Columns:
-    """Return a plan's decisions as columns."""
-    count = len(decisions)
-    results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
-    standings = [each.standing for each in decisions]
-    arrays, array_words = _pack_text([each.array if each else "" for each in standings])
-    sources, source_words = _pack_text([each.age_source for each in decisions])
-    nan = float("nan")
-
-    def column(name: str, values: Any) -> np.ndarray:
-        return np.fromiter(values, dtype=COLUMNS[name], count=count)
-
-    return Columns(
-        {
-            "job": column("job", (each.job for each in decisions)),
-            "rank": column("rank", (each.rank or 0 for each in decisions)),
-            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
-            "latency_ratio": column(
-                "latency_ratio", (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
-            ),
-            "age_s": column("age_s", (nan if each.age_s is None else each.age_s for each in decisions)),
-            "binding": column("binding", (_mark(binding_node(each)) for each in decisions)),
-            "result": column("result", (results[each.result] for each in decisions)),
-            "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
-            "array": arrays,
-            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
-            "eligible": column("eligible", (each.eligible for each in decisions)),
-            "source": sources,
-            "wait_s": np.fromiter(
-                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
-            ),
-        },
-        array_words,
-        source_words,
-    )
-
-
-def _mark(name: str) -> int:
-    return zlib.crc32(name.encode()) if name else 0
-
-
-class Packed(NamedTuple):
-    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: what reading them gives."""
-
-    bytes: bytes
-    keyframe: int | None
-    read: Decisions
-
-
-def decisions_pack(
-    made: Plan,
-    details: Mapping[int, int] | None = None,
-    columns: Columns | None = None,
-    *,
-    number: int = 0,
-    before: Decisions | None = None,
-) -> Packed:
-    """Return all decisions of a plan in one value, with its windows, shares and reservations.
-
-    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already;
-    `before`: those of the last applied planning, as `decisions_read` gives them.
-    """
-    known, arrays, sources = columns or columns_of(made.decisions)
-    stored = details or {}
-    marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
-    last = before.frame if before is not None else None
-    packed, frame = frame_pack(
-        known | {"detail": marks},
-        {**_head(made, arrays, sources), "last": RESULTS.index("invalid")},
-        number=number,
-        now_s=made.now_s,
-        before=last if last is not None and last.depth + 1 < LONGEST else None,
-    )
-    return Packed(packed, frame.key if frame.depth else None, _kept(packed, frame))
-
-
-def _head(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
-    return {
-        "count": len(made.decisions),
-        "arrays": arrays,
-        "sources": sources,
-        "windows": [asdict(each) for each in made.windows],
-        "shares": [asdict(each) for each in made.shares],
-        "reservations": [asdict(each) for each in made.reservations],
-        "blocking": [[each.job, each.tenant] for each in made.blocking],
-        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
-    }
-
-
-def _placement(decision: Decision) -> list[dict[str, Any]]:
-    pieces = decision.placement.pieces if decision.placement else ()
-    return [
-        {"node": piece.node, "gpus": list(piece.gpus), "cores": len(piece.cores), "memory_mib": piece.memory_mib}
-        for piece in pieces
-    ]
+    from scheduler.model import Plan
 
 
 class Decisions:
@@ -258,7 +129,7 @@ def decisions_of(made: Plan) -> Decisions:
     """Return a plan's decisions as those that are read back: of one that is not stored."""
     known = columns_of(made.decisions)
     details = np.zeros(len(made.decisions), COLUMNS["detail"])
-    return Decisions(_head(made, known.arrays, known.sources), known.values | {"detail": details})
+    return Decisions(head_of(made, known.arrays, known.sources), known.values | {"detail": details})
 
 
 def decisions_read(planning: Planning | None) -> Decisions:
@@ -323,3 +194,38 @@ def _whole(head: Mapping[str, Any], blob: bytes) -> Decisions:
         columns[name] = np.cumsum(values, dtype=dtype) if name in DELTAS else values
         at += size
     return Decisions(head, columns)
+
+
+class Packed(NamedTuple):
+    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: what reading them gives."""
+
+    bytes: bytes
+    keyframe: int | None
+    read: Decisions
+
+
+def decisions_pack(
+    made: Plan,
+    details: Mapping[int, int] | None = None,
+    columns: Columns | None = None,
+    *,
+    number: int = 0,
+    before: Decisions | None = None,
+) -> Packed:
+    """Return all decisions of a plan in one value, with its windows, shares and reservations.
+
+    `details`: of the jobs whose detail in force is stored, the mark of its figures; `columns`, where they are made already;
+    `before`: those of the last applied planning, as `decisions_read` gives them.
+    """
+    known, arrays, sources = columns or columns_of(made.decisions)
+    stored = details or {}
+    marks = np.fromiter((stored.get(job, 0) for job in known["job"].tolist()), COLUMNS["detail"], len(known["job"]))
+    last = before.frame if before is not None else None
+    packed, frame = frame_pack(
+        known | {"detail": marks},
+        {**head_of(made, arrays, sources), "last": RESULTS.index("invalid")},
+        number=number,
+        now_s=made.now_s,
+        before=last if last is not None and last.depth + 1 < LONGEST else None,
+    )
+    return Packed(packed, frame.key if frame.depth else None, _kept(packed, frame))

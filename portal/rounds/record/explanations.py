@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from portal.jobs.states import QUEUED
 from portal.rounds.models import Explanation
-from portal.rounds.record.decisions import SIDES
+from portal.rounds.record.packing import SIDES
 from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from portal.rounds.models import Planning
-    from portal.rounds.record.decisions import Columns, Decisions
+    from portal.rounds.record.decisions import Decisions
+    from portal.rounds.record.packing import Columns
     from scheduler.model import Decision, Plan
 
 COMPARED = ("reason", "side", "binding")

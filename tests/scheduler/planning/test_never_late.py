@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from scheduler.model import Tenant
-from scheduler.policies import arrays_and_windows, hops
+from scheduler.policies import hops, stages
 from tests.scheduler.builders import job, make_plan, node, why
 
 LIMIT_S = 2.0
@@ -100,7 +100,7 @@ def test_cpu_jobs_have_their_turn_beside_a_solver_that_used_up_the_limit(policy,
     """Seen with 100 000 jobs: none of them started, planning after planning, with a thousand nodes' cores idle."""
     cluster, jobs, tenants = crowd(20)
     late = [0.0]
-    for module, name in ((arrays_and_windows, "place_jointly"), (hops, "place_jointly")):
+    for module, name in ((stages, "place_jointly"), (hops, "place_jointly")):
         solve = getattr(module, name)
 
         def slow(*given, solve=solve, **more):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.policies import arrays_and_windows
+from scheduler.policies import stages
 from scheduler.replan import participants
 from tests.scheduler.builders import job, node
 from tests.scheduler.driver import Driver
@@ -101,7 +101,7 @@ def test_no_owner_is_stopped_for_jobs_that_it_would_call_back(monkeypatch):
     driver = owner_and_borrowers()
     assert (driver.loads[1].causes, driver.loads[1].sizes) == (["resize", "resize"], [8, 4, 8])
     assert call_backs(driver) == 0
-    monkeypatch.setattr(arrays_and_windows, "spare_owners", lambda *_: None)
+    monkeypatch.setattr(stages, "spare_owners", lambda *_: None)
     thrashing = owner_and_borrowers(0.6)
     assert thrashing.loads[1].causes.count("preempt") > 5
     assert call_backs(thrashing) > 20

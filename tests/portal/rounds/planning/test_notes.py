@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from portal.jobs.services.waiting import _set, _Waiting
 from portal.rounds.planning.notes import note_of, notes_of
 from portal.rounds.planning.queued import QueuedJob
-from portal.rounds.record.decisions import columns_of
+from portal.rounds.record.packing import columns_of
 from scheduler.model import Reason
 from tests.portal.rounds.record.test_decisions import placed, waiting
 

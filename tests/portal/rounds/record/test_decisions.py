@@ -16,16 +16,9 @@ from hypothesis import strategies as st
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.record import decisions
-from portal.rounds.record.decisions import (
-    REASONS,
-    RESULTS,
-    SIDES,
-    binding_node,
-    columns_of,
-    decisions_pack,
-    decisions_read,
-)
+from portal.rounds.record.decisions import decisions_pack, decisions_read
 from portal.rounds.record.frames import FrameError
+from portal.rounds.record.packing import REASONS, RESULTS, SIDES, binding_node, columns_of
 from portal.rounds.tasks import expire
 from scheduler.model import (
     Decision,

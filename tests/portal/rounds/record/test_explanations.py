@@ -11,13 +11,14 @@ from portal.jobs.models import Job
 from portal.rounds.models import Explanation, Planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
-from portal.rounds.record.decisions import columns_of, decisions_before, decisions_pack
+from portal.rounds.record.decisions import decisions_before, decisions_pack
 from portal.rounds.record.explanations import (
     explanations_expire,
     explanations_make,
     explanations_of,
     explanations_store,
 )
+from portal.rounds.record.packing import columns_of
 from scheduler.model import Reason, Side
 from tests.portal import given
 from tests.portal.rounds.record.test_decisions import Made, waiting

@@ -1,4 +1,4 @@
-"""Register nodes, hear from them, drain, resume and declare them dead."""
+"""A node joins, and says what it has."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from portal.bulk import among
 from portal.cluster import followers
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
+from portal.cluster.services.contact import arrival_tell
 from portal.errors import BerthError, Conflict
-from portal.events.services import node_wake, page_event, plan_nudge
+from portal.events.services import plan_nudge
 from portal.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.tenants.models import User
 
 JOIN_PREFIX, NODE_PREFIX = "berthjoin_", "berthnode_"
-DISK_NOTED_SHARE = 200
-"""A change of free disk by less than this part of the whole is not worth a write."""
-CONTACT_EVERY_S = 2
-"""A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
 
 
 @transaction.atomic
@@ -126,7 +122,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
     audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
     followers.node_described(node=node)
-    _tell_arrival()
+    arrival_tell()
     return node, secret
 
 
@@ -164,11 +160,6 @@ def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
     Gpu.objects.filter(node=node, missing_since=None).exclude(index__in=seen).update(missing_since=timezone.now())
 
 
-def _tell_arrival() -> None:
-    page_event(stream="cluster", topic="node")
-    plan_nudge()
-
-
 @transaction.atomic
 def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     """Take an agent's start: refresh the inventory; a new boot id ends at once all that ran here (invariant 2)."""
@@ -184,143 +175,5 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
         NodeEvent.objects.create(node=node, kind="rebooted", detail=f"{lost} parts of jobs lost")
     node.refresh_from_db()
     followers.node_described(node=node)
-    _tell_arrival()
+    arrival_tell()
     return node
-
-
-def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
-    """Note that a node called, and its last sample. One that had been unreachable is back: pages and planner are told."""
-    now = timezone.now()
-    fresh = node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
-    if fresh and live is None:
-        return
-    was_away = not node.is_reachable
-    measured = {} if live is None else {"live": live}
-    Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
-    if was_away:
-        with transaction.atomic():
-            followers.node_back(node=node)
-            NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
-            _tell_arrival()
-
-
-def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
-    """Keep what is wrong with a node; what is new becomes an event of its history. The same again writes nothing."""
-    known = {each["subject"]: each["detail"] for each in node.problems}
-    told = {each["subject"]: each["detail"] for each in problems}
-    if told == known:
-        return
-    with transaction.atomic():
-        Node.objects.filter(pk=node.pk).update(problems=list(problems))
-        new = [detail for subject, detail in told.items() if subject not in known]
-        NodeEvent.objects.bulk_create(NodeEvent(node=node, kind="problem", detail=detail) for detail in new)
-        page_event(stream="cluster", topic="node")
-
-
-def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
-    """Keep what a node tells of its disk; one that runs full, or has room again, is an event. Small changes are no write."""
-    values = {f"disk_{name}": disk[name] for name in ("free_mib", "total_mib", "low")}
-    same = node.disk_low == disk["low"] and node.disk_total_mib == disk["total_mib"]
-    if same and abs((node.disk_free_mib or 0) - disk["free_mib"]) * DISK_NOTED_SHARE < disk["total_mib"]:
-        return
-    turned = Node.objects.filter(pk=node.pk).exclude(disk_low=disk["low"])
-    with transaction.atomic():
-        if turned.update(**values):
-            kind, detail = ("disk almost full", "no new jobs") if disk["low"] else ("disk has room again", "")
-            NodeEvent.objects.create(node=node, kind=kind, detail=detail or f"{disk['free_mib']} MiB free")
-            _tell_arrival()
-        else:
-            Node.objects.filter(pk=node.pk).update(**values)
-
-
-def node_settled(*, node: Node) -> None:
-    """Note that a node has said what runs on it, and that nothing does that is unknown here (after a restore)."""
-    if Node.objects.filter(pk=node.pk, unsettled_since__isnull=False).update(unsettled_since=None):
-        with transaction.atomic():
-            NodeEvent.objects.create(node=node, kind="settled", detail="said what runs here since the restore")
-            _tell_arrival()
-
-
-def node_touch(*, node_id: int) -> None:
-    """Count a change of what should run on a node; its long poll answers on it."""
-    Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
-
-
-def nodes_touch(*, node_ids: Iterable[int]) -> None:
-    """The same of many nodes, in one query."""
-    Node.objects.filter(pk__in=among(node_ids)).update(revision=F("revision") + 1)
-
-
-@transaction.atomic
-def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
-    """Place nothing new on a node; what runs there ends by itself."""
-    if not reason.strip():
-        raise BerthError("blank", "Say why, for those who find the node drained.", field="reason")
-    if node.drained_at is None:
-        Node.objects.filter(pk=node.pk).update(drained_at=timezone.now(), drain_reason=reason.strip()[:200])
-        _node_changed(node=node, actor=actor, kind="drained", detail=reason.strip()[:200])
-    node.refresh_from_db()
-    return node
-
-
-@transaction.atomic
-def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
-    """Say where a node stands and what word it goes by: pages group by them, scheduling does not look at them."""
-    found = {"rack": rack.strip(), "label": label.strip()}
-    for name, value in found.items():
-        if len(value) > 100:
-            raise BerthError("too_long", f"A {name} has at most 100 characters.", field=name)
-    Node.objects.filter(pk=node.pk).update(**found)
-    audit_record(actor=actor, action="node.describe", target=f"node:{node.pk}", detail=found)
-    page_event(stream="cluster", topic="node")
-    node.refresh_from_db()
-    return node
-
-
-@transaction.atomic
-def node_resume(*, node: Node, actor: User | None) -> Node:
-    """Place jobs on a node again, whether it was drained or declared dead."""
-    if node.drained_at or node.dead_at:
-        Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", dead_at=None)
-        _node_changed(node=node, actor=actor, kind="resumed", detail="")
-    node.refresh_from_db()
-    return node
-
-
-@transaction.atomic
-def node_declare_dead(*, node: Node, actor: User | None, reason: str) -> Node:
-    """State that a node's processes are gone: everything it held is given back at once, without waiting for leases.
-
-    Raises BerthError while the node is in contact: its jobs run, and would run twice.
-    """
-    if not reason.strip():
-        raise BerthError("blank", "Say how you know that it is dead.", field="reason")
-    followers.node_lock(node=node)
-    node.refresh_from_db()
-    if node.is_reachable:
-        raise Conflict("node_reachable", f"{node.name} is in contact; drain it, or stop its agent and jobs first.")
-    Node.objects.filter(pk=node.pk).update(dead_at=timezone.now())
-    lost = followers.node_lost(node=node, detail=f"{node.name} was declared dead")
-    _node_changed(node=node, actor=actor, kind="declared dead", detail=f"{reason.strip()[:200]}; {lost} parts lost")
-    node.refresh_from_db()
-    return node
-
-
-@transaction.atomic
-def node_token_revoke(*, node: Node, actor: User | None) -> Node:
-    """Refuse every further call of a node's agent; it may join again with a new join token."""
-    if node.token_revoked_at is None:
-        Node.objects.filter(pk=node.pk).update(token_revoked_at=timezone.now())
-        _node_changed(node=node, actor=actor, kind="token revoked", detail="")
-    node.refresh_from_db()
-    return node
-
-
-def _node_changed(*, node: Node, actor: User | None, kind: str, detail: str) -> None:
-    NodeEvent.objects.create(node=node, kind=kind, detail=detail, actor_name=actor.username if actor else "")
-    audit_record(
-        actor=actor, action=f"node.{kind.replace(' ', '-')}", target=f"node:{node.pk}", detail={"reason": detail}
-    )
-    node_touch(node_id=node.pk)
-    node_wake(node_id=node.pk)
-    _tell_arrival()

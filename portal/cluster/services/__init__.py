@@ -1,0 +1,43 @@
+"""Register nodes, hear from them, drain, resume and declare them dead."""
+
+from portal.cluster.services.contact import (
+    node_disk_note,
+    node_problems,
+    node_seen,
+    node_settled,
+    node_touch,
+    nodes_touch,
+)
+from portal.cluster.services.joining import (
+    gpu_type_upsert,
+    join_token_create,
+    join_token_revoke,
+    node_hello,
+    node_register,
+)
+from portal.cluster.services.operating import (
+    node_declare_dead,
+    node_describe,
+    node_drain,
+    node_resume,
+    node_token_revoke,
+)
+
+__all__ = [
+    "gpu_type_upsert",
+    "join_token_create",
+    "join_token_revoke",
+    "node_declare_dead",
+    "node_describe",
+    "node_disk_note",
+    "node_drain",
+    "node_hello",
+    "node_problems",
+    "node_register",
+    "node_resume",
+    "node_seen",
+    "node_settled",
+    "node_token_revoke",
+    "node_touch",
+    "nodes_touch",
+]

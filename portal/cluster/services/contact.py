@@ -1,0 +1,91 @@
+"""What a node's contact changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from portal.bulk import among
+from portal.cluster import followers
+from portal.cluster.models import Node, NodeEvent
+from portal.events.services import page_event, plan_nudge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+DISK_NOTED_SHARE = 200
+"""A change of free disk by less than this part of the whole is not worth a write."""
+CONTACT_EVERY_S = 2
+"""A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
+
+
+def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
+    """Note that a node called, and its last sample. One that had been unreachable is back: pages and planner are told."""
+    now = timezone.now()
+    fresh = node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
+    if fresh and live is None:
+        return
+    was_away = not node.is_reachable
+    measured = {} if live is None else {"live": live}
+    Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
+    if was_away:
+        with transaction.atomic():
+            followers.node_back(node=node)
+            NodeEvent.objects.create(node=node, kind="back", detail="in contact again")
+            arrival_tell()
+
+
+def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what is wrong with a node; what is new becomes an event of its history. The same again writes nothing."""
+    known = {each["subject"]: each["detail"] for each in node.problems}
+    told = {each["subject"]: each["detail"] for each in problems}
+    if told == known:
+        return
+    with transaction.atomic():
+        Node.objects.filter(pk=node.pk).update(problems=list(problems))
+        new = [detail for subject, detail in told.items() if subject not in known]
+        NodeEvent.objects.bulk_create(NodeEvent(node=node, kind="problem", detail=detail) for detail in new)
+        page_event(stream="cluster", topic="node")
+
+
+def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
+    """Keep what a node tells of its disk; one that runs full, or has room again, is an event. Small changes are no write."""
+    values = {f"disk_{name}": disk[name] for name in ("free_mib", "total_mib", "low")}
+    same = node.disk_low == disk["low"] and node.disk_total_mib == disk["total_mib"]
+    if same and abs((node.disk_free_mib or 0) - disk["free_mib"]) * DISK_NOTED_SHARE < disk["total_mib"]:
+        return
+    turned = Node.objects.filter(pk=node.pk).exclude(disk_low=disk["low"])
+    with transaction.atomic():
+        if turned.update(**values):
+            kind, detail = ("disk almost full", "no new jobs") if disk["low"] else ("disk has room again", "")
+            NodeEvent.objects.create(node=node, kind=kind, detail=detail or f"{disk['free_mib']} MiB free")
+            arrival_tell()
+        else:
+            Node.objects.filter(pk=node.pk).update(**values)
+
+
+def node_settled(*, node: Node) -> None:
+    """Note that a node has said what runs on it, and that nothing does that is unknown here (after a restore)."""
+    if Node.objects.filter(pk=node.pk, unsettled_since__isnull=False).update(unsettled_since=None):
+        with transaction.atomic():
+            NodeEvent.objects.create(node=node, kind="settled", detail="said what runs here since the restore")
+            arrival_tell()
+
+
+def node_touch(*, node_id: int) -> None:
+    """Count a change of what should run on a node; its long poll answers on it."""
+    Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
+
+
+def nodes_touch(*, node_ids: Iterable[int]) -> None:
+    """The same of many nodes, in one query."""
+    Node.objects.filter(pk__in=among(node_ids)).update(revision=F("revision") + 1)
+
+
+def arrival_tell() -> None:
+    page_event(stream="cluster", topic="node")
+    plan_nudge()

@@ -1,0 +1,93 @@
+"""What an operator does with a node: drain, resume, describe, declare dead, revoke its token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.utils import timezone
+
+from portal.cluster import followers
+from portal.cluster.models import Node, NodeEvent
+from portal.cluster.services.contact import arrival_tell, node_touch
+from portal.errors import BerthError, Conflict
+from portal.events.services import node_wake, page_event
+from portal.tenants.services import audit_record
+
+if TYPE_CHECKING:
+    from portal.tenants.models import User
+
+
+@transaction.atomic
+def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
+    """Place nothing new on a node; what runs there ends by itself."""
+    if not reason.strip():
+        raise BerthError("blank", "Say why, for those who find the node drained.", field="reason")
+    if node.drained_at is None:
+        Node.objects.filter(pk=node.pk).update(drained_at=timezone.now(), drain_reason=reason.strip()[:200])
+        _node_changed(node=node, actor=actor, kind="drained", detail=reason.strip()[:200])
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
+    """Say where a node stands and what word it goes by: pages group by them, scheduling does not look at them."""
+    found = {"rack": rack.strip(), "label": label.strip()}
+    for name, value in found.items():
+        if len(value) > 100:
+            raise BerthError("too_long", f"A {name} has at most 100 characters.", field=name)
+    Node.objects.filter(pk=node.pk).update(**found)
+    audit_record(actor=actor, action="node.describe", target=f"node:{node.pk}", detail=found)
+    page_event(stream="cluster", topic="node")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_resume(*, node: Node, actor: User | None) -> Node:
+    """Place jobs on a node again, whether it was drained or declared dead."""
+    if node.drained_at or node.dead_at:
+        Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", dead_at=None)
+        _node_changed(node=node, actor=actor, kind="resumed", detail="")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_declare_dead(*, node: Node, actor: User | None, reason: str) -> Node:
+    """State that a node's processes are gone: everything it held is given back at once, without waiting for leases.
+
+    Raises BerthError while the node is in contact: its jobs run, and would run twice.
+    """
+    if not reason.strip():
+        raise BerthError("blank", "Say how you know that it is dead.", field="reason")
+    followers.node_lock(node=node)
+    node.refresh_from_db()
+    if node.is_reachable:
+        raise Conflict("node_reachable", f"{node.name} is in contact; drain it, or stop its agent and jobs first.")
+    Node.objects.filter(pk=node.pk).update(dead_at=timezone.now())
+    lost = followers.node_lost(node=node, detail=f"{node.name} was declared dead")
+    _node_changed(node=node, actor=actor, kind="declared dead", detail=f"{reason.strip()[:200]}; {lost} parts lost")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_token_revoke(*, node: Node, actor: User | None) -> Node:
+    """Refuse every further call of a node's agent; it may join again with a new join token."""
+    if node.token_revoked_at is None:
+        Node.objects.filter(pk=node.pk).update(token_revoked_at=timezone.now())
+        _node_changed(node=node, actor=actor, kind="token revoked", detail="")
+    node.refresh_from_db()
+    return node
+
+
+def _node_changed(*, node: Node, actor: User | None, kind: str, detail: str) -> None:
+    NodeEvent.objects.create(node=node, kind=kind, detail=detail, actor_name=actor.username if actor else "")
+    audit_record(
+        actor=actor, action=f"node.{kind.replace(' ', '-')}", target=f"node:{node.pk}", detail={"reason": detail}
+    )
+    node_touch(node_id=node.pk)
+    node_wake(node_id=node.pk)
+    arrival_tell()

@@ -1,0 +1,117 @@
+"""Decisions written: columns of numbers and a head, packed as one value."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scheduler.model import Reason, Result, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import Decision, Plan
+
+
+COLUMNS = {
+    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float64,
+    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
+    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
+}  # fmt: skip
+
+
+RESULTS = [str(result) for result in Result]
+
+
+REASONS = ["", *(str(reason) for reason in Reason)]
+
+
+SIDES = ["", *(str(side) for side in Side)]
+
+
+DELTAS = ("job", "rank", "turn")
+
+
+def binding_node(decision: Decision) -> str:
+    """Return the node whose resource binds the best rejected candidate; empty when none does."""
+    binding = decision.figures.get("binding")
+    return str(binding.get("node") or "") if isinstance(binding, dict) else ""
+
+
+def _pack_text(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    known: dict[str, int] = {}
+    codes = [known.setdefault(text, len(known)) for text in texts]
+    return np.array(codes, dtype=np.uint8), list(known)
+
+
+class Columns(NamedTuple):
+    """A plan's decisions as columns (`detail` not among them), with the words behind `array` and `source`."""
+
+    values: dict[str, np.ndarray]
+    arrays: list[str]
+    sources: list[str]
+
+
+def columns_of(decisions: Sequence[Decision]) -> Columns:
+    """Return a plan's decisions as columns."""
+    count = len(decisions)
+    results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
+    standings = [each.standing for each in decisions]
+    arrays, array_words = _pack_text([each.array if each else "" for each in standings])
+    sources, source_words = _pack_text([each.age_source for each in decisions])
+    nan = float("nan")
+
+    def column(name: str, values: Any) -> np.ndarray:
+        return np.fromiter(values, dtype=COLUMNS[name], count=count)
+
+    return Columns(
+        {
+            "job": column("job", (each.job for each in decisions)),
+            "rank": column("rank", (each.rank or 0 for each in decisions)),
+            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
+            "latency_ratio": column(
+                "latency_ratio", (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
+            ),
+            "age_s": column("age_s", (nan if each.age_s is None else each.age_s for each in decisions)),
+            "binding": column("binding", (_mark(binding_node(each)) for each in decisions)),
+            "result": column("result", (results[each.result] for each in decisions)),
+            "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
+            "array": arrays,
+            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
+            "eligible": column("eligible", (each.eligible for each in decisions)),
+            "source": sources,
+            "wait_s": np.fromiter(
+                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
+            ),
+        },
+        array_words,
+        source_words,
+    )
+
+
+def _mark(name: str) -> int:
+    return zlib.crc32(name.encode()) if name else 0
+
+
+def head_of(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
+    return {
+        "count": len(made.decisions),
+        "arrays": arrays,
+        "sources": sources,
+        "windows": [asdict(each) for each in made.windows],
+        "shares": [asdict(each) for each in made.shares],
+        "reservations": [asdict(each) for each in made.reservations],
+        "blocking": [[each.job, each.tenant] for each in made.blocking],
+        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
+    }
+
+
+def _placement(decision: Decision) -> list[dict[str, Any]]:
+    pieces = decision.placement.pieces if decision.placement else ()
+    return [
+        {"node": piece.node, "gpus": list(piece.gpus), "cores": len(piece.cores), "memory_mib": piece.memory_mib}
+        for piece in pieces
+    ]
