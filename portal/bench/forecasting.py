@@ -65,7 +65,7 @@ class DemoFeed:
         self._known = {(name, gpus, nodes): 100.0 * gpus**-0.1 for name in types for gpus in sizes for nodes in (1, 2)}
 
     def __call__(self, engine: Engine, now_s: float) -> None:
-        floor = engine.floor
+        floor = engine.simulated
         if not self._number:
             for sizes, seconds in TRAININGS:
                 for place in range(len(TENANTS)):
@@ -153,7 +153,7 @@ def forecast_measure(
         "seed": seed,
         "hours": hours,
         "learns": learns,
-        "jobs": len(engine.floor.loads),
+        "jobs": len(engine.simulated.loads),
         "forecasts": told.forecasts,
         "cpu_s_a_forecast": round(told.cpu_s / max(1, told.forecasts), 3),
         "cpu_s": round(time.process_time() - began_s, 1),

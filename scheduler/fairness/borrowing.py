@@ -35,7 +35,7 @@ def may_borrow(job_array: Array, *, movable: bool, owner_waits: bool) -> bool:
     return movable or (job_array is not Array.CPU and not owner_waits)
 
 
-class Homes:
+class HomeArrays:
     """Where jobs are at home: their array, or the other GPU array when theirs could never hold them."""
 
     def __init__(self, division: Division, ledger: Ledger) -> None:
@@ -93,13 +93,13 @@ class Homes:
         return other if first_failing(job, self._whole[other], self._largest) is None else own
 
 
-class Terms:
+class AccessRules:
     """What each GPU job of a planning may be placed on, at the ledger's present state."""
 
     def __init__(
         self,
         division: Division,
-        homes: Homes,
+        homes: HomeArrays,
         ledger: Ledger,
         running: Iterable[Running],
         waiting: Collection[Array],
@@ -118,9 +118,11 @@ class Terms:
         self.reservations: list[tuple[Reservation, float]] = []  # with the snapshot's time
         self._offers: dict[Access, list[Offer]] = {}
 
-    def on(self, ledger: Ledger, running: Iterable[Running]) -> Terms:
+    def on(self, ledger: Ledger, running: Iterable[Running]) -> AccessRules:
         """The same rules on another ledger, beside which these run."""
-        twin = Terms(self._division, self.homes, ledger, running, self._waiting, borrow=self._borrow, gain=self.gain)
+        twin = AccessRules(
+            self._division, self.homes, ledger, running, self._waiting, borrow=self._borrow, gain=self.gain
+        )
         twin.reservations = list(self.reservations)
         return twin
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Outcome, Work
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class _Cores:
     """The ledger as CPU jobs see it, all of it or the CPU array's part; both are kept in step."""
 
-    def __init__(self, ledger: Ledger, terms: Terms, *, borrow: bool) -> None:
-        self.every, self._terms, self._borrow = ledger, terms, borrow
+    def __init__(self, ledger: Ledger, access_rules: AccessRules, *, borrow: bool) -> None:
+        self.every, self._access_rules, self._borrow = ledger, access_rules, borrow
 
     @cached_property
     def own(self) -> Ledger:
@@ -42,7 +42,7 @@ class _Cores:
         own = self.every.copy()
         own.allowances = self.every.allowances
         for number, room in own.rooms.items():
-            room.cores = room.cores[: self._terms.cpu_cores(number)]
+            room.cores = room.cores[: self._access_rules.cpu_cores(number)]
         return own
 
     def seen_by(self, job: Job) -> Ledger:
@@ -67,14 +67,14 @@ def place_cpu_queue(
     queue: Sequence[Ranked],
     work: Work,
     outcome: Outcome,
-    terms: Terms,
+    access_rules: AccessRules,
     division: Division,
     *,
     fair: bool,
     borrow: bool,
 ) -> None:
     """Place the CPU jobs; all are in the window. `fair` false: in queue order."""
-    cores = _Cores(work.ledger, terms, borrow=borrow)
+    cores = _Cores(work.ledger, access_rules, borrow=borrow)
     nodes = [room.node for room in work.ledger.rooms.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
     held = dict(shares.held)

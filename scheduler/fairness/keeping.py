@@ -11,7 +11,7 @@ from scheduler.placement.feasibility import first_failing, idle_offers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked, Reservation
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 
 
-def note_kept(picked: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcome) -> None:
+def note_kept(picked: Sequence[Ranked], work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
     """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
     left = idle_offers(work.ledger)
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
@@ -30,26 +30,28 @@ def note_kept(picked: Sequence[Ranked], work: Work, terms: Terms, outcome: Outco
             continue
         if work.remaining_s <= 0:
             return
-        access = terms.access(ranked)
+        access = access_rules.access(ranked)
         shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
         if (*shape, access) not in known:
             fits = first_failing(job, left, work.ledger.largest) is None
-            known[*shape, access] = kept_by(ranked, access, left, work, terms) if fits else None
+            known[*shape, access] = kept_by(ranked, access, left, work, access_rules) if fits else None
         if (figures := known[*shape, access]) is not None:
             outcome.kept[job.id] = figures
 
 
-def kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, terms: Terms) -> dict[str, object]:
+def kept_by(
+    ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, access_rules: AccessRules
+) -> dict[str, object]:
     """Whose the idle GPUs are that would hold the job: of a job that nodes are kept for, or of another pool."""
     job, largest = ranked.job, work.ledger.largest
-    open_to = {offer.node.id: offer for offer in terms.offers(ranked)}
+    open_to = {offer.node.id: offer for offer in access_rules.offers(ranked)}
 
     def holds(nodes: Iterable[int]) -> bool:
         """Whether it would fit with all that is idle on these nodes as well."""
         more = {offer.node.id: offer for offer in left if offer.node.id in set(nodes)}
         return first_failing(job, [*(open_to | more).values()], largest) is None
 
-    barring = [terms.reservations[number][0] for number in sorted(access.barred)]
+    barring = [access_rules.reservations[number][0] for number in sorted(access.barred)]
     if holds(node for each in barring for node in each.nodes):
         gpus = {offer.node.id: offer.gpus for offer in left}
         names = {node: work.ledger.rooms[node].node.name for each in barring for node in each.nodes}
@@ -58,7 +60,7 @@ def kept_by(ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, t
     owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
     owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
     return {
-        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": terms.lends,
+        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": access_rules.lends,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.tightest import IdleNodes
@@ -27,7 +27,11 @@ class Shape:
 
 
 def shapes_of(
-    queue: Sequence[Ranked], nodes: IdleNodes, terms: Terms, estimator: Estimator, promised: Collection[int]
+    queue: Sequence[Ranked],
+    nodes: IdleNodes,
+    access_rules: AccessRules,
+    estimator: Estimator,
+    promised: Collection[int],
 ) -> list[Shape]:
     """The shapes of the queue, without jobs that nothing idle could hold whatever else they ask for, and the promised."""
     alike: dict[tuple[object, ...], list[Ranked]] = {}
@@ -52,13 +56,16 @@ def shapes_of(
                 else:
                     own.append(ranked)
     return [
-        shape for jobs in alike.values() for own in _apart(jobs, terms, estimator) for shape in _by_memory(own, terms)
+        shape
+        for jobs in alike.values()
+        for own in _apart(jobs, access_rules, estimator)
+        for shape in _by_memory(own, access_rules)
     ]
 
 
-def _by_memory(jobs: list[Ranked], terms: Terms) -> list[Shape]:
+def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
     """Jobs that differ in memory at most: there may be as many amounts as jobs, and one answer to what they may use."""
-    access = terms.access(jobs[0])
+    access = access_rules.access(jobs[0])
     shapes: dict[int, Shape] = {}
     for ranked in jobs:
         memory_mib = ranked.job.memory_mib
@@ -70,13 +77,13 @@ def _by_memory(jobs: list[Ranked], terms: Terms) -> list[Shape]:
     return list(shapes.values())
 
 
-def _apart(jobs: list[Ranked], terms: Terms, estimator: Estimator) -> list[list[Ranked]]:
+def _apart(jobs: list[Ranked], access_rules: AccessRules, estimator: Estimator) -> list[list[Ranked]]:
     """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
     measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
-    if not terms.reservations and not measured:
+    if not access_rules.reservations and not measured:
         return [jobs]
-    soonest = sorted(kept.until_s - now_s for kept, now_s in terms.reservations)
-    holders = {kept.job for kept, _ in terms.reservations}
+    soonest = sorted(kept.until_s - now_s for kept, now_s in access_rules.reservations)
+    holders = {kept.job for kept, _ in access_rules.reservations}
     apart: dict[tuple[int, int], list[Ranked]] = {}
     for ranked in jobs:
         number = ranked.job.id

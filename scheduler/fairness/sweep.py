@@ -31,7 +31,7 @@ from scheduler.placement.tightest import IdleNodes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.shapes import Shape
     from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
@@ -51,12 +51,18 @@ class Sweep:
         queue: Sequence[Ranked],
         picked: Sequence[Ranked],
         work: Work,
-        terms: Terms,
+        access_rules: AccessRules,
         outcome: Outcome,
         *,
         fair: bool,
     ) -> None:
-        self._queue, self._picked, self._work, self._terms, self._outcome = queue, picked, work, terms, outcome
+        self._queue, self._picked, self._work, self._access_rules, self._outcome = (
+            queue,
+            picked,
+            work,
+            access_rules,
+            outcome,
+        )
         self._fair = fair
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
@@ -69,26 +75,26 @@ class Sweep:
 
     def start(self) -> None:
         """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
-        nodes = IdleNodes(self._work.ledger, self._terms)
+        nodes = IdleNodes(self._work.ledger, self._access_rules)
         promised = {given.job for given in self._outcome.promises}
-        self._shapes = shapes_of(self._queue, nodes, self._terms, self._work.estimator, promised)
+        self._shapes = shapes_of(self._queue, nodes, self._access_rules, self._work.estimator, promised)
         picked = {each.job.id for each in self._picked}
         self._picked_shape = {
             each.job.id: shape for shape in self._shapes for each in shape.jobs if each.job.id in picked
         }
         self._pass(nodes, opened=False)
-        if self._terms.lends:
+        if self._access_rules.lends:
             self._pass(nodes, opened=True)
 
     def finish(self) -> None:
         """After the CPU jobs: start who fits with the cores that they left, let the started grow, say what is kept."""
         ledger = self._work.ledger
-        if self._terms.lends and ledger.limited:
+        if self._access_rules.lends and ledger.limited:
             ledger.limit((), {})
-            self._pass(IdleNodes(ledger, self._terms), opened=True)
+            self._pass(IdleNodes(ledger, self._access_rules), opened=True)
         for ranked in self._placed:
             self._grow(ranked)
-        if self._terms.reservations or not self._terms.lends:
+        if self._access_rules.reservations or not self._access_rules.lends:
             self._note_kept()
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
@@ -132,7 +138,7 @@ class Sweep:
         job = shape.jobs[0].job
         shape.next = 0
         if opened:
-            shape.access = self._terms.opened(shape.access)
+            shape.access = self._access_rules.opened(shape.access)
         spreads = self._spreads(job)
         key = (
             job.requirement[0], job.gpu_types, job.least_cores, job.checkpoint_domain, shape.access, spreads,
@@ -199,7 +205,7 @@ class Sweep:
         placement = work.ledger.take(best, ranked.job.tenant)
         outcome.chosen[number] = Chosen(best, placement, gain, weight, len(found))
         outcome.candidates.setdefault(number, found)
-        self._terms.refresh()
+        self._access_rules.refresh()
 
     def _grow(self, ranked: Ranked) -> None:
         """Give a started job more of its node where that makes it faster: after the passes nobody else can use that."""
@@ -220,16 +226,16 @@ class Sweep:
 
     def _note_kept(self) -> None:
         """Of those that would fit, were the nodes open to them: for whom these are kept."""
-        terms, work = self._terms, self._work
-        nodes, left = IdleNodes(work.ledger, terms), idle_offers(work.ledger)
+        access_rules, work = self._access_rules, self._work
+        nodes, left = IdleNodes(work.ledger, access_rules), idle_offers(work.ledger)
         for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
             if position % 16 == 15 and self._is_late():
                 return
             job = shape.jobs[0].job
-            free = terms.opened(shape.access)._replace(barred=frozenset(), limited=False)
+            free = access_rules.opened(shape.access)._replace(barred=frozenset(), limited=False)
             if nodes.tightest(job, free, spreads=self._spreads(job)):
-                access = terms.access(shape.jobs[0])
-                figures = kept_by(shape.jobs[0], access, left, work, terms)
+                access = access_rules.access(shape.jobs[0])
+                figures = kept_by(shape.jobs[0], access, left, work, access_rules)
                 waiting = (each.job.id for each in self._waiting(shape))
                 self._outcome.kept |= {number: figures for number in waiting if number not in self._unswept}
 

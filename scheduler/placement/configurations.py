@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Share
 from scheduler.parameters.knobs import SIGMA
+from scheduler.placement.core_choices import CoreChoices, per_gpu, share_of_speed, spread_rates
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, usable
-from scheduler.placement.menu import CoreMenus, per_gpu, share_of_speed, spread_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,14 +38,14 @@ def generate_on(
     estimator: Estimator,
     *,
     sigma: float = SIGMA,
-    menus: CoreMenus | None = None,
+    core_choices: CoreChoices | None = None,
 ) -> tuple[Configuration, ...]:
     """As `generate`, on offers already read from the ledger, with their menus: a planning reads them once for all."""
     allowance = ledger.allowances.get(job.tenant)
     most_cores = allowance.cores if allowance is not None else None
     most_gpus = allowance.gpus if allowance is not None else None
     sizes = [size for size in job.requirement if most_gpus is None or size <= most_gpus]
-    menus = menus or CoreMenus((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
+    core_choices = core_choices or CoreChoices((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
     by_type: dict[str, list[Offer]] = {}
     for offer in offers:
         if offer.gpus and usable(job, offer, Level.TRUST):
@@ -55,7 +55,7 @@ def generate_on(
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
-            counts = menus.of(gpu_type, size, job, most_cores)
+            counts = core_choices.of(gpu_type, size, job, most_cores)
             found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
                 found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)

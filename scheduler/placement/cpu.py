@@ -26,7 +26,7 @@ def choose(job: Job, ledger: Ledger) -> Configuration | None:
     """The configuration of a CPU job by best fit; None when no node holds it or a quota forbids it."""
     if ledger.quota_shortfall(job.tenant, 0, job.cores) is not None:
         return None
-    offers = ledger.shelves.offers() if job.checkpoint_domain is None else idle_offers(ledger)
+    offers = ledger.alike_nodes.offers() if job.checkpoint_domain is None else idle_offers(ledger)
     best = min((offer for offer in offers if fits(job, offer)), key=lambda offer: _cost(job, offer), default=None)
     if best is None:
         return None

@@ -36,18 +36,18 @@ def place_jointly(
     outcome: Outcome,
     *,
     formulation: str | None = None,
-    terms: OfferingRules | None = None,
+    access_rules: OfferingRules | None = None,
 ) -> None:
     """Place the stage together and record it. `formulation`: as the cluster's size says when None.
 
-    `terms`: what of the idle each job may use, and the factor on the value of what it borrows.
+    `access_rules`: what of the idle each job may use, and the factor on the value of what it borrows.
     """
     if formulation is None:
         formulation = "located" if is_located(work) else "aggregated"
     if formulation == "aggregated" and work.parameters.placement == "ilp":
-        _place_aggregated(stage, work, outcome, terms or NO_RULES)
+        _place_aggregated(stage, work, outcome, access_rules or NO_RULES)
     else:
-        place_located(stage, work, outcome, terms)
+        place_located(stage, work, outcome, access_rules)
 
 
 def is_located(work: Work) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
+from scheduler.placement.alike_nodes import AlikeNodes
 from scheduler.placement.rooms import Allowance, Room, Shortfall, Withheld, largest_nodes
-from scheduler.placement.shelves import Shelves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Ledger:
         self.core_limits: dict[int, int] = {}  # what is left of those on each node
         self.changed: set[int] = set()
         self._unshelved: set[int] = set()  # changed since the shelves were last looked at
-        self._shelves: Shelves | None = None  # made when somebody asks
+        self._alike_nodes: AlikeNodes | None = None  # made when somebody asks
         self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
         self.held = {tenant: list(units) for tenant, units in held.items()}  # GPUs and cores, with what was taken
@@ -80,14 +80,14 @@ class Ledger:
             self.allowances[tenant.id] = Allowance(_left(tenant.gpu_quota, gpus), _left(tenant.core_quota, cores))
 
     @property
-    def shelves(self) -> Shelves:
+    def alike_nodes(self) -> AlikeNodes:
         """The rooms as they are now, alike ones together."""
-        if self._shelves is None:
-            self._shelves = Shelves(self.rooms)
+        if self._alike_nodes is None:
+            self._alike_nodes = AlikeNodes(self.rooms)
         elif self._unshelved:
-            self._shelves.moved(self._unshelved)
+            self._alike_nodes.moved(self._unshelved)
         self._unshelved.clear()
-        return self._shelves
+        return self._alike_nodes
 
     def _hold(self, tenant: int, gpus: int, cores: int) -> None:
         held = self.held.setdefault(tenant, [0, 0])

@@ -11,9 +11,9 @@ from scheduler.placement import configurations, located, solver
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.options import options_of
+from scheduler.placement.core_choices import core_choices_of
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
-from scheduler.placement.menu import menus_of
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def least_of(
     return options.least
 
 
-def place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> None:
+def place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, access_rules: OfferingRules | None) -> None:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated = _generate(stage, work, outcome, terms)
-    outcome.least |= least_of(stage, work, outcome.weights, terms or NO_RULES)
+    generated = _generate(stage, work, outcome, access_rules)
+    outcome.least |= least_of(stage, work, outcome.weights, access_rules or NO_RULES)
     outcome.least |= least_of_all(outcome.least, work.participants, outcome.candidates)
     candidates = located.candidates_of(
-        stage, outcome.candidates, outcome.weights, least=outcome.least, rules=terms or NO_RULES
+        stage, outcome.candidates, outcome.weights, least=outcome.least, rules=access_rules or NO_RULES
     )
     if not candidates:
         return
@@ -79,10 +79,10 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: OfferingRules | None) -> int:
+def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, access_rules: OfferingRules | None) -> int:
     """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
     idle = idle_offers(work.ledger)
-    menus = menus_of(work.ledger)
+    core_choices = core_choices_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
@@ -94,7 +94,7 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Offe
             break
         try:
             running = work.participants.get(ranked.job.id)
-            offers = idle if terms is None else terms.offers(ranked)
+            offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
             found = configurations.generate_on(
                 ranked.job,
@@ -102,7 +102,7 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, terms: Offe
                 work.ledger,
                 work.estimator,
                 sigma=work.parameters.sigma,
-                menus=menus[ranked.job.id in work.ledger.limited],
+                core_choices=core_choices[ranked.job.id in work.ledger.limited],
             )
         except InvalidJob as error:
             outcome.invalid[ranked.job.id] = error

@@ -66,8 +66,8 @@ def solve_pulp(
     ]
     problem += pulp.LpAffineExpression(zip(columns, program.objective, strict=True))
     for k, (indices, coefficients, upper) in enumerate(program.rows):
-        terms = zip((columns[index] for index in indices), coefficients, strict=True)
-        problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
+        access_rules = zip((columns[index] for index in indices), coefficients, strict=True)
+        problem += pulp.LpConstraint(pulp.LpAffineExpression(access_rules), pulp.LpConstraintLE, f"r{k:07d}", upper)
     limits = {"gapRel": gap, "threads": 1, "timeLimit": max(0.001, time_limit_s)}
     # In so small a program the feasibility jump takes longer than all the rest, and the optimum is the same.
     problem.solve(pulp.HiGHS(msg=False, **limits, **highs_options(seed), mip_heuristic_run_feasibility_jump=False))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.core_choices import speed_class
 from scheduler.placement.feasibility import Offer
-from scheduler.placement.menu import speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.model import Chosen
 from scheduler.placement import configurations, cpu
+from scheduler.placement.core_choices import speed_class
 from scheduler.placement.greedy import best_fit
-from scheduler.placement.menu import speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> Non
 def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:
     """By type, the most idle GPUs with a core each that one node has."""
     most: dict[str | None, int] = {}
-    for offer in ledger.shelves.offers():
+    for offer in ledger.alike_nodes.offers():
         name = offer.node.gpu_type
         most[name] = max(most.get(name, 0), min(offer.gpus, offer.cores))
     return most
@@ -73,12 +73,14 @@ def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
     """What the best is among: of alike nodes the first, where that is all that tells configurations apart."""
     ledger, sigma = work.ledger, work.parameters.sigma
-    if not any(job.min_gpus <= idle and _may_use(job, name) for name, idle in ledger.shelves.idle_gpus.items()):
+    if not any(job.min_gpus <= idle and _may_use(job, name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
         return ()
     if job.checkpoint_domain is not None or work.estimator.is_known(job) or _may_spread(job, work):
         return configurations.generate(job, ledger, work.estimator, sigma=sigma)
     offers = [
-        offer for offer in ledger.shelves.offers() if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type)
+        offer
+        for offer in ledger.alike_nodes.offers()
+        if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type)
     ]
     if len(job.requirement) == 1:
         offers = _tightest(job, offers)

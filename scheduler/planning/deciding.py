@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.model import Clock, Job, LinkOrder, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.work import Outcome
-    from scheduler.planning.books import Books
+    from scheduler.planning.inputs import PlanningInput
     from scheduler.policies.policy import Policy
 
 INELIGIBLE = frozenset(
@@ -51,7 +51,7 @@ class Decided:
     """A planning's decisions. `outcome.chosen`: who starts; `aside`: who took no part, and why; `lapsed`: job ids."""
 
     policy: Policy
-    books: Books
+    inputs: PlanningInput
     queue: Sequence[Ranked]
     aside: Mapping[int, Why]
     outcome: Outcome
@@ -69,7 +69,7 @@ class Decided:
         for number, why in self.aside.items():
             if why.reason in INELIGIBLE:
                 yield number
-        outcome, ledger = self.outcome, self.books.ledger
+        outcome, ledger = self.outcome, self.inputs.ledger
         yield from outcome.invalid
         if not ledger.quotas:
             return
@@ -89,7 +89,7 @@ class Decided:
         """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
         one, all of the window started while what is idle fits a job outside.
         """
-        outcome, ledger = self.outcome, self.books.ledger
+        outcome, ledger = self.outcome, self.inputs.ledger
         if outcome.unswept is not None:
             return bool(outcome.unswept)  # everybody else had the chance to start
         if not outcome.window <= outcome.chosen.keys():
@@ -107,7 +107,7 @@ class Decided:
 
 
 def decide(
-    books: Books,
+    inputs: PlanningInput,
     now_s: float,
     parameters: Parameters,
     policy: Policy,
@@ -119,22 +119,22 @@ def decide(
 ) -> Decided:
     """Decide on what the books say, taking from their ledger. `began_s`: when the planning began, on `clock`."""
     replan = replan and policy.replans and parameters.placement == "ilp"
-    ledger, state = books.ledger, books.state
+    ledger, state = inputs.ledger, inputs.state
     taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []
-    foresight = books.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
+    foresight = inputs.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
     priority = policy.priority(parameters)
 
     def moment(waiting: int) -> Moment:
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
-    age = books.ages(parameters.tick_s)
+    age = inputs.ages(parameters.tick_s)
     ordering_s = clock()
-    queue, aside = books.line_up(foresight, priority, moment, age)
+    queue, aside = inputs.line_up(foresight, priority, moment, age)
     order_s = clock() - ordering_s
-    promised = [job for job in books.promised if job.id not in aside]
+    promised = [job for job in inputs.promised if job.id not in aside]
     cost_s = parameters.restart_cost_s
-    settled = settle(promised, books.stopping, ledger, books.estimator, now_s=now_s, restart_cost_s=cost_s)
-    lapsed = [*settled.lapsed, *(job.id for job in books.promised if job.id in aside)]
+    settled = settle(promised, inputs.stopping, ledger, inputs.estimator, now_s=now_s, restart_cost_s=cost_s)
+    lapsed = [*settled.lapsed, *(job.id for job in inputs.promised if job.id in aside)]
     kept = settled.started.keys() | settled.waiting.keys()
     unpromised = [each for each in queue if each.job.id not in kept] if kept else queue
     profiles = profiling.Profiles()
@@ -145,15 +145,15 @@ def decide(
             state = replace(state, running=probing.seen_in(state, probes, now_s))
         profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
         unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
-        books.estimator.explore(exploring.choose(unpromised, state.running, books.estimator, age, parameters))
+        inputs.estimator.explore(exploring.choose(unpromised, state.running, inputs.estimator, age, parameters))
     end_s, reserve_s = began_s + parameters.limit_s, _recording_s(parameters, clock() - began_s)
     work = Work(
-        unpromised, ledger, books.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
-        memory=books.memory, check=books.check,
+        unpromised, ledger, inputs.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
+        memory=inputs.memory, check=inputs.check,
     )  # fmt: skip
     waiting = len(queue)
     taken_up, left_out = participants.gather(
-        taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=books.check
+        taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=inputs.check
     )
     running = taken_up or left_out
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
@@ -167,7 +167,7 @@ def decide(
     replanned_s = now_s if replan else state.replanned_s
     replan_s = _next_replan_s(outcome, unpromised, work, replanned_s)
     return Decided(
-        policy, books, queue, aside, outcome, profiles, probes, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
+        policy, inputs, queue, aside, outcome, profiles, probes, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
         end_s - reserve_s * 2 / 3,
     )  # fmt: skip
 

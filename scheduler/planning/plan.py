@@ -1,7 +1,7 @@
 """A planning (algorithms.md section 7): from a snapshot to one decision, with its reason, for every job in it.
 
 Step 1, ends and time limits, is done when the snapshot is taken. A bad node or job is set aside and named in `faults`
-(`scheduler.planning.books`); steps 2 to 8 are `scheduler.planning.deciding`, step 9 is `scheduler.planning.recording`.
+(`scheduler.planning.inputs`); steps 2 to 8 are `scheduler.planning.deciding`, step 9 is `scheduler.planning.recording`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.placement.memory import NOTHING, Memory
-from scheduler.planning.books import ReadBooks
 from scheduler.planning.deciding import decide
+from scheduler.planning.inputs import SnapshotInput
 from scheduler.planning.recording import record
 from scheduler.policies.registry import POLICIES
 
@@ -58,9 +58,9 @@ def plan_on(
     A driver may hand the last planning's jobs in again, with nothing but their `wait_s` moved on.
     """
     began_s = clock()
-    books = ReadBooks(state, memory)
-    start = books.ledger.copy()
+    inputs = SnapshotInput(state, memory)
+    start = inputs.ledger.copy()
     policy = policy or POLICIES[parameters.policy]
-    decided = decide(books, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
-    made = record(decided, books, start, now_s, parameters, clock, began_s=began_s)
-    return made, Memory(tuple(decided.outcome.left), books.sound, books.known_types)
+    decided = decide(inputs, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
+    made = record(decided, inputs, start, now_s, parameters, clock, began_s=began_s)
+    return made, Memory(tuple(decided.outcome.left), inputs.sound, inputs.known_types)

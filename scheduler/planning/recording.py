@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Outcome
     from scheduler.planning import profiling
-    from scheduler.planning.books import ReadBooks
     from scheduler.planning.conservation import Beside
     from scheduler.planning.deciding import Decided
+    from scheduler.planning.inputs import SnapshotInput
 
 
 def record(
     decided: Decided,
-    books: ReadBooks,
+    inputs: SnapshotInput,
     start: Ledger,
     now_s: float,
     parameters: Parameters,
@@ -43,10 +43,10 @@ def record(
     began_s: float,
 ) -> Plan:
     """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
-    ledger, outcome, queue = books.ledger, decided.outcome, decided.queue
-    details = Details(start, ledger, outcome, queue, books.estimator)
+    ledger, outcome, queue = inputs.ledger, decided.outcome, decided.queue
+    details = Details(start, ledger, outcome, queue, inputs.estimator)
     keepers = promise_keepers(
-        outcome, ledger, queue, books.state.running,
+        outcome, ledger, queue, inputs.state.running,
         now_s=now_s, lapse_s=BOUND_RESTARTS * parameters.restart_cost_s,
     )  # fmt: skip
     hindsight = Hindsight(
@@ -55,22 +55,22 @@ def record(
     )  # fmt: skip
     decisions = [
         *_decide_queue(queue, ledger, outcome, hindsight, details, decided.profiles),
-        *_decide_aside(books.jobs, decided.aside, decided.age),
-        *(_invalid(error, job) for job, error in books.faulty_jobs),
+        *_decide_aside(inputs.jobs, decided.aside, decided.age),
+        *(_invalid(error, job) for job, error in inputs.faulty_jobs),
     ]
     reserved = {node: each.job for each in outcome.reservations for node in each.nodes}
     beside = beside_fitting(
         ((ranked.job, decision) for ranked, decision in zip(queue, decisions, strict=False)),
-        ledger, outcome.reservations, books.estimator, sigma=parameters.sigma, now_s=now_s,
+        ledger, outcome.reservations, inputs.estimator, sigma=parameters.sigma, now_s=now_s,
     )  # fmt: skip
     left = _Left(ledger, reserved, beside)
-    faulty = [job.id for job, _ in books.faulty_jobs if job.promise is not None]
+    faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
     return Plan(
         policy=decided.policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
         solver=replace(outcome.solver, window_s=outcome.window_s, unseen=len(outcome.out_of_time)),
-        metrics=_measure(replace(books.state, jobs=books.jobs), books.nodes, left, decisions, parameters, now_s),
+        metrics=_measure(replace(inputs.state, jobs=inputs.jobs), inputs.nodes, left, decisions, parameters, now_s),
         queue_length=len(queue),
         window_jobs=len(outcome.window),
         window_gpus=outcome.window_gpus,
@@ -85,7 +85,7 @@ def record(
         replan_early=decided.round_is_over(now_s),
         window_ran_out=decided.window_ran_out,
         faults=tuple(
-            Fault(error.subject, error.key, error.detail) for error in (*books.faults, *outcome.invalid.values())
+            Fault(error.subject, error.key, error.detail) for error in (*inputs.faults, *outcome.invalid.values())
         ),
         profiles=tuple(decided.profiles.orders),
         blocking=_blocking(outcome),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness import sensitivity
 from scheduler.fairness.arrays import Array
-from scheduler.fairness.borrowing import Homes, Terms
+from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import note_kept
 from scheduler.fairness.standings import standings_of, views_of
@@ -51,7 +51,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     began_s = work.clock()
     division = divided(work, mode)
     gpu_queue, cpu_queue = apart(work.queue, mode)
-    homes = Homes(division, work.ledger)
+    homes = HomeArrays(division, work.ledger)
     at_home = homes.of_all(each.job for each in gpu_queue)
     whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
@@ -61,8 +61,8 @@ def place(work: Work, mode: Mode) -> Outcome:
         windows = adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
     waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
-    terms = Terms(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
-    terms.limit(each.job for each in gpu_queue)
+    access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
+    access_rules.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
     outcome.homes = {  # those who have a promise are in no window of this planning
         **windows.homes,
@@ -76,31 +76,33 @@ def place(work: Work, mode: Mode) -> Outcome:
         # At the head of its array nobody weighs more.
         **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
     }
-    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, terms.factor
+    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, access_rules.factor
     outcome.may_end_round = mode.joint
     urgent = note_pressing(windows, work, mode, outcome)
-    reserve(windows, work, mode, terms, outcome)
+    reserve(windows, work, mode, access_rules, outcome)
     work, solving = work.with_least(), solving.with_least()
     if work.participants and (is_located(work) or by_class(work)):
-        _replan(windows, solving, mode, terms, outcome)
+        _replan(windows, solving, mode, access_rules, outcome)
         realise(work, outcome)
     else:
         if work.participants:
-            replan_nearby(first_stage(windows, outcome), solving, work, outcome, lambda near: _shared(near, terms))
+            replan_nearby(
+                first_stage(windows, outcome), solving, work, outcome, lambda near: _shared(near, access_rules)
+            )
             work = replace(work, participants={})
-            drop_reservations(terms, outcome)
-        place_stages(windows, work, mode, terms, outcome)
-        settle(windows, work, terms, outcome)
-    rules = Rules(_offers_beside(work, terms), terms.factor, _taking(shares if mode.fair else ()))
+            drop_reservations(access_rules, outcome)
+        place_stages(windows, work, mode, access_rules, outcome)
+        settle(windows, work, access_rules, outcome)
+    rules = Rules(_offers_beside(work, access_rules), access_rules.factor, _taking(shares if mode.fair else ()))
     make_room(urgent, first_stage(windows, outcome), work, outcome, rules)
-    drop_reservations(terms, outcome)
-    terms.refresh()
-    note_kept(() if mode.sweep else windows.picked, work, terms, outcome)
+    drop_reservations(access_rules, outcome)
+    access_rules.refresh()
+    note_kept(() if mode.sweep else windows.picked, work, access_rules, outcome)
     if mode.borrow and mode.arrays:
-        call_back(windows.by_array, work, terms, division, outcome, replans=mode.joint)
-    sweep = Sweep(gpu_queue, windows.picked, whole, terms, outcome, fair=mode.fair) if mode.sweep else NO_SWEEP
+        call_back(windows.by_array, work, access_rules, division, outcome, replans=mode.joint)
+    sweep = Sweep(gpu_queue, windows.picked, whole, access_rules, outcome, fair=mode.fair) if mode.sweep else NO_SWEEP
     sweep.start()
-    place_cpu_queue(cpu_queue, whole, outcome, terms, division, fair=mode.fair, borrow=mode.borrow)
+    place_cpu_queue(cpu_queue, whole, outcome, access_rules, division, fair=mode.fair, borrow=mode.borrow)
     sweep.finish()
     if work.left_out:
         take_better(replace(whole, left_out=work.left_out), outcome, rules)
@@ -115,28 +117,30 @@ def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, 
     return gain, under(work, gain)
 
 
-def _replan(windows: Windows, solving: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+def _replan(windows: Windows, solving: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
     """The stages with running jobs in the first of them, on what is idle and what those hold."""
-    shared = _shared(solving, terms)
+    shared = _shared(solving, access_rules)
     place_stages(windows, solving, mode, shared, outcome)
     settle(windows, solving, shared, outcome)
-    terms.reservations = shared.reservations
+    access_rules.reservations = shared.reservations
 
 
-def _shared(solving: Work, terms: Terms) -> Terms:
+def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
     """The terms on the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
-    shared = terms.on(solving.ledger, others)
+    shared = access_rules.on(solving.ledger, others)
     waiting = (each.job for each in solving.queue if not each.job.is_cpu)
     shared.limit([*(each.job for each in solving.participants.values()), *waiting])
     return shared
 
 
-def _offers_beside(work: Work, terms: Terms) -> Callable[[Ranked, Ledger], Sequence[Offer]]:
+def _offers_beside(work: Work, access_rules: AccessRules) -> Callable[[Ranked, Ledger], Sequence[Offer]]:
     """By these terms, what a running job may use on a ledger on which what it holds is idle."""
 
     def offers(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
-        return terms.on(ledger, [live for live in work.state.running if live.job != ranked.job.id]).offers(ranked)
+        return access_rules.on(ledger, [live for live in work.state.running if live.job != ranked.job.id]).offers(
+            ranked
+        )
 
     return offers
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.fairness.borrowing import Homes
+    from scheduler.fairness.borrowing import HomeArrays
     from scheduler.model import Ranked, ShareView
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
@@ -101,7 +101,7 @@ def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], hom
         window.idle += sum(spare.values()) - spare[array]
 
 
-def adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: Homes) -> Windows:
+def adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: HomeArrays) -> Windows:
     """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
     more: list[Ranked] = []
     sigma = work.parameters.sigma

@@ -11,14 +11,14 @@ from scheduler.replan import early
 from scheduler.rules import RESERVATIONS, URGENT
 
 if TYPE_CHECKING:
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Ranked, Reservation
     from scheduler.placement.work import Outcome, Work
     from scheduler.policies.mode import Mode
 
 
-def reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
     """Keep nodes for the starving jobs of each array, no node for two. What stopping attempts hold is promised already.
 
     One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest.
@@ -29,7 +29,7 @@ def reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Out
     for window in windows.by_array.values():
         taken: frozenset[int] = frozenset()
         for ranked in starving(window.picked, reserve_lr, work.parameters.reserve_jobs):
-            offers = [each for each in terms.offers(ranked, home_only=True) if each.node.id not in taken]
+            offers = [each for each in access_rules.offers(ranked, home_only=True) if each.node.id not in taken]
             found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
             if found is None:
                 continue
@@ -39,12 +39,14 @@ def reserve(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Out
             else:
                 kept.append(found)
     outcome.reservations = kept
-    terms.reservations = [(each, now_s) for each in kept]
+    access_rules.reservations = [(each, now_s) for each in kept]
 
 
-def drop_reservations(terms: Terms, outcome: Outcome) -> None:
+def drop_reservations(access_rules: AccessRules, outcome: Outcome) -> None:
     """Nothing need be kept for who has a place."""
-    terms.reservations = [(each, now_s) for each, now_s in terms.reservations if not outcome.has_answer(each.job)]
+    access_rules.reservations = [
+        (each, now_s) for each, now_s in access_rules.reservations if not outcome.has_answer(each.job)
+    ]
     outcome.reservations = [each for each in outcome.reservations if not outcome.has_answer(each.job)]
 
 

@@ -17,7 +17,7 @@ from scheduler.rules import TOPPING_UP
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.feasibility import Offer
@@ -49,43 +49,43 @@ def first_stage(windows: Windows, outcome: Outcome) -> list[Ranked]:
     return [each for stage in _stages(windows, outcome)[:1] for each in stage]
 
 
-def place_stages(windows: Windows, work: Work, mode: Mode, terms: Terms, outcome: Outcome) -> None:
+def place_stages(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
     stages = _stages(windows, outcome)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
     figures: list[SolverFigures] = [outcome.solver]
     for position, stage in enumerate(stages):
-        terms.refresh()
+        access_rules.refresh()
         if not mode.joint:
-            _in_order(stage, work, terms, outcome)
+            _in_order(stage, work, access_rules, outcome)
             continue
         last = position == len(stages) - 1
         until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
         outcome.solver = SolverFigures()
         own = work if not position else replace(work, participants={})
-        place_jointly(stage, own if last else replace(own, deadline_s=until_s), outcome, terms=terms)
+        place_jointly(stage, own if last else replace(own, deadline_s=until_s), outcome, access_rules=access_rules)
         figures.append(outcome.solver)
         tidy(own, outcome)
-    spare_owners(work, outcome, terms.is_borrowed)
+    spare_owners(work, outcome, access_rules.is_borrowed)
     if mode.joint:
         outcome.solver = together(figures)
     elif outcome.chosen:
         outcome.solver = SolverFigures(incumbent="greedy")
 
 
-def _in_order(stage: Sequence[Ranked], work: Work, terms: Terms, outcome: Outcome) -> None:
+def _in_order(stage: Sequence[Ranked], work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
     for position, ranked in enumerate(stage):
         if work.remaining_s <= 0:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
             return
-        _take_turn(ranked, work, terms, outcome)
+        _take_turn(ranked, work, access_rules, outcome)
 
 
-def settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None:
+def settle(windows: Windows, work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
     """Top up what the stages left."""
-    drop_reservations(terms, outcome)
-    terms.refresh()
+    drop_reservations(access_rules, outcome)
+    access_rules.refresh()
     if TOPPING_UP in work.parameters.off:
         return
     topped_up = 0
@@ -102,10 +102,10 @@ def settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None
             continue
         if not turn.may_fit(job, most, work):
             continue
-        kind = (turn.shape(job), terms.access(ranked))
+        kind = (turn.shape(job), access_rules.access(ranked))
         if kind in failed:
             continue
-        if _take_turn(ranked, work, terms, outcome):
+        if _take_turn(ranked, work, access_rules, outcome):
             topped_up += 1
             most = turn.most_on_a_node(work.ledger)
         else:
@@ -113,12 +113,12 @@ def settle(windows: Windows, work: Work, terms: Terms, outcome: Outcome) -> None
     outcome.solver = replace(outcome.solver, topped_up=topped_up)
 
 
-def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bool:
+def _take_turn(ranked: Ranked, work: Work, access_rules: AccessRules, outcome: Outcome) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
     found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
-        found = _generated(ranked, terms.offers(ranked, home_only=home_only), work, outcome)
+        found = _generated(ranked, access_rules.offers(ranked, home_only=home_only), work, outcome)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
             gain = outcome.gain_of(best, found)
@@ -126,7 +126,7 @@ def _take_turn(ranked: Ranked, work: Work, terms: Terms, outcome: Outcome) -> bo
             weight = outcome.weights.get(job.id, 1.0)
             outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
             outcome.candidates.setdefault(job.id, found)
-            terms.refresh()
+            access_rules.refresh()
             return True
     outcome.candidates.setdefault(job.id, found)
     return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.fairness.arrays import Array, Division
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import ArrayWindow
     from scheduler.model import Ranked, Running
     from scheduler.placement.work import Outcome, Work
@@ -41,7 +41,7 @@ LONGEST_ROUND_S = 900.0
 def call_back(
     by_array: Mapping[Array, ArrayWindow],
     work: Work,
-    terms: Terms,
+    access_rules: AccessRules,
     division: Division,
     outcome: Outcome,
     *,
@@ -51,7 +51,7 @@ def call_back(
 
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """
-    homes = terms.homes
+    homes = access_rules.homes
     if CALL_BACKS in work.parameters.off or all(
         outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front
     ):
@@ -67,7 +67,7 @@ def call_back(
             if work.ledger.over_quota(job) is None:
                 stopped = {order.job for order in outcome.stops}
                 lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
-                _call_for(ranked, work, terms, lenders, outcome)
+                _call_for(ranked, work, access_rules, lenders, outcome)
 
 
 def _may_be_called(live: Running, work: Work) -> bool:
@@ -78,8 +78,10 @@ def _may_be_called(live: Running, work: Work) -> bool:
     return in_turn and kept_s >= KEPT_RESTARTS * restart_s_of(live, work.parameters)
 
 
-def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Running], outcome: Outcome) -> None:
-    offers = [with_lent(offer, lenders) for offer in terms.offers(ranked, home_only=True)]
+def _call_for(
+    ranked: Ranked, work: Work, access_rules: AccessRules, lenders: Sequence[Running], outcome: Outcome
+) -> None:
+    offers = [with_lent(offer, lenders) for offer in access_rules.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
         wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
@@ -93,4 +95,4 @@ def _call_for(ranked: Ranked, work: Work, terms: Terms, lenders: Sequence[Runnin
         outcome.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
         outcome.promises.append(Promised(job.id, best.shares, CAUSE))
         keep(best.shares, job.tenant, work.ledger, Coming(stopped))
-        terms.refresh()
+        access_rules.refresh()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Array, Division
-    from scheduler.fairness.borrowing import Homes
+    from scheduler.fairness.borrowing import HomeArrays
     from scheduler.model import Configuration, Node, Running
     from scheduler.placement.ledger import Ledger
 
@@ -21,7 +21,9 @@ SETS_TRIED = 2_000
 """Sets of borrowers of one size that are compared; beyond it the first that serves is good enough."""
 
 
-def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: Division, homes: Homes) -> list[Running]:
+def borrowers(
+    running: Iterable[Running], nodes: Mapping[int, Node], division: Division, homes: HomeArrays
+) -> list[Running]:
     """The movable jobs that hold what another array owns and are not stopping yet, youngest first."""
     live = list(running)
     cpu_cores: dict[int, int] = {}
@@ -38,7 +40,7 @@ def borrowers(running: Iterable[Running], nodes: Mapping[int, Node], division: D
 
 
 def _borrows(
-    live: Running, nodes: Mapping[int, Node], division: Division, homes: Homes, cpu_cores: Mapping[int, int]
+    live: Running, nodes: Mapping[int, Node], division: Division, homes: HomeArrays, cpu_cores: Mapping[int, int]
 ) -> bool:
     pieces = [piece for piece in live.pieces if piece.node in nodes]
     if live.gpus:
@@ -49,7 +51,7 @@ def _borrows(
     )
 
 
-def owner_borrowers(array: Array, found: Sequence[Running], division: Division, homes: Homes) -> list[Running]:
+def owner_borrowers(array: Array, found: Sequence[Running], division: Division, homes: HomeArrays) -> list[Running]:
     """Those in the way of a job that is at home in the GPU array: on its nodes, and not of it."""
     return [
         live

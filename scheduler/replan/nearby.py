@@ -17,7 +17,7 @@ from scheduler.replan.realise import realise, tidy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.fairness.borrowing import Terms
+    from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.work import Outcome, Work
 
@@ -26,7 +26,11 @@ TIME_SHARE = 0.5
 
 
 def replan_nearby(
-    front: Sequence[Ranked], solving: Work, work: Work, outcome: Outcome, terms: Callable[[Work], Terms | None]
+    front: Sequence[Ranked],
+    solving: Work,
+    work: Work,
+    outcome: Outcome,
+    access_rules: Callable[[Work], AccessRules | None],
 ) -> None:
     """Solve for the participants and the head of the front near them; what comes of it stands in `work.ledger`."""
     near = replace(
@@ -41,7 +45,7 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    place_jointly(stage, near, outcome, terms=terms(near))
+    place_jointly(stage, near, outcome, access_rules=access_rules(near))
     tidy(near, outcome)
     realise(work, outcome)
     outcome.out_of_time.clear()  # they have their turn yet

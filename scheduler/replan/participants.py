@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share
-from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.running import Participant
 
 if TYPE_CHECKING:

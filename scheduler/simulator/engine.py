@@ -20,13 +20,13 @@ import numpy as np
 from scheduler.model import ArrayHistory, Promise
 from scheduler.planning.deciding import decide
 from scheduler.planning.plan import plan
-from scheduler.simulator.books import KeptBooks
-from scheduler.simulator.floor import Event, Floor
+from scheduler.simulator.live_input import LiveInput
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.noting import job_record, planning_record
 from scheduler.simulator.observe import state_of
 from scheduler.simulator.records import PlanningRecord, Run
 from scheduler.simulator.rivals import policy_named
+from scheduler.simulator.simulated import Event, SimulatedCluster
 from scheduler.simulator.soundness import check
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Engine:
         self.now_s = 0.0
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
         self._announced = 0
-        self.floor = Floor(world, seed, parameters, self._announce)
-        self._books = KeptBooks(self.floor)
+        self.simulated = SimulatedCluster(world, seed, parameters, self._announce)
+        self._inputs = LiveInput(self.simulated)
         self._ineligible: set[int] = set()
         self._planning_at_s = math.inf
         self._round_s = parameters.replan_s  # the next round begins, with its re-plan
@@ -96,8 +96,8 @@ class Engine:
 
     def submit(self, traced: TracedJob) -> None:
         """A job that will arrive."""
-        check(traced, self.floor.loads, self.now_s)
-        self.floor.loads[traced.job.id] = Load(traced)
+        check(traced, self.simulated.loads, self.now_s)
+        self.simulated.loads[traced.job.id] = Load(traced)
         self._to_come += 1
         self._announce(traced.job.submitted_s, Event.ARRIVAL, traced.job.id, None)
 
@@ -123,20 +123,20 @@ class Engine:
 
     def result(self) -> Run:
         """The records so far."""
-        floor, parameters = self.floor, self.parameters
-        for load in floor.running.values():
+        simulated, parameters = self.simulated, self.parameters
+        for load in simulated.running.values():
             count_work(load, self.now_s)
         return Run(
             self.policy.name,
             self.seed,
-            floor.cluster.gpus_total,
-            floor.cluster.cores_total,
+            simulated.cluster.gpus_total,
+            simulated.cluster.cores_total,
             parameters.tick_s,
             parameters.replan_s,
-            [job_record(load, self.now_s) for load in floor.loads.values()],
+            [job_record(load, self.now_s) for load in simulated.loads.values()],
             self._plannings,
-            max((load.ended_s for load in floor.loads.values() if load.ended_s is not None), default=0.0)
-            if not floor.running and not floor.waiting
+            max((load.ended_s for load in simulated.loads.values() if load.ended_s is not None), default=0.0)
+            if not simulated.running and not simulated.waiting
             else self.now_s,
             asdict(parameters),
         )
@@ -158,29 +158,29 @@ class Engine:
         """Let one event happen; whether a planning follows it."""
         if event is Event.ARRIVAL:
             self._to_come -= 1
-            self.floor.arrive(self.floor.loads[number], self.now_s)
-            self._join(self.floor.loads[number])
+            self.simulated.arrive(self.simulated.loads[number], self.now_s)
+            self._join(self.simulated.loads[number])
         elif event is Event.PROFILED:
-            self.floor.profiles.end(number, self.now_s)
+            self.simulated.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:
-            load = self.floor.loads[number]
+            load = self.simulated.loads[number]
             if attempt is None or load.attempt is not attempt or (event is Event.END and attempt.end_s > self.now_s):
                 return False  # it ended otherwise, or its speed has changed
-            (self.floor.end if event is Event.END else self.floor.stopped)(load, attempt, self.now_s)
+            (self.simulated.end if event is Event.END else self.simulated.stopped)(load, attempt, self.now_s)
             self._join(load)
         elif event is Event.TUNED:
-            load = self.floor.loads[number]
-            return attempt is not None and load.attempt is attempt and self.floor.tune(load, attempt, self.now_s)
+            load = self.simulated.loads[number]
+            return attempt is not None and load.attempt is attempt and self.simulated.tune(load, attempt, self.now_s)
         return event is not Event.PLANNING
 
     def _join(self, load: Load) -> None:
         """The job waits, unless it is over."""
-        if load.id in self.floor.waiting and not self._books.join(load, self.now_s):
-            self.floor.refuse(load, self.now_s)
+        if load.id in self.simulated.waiting and not self._inputs.join(load, self.now_s):
+            self.simulated.refuse(load, self.now_s)
 
     def _plan_by(self, at_s: float) -> None:
         """Have a planning at the first tick that is not before then."""
-        tick_s = self.floor.world.tick_s
+        tick_s = self.simulated.world.tick_s
         due_s = at_s if tick_s <= 0 else max(at_s, math.ceil(at_s / tick_s - 1e-9) * tick_s)
         if due_s < self._planning_at_s:
             self._planning_at_s = due_s
@@ -191,27 +191,27 @@ class Engine:
         for _ in range(REPEATS):
             if not self._plan_once():
                 break
-        floor = self.floor
-        if self.policy.replans and (floor.waiting or floor.running) and self._fruitless < STUCK_REPLANS:
+        simulated = self.simulated
+        if self.policy.replans and (simulated.waiting or simulated.running) and self._fruitless < STUCK_REPLANS:
             self._plan_by(self._round_s)
 
     def _plan_once(self) -> bool:
         """One planning, applied; whether another should follow at once."""
-        floor, now_s, began_s = self.floor, self.now_s, self._clock()
+        simulated, now_s, began_s = self.simulated, self.now_s, self._clock()
         replan = now_s >= self._round_s
         if replan or not self._plannings:
-            self._arrays = floor.past.arrays(now_s)
+            self._arrays = simulated.past.arrays(now_s)
             self._round_s = self._next_round_s()
-        for load in floor.reporting.values():
-            floor.knowing.measure(load, now_s)
+        for load in simulated.reporting.values():
+            simulated.knowing.measure(load, now_s)
             count_work(load, now_s)
-        self._books.open(now_s, self._arrays, self._replanned_s)
+        self._inputs.open(now_s, self._arrays, self._replanned_s)
         decided = decide(
-            self._books, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
+            self._inputs, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
         )
         solve_s = self._clock() - began_s
         if self._watch is not None:
-            state = state_of(floor, self._arrays, now_s, self._replanned_s)
+            state = state_of(simulated, self._arrays, now_s, self._replanned_s)
             made = plan(state, now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
             self._watch(state, made, decided)
         again = self._apply(decided, round_begins=replan)
@@ -222,11 +222,11 @@ class Engine:
             again = True
         elif decided.replan_s is not None:
             self._plan_by(decided.replan_s)
-        self._plannings.append(planning_record(self.floor, decided, self._ineligible, self.now_s, solve_s))
+        self._plannings.append(planning_record(self.simulated, decided, self._ineligible, self.now_s, solve_s))
         planned_s = began_s + solve_s
         if len(self._plannings) % PROGRESS_EVERY == 0 or planned_s - self._told_s >= PROGRESS_EVERY_S:
             self._told_s = planned_s
-            self._progress(now_s, floor.ended)
+            self._progress(now_s, simulated.ended)
         return again
 
     def _next_round_s(self) -> float:
@@ -245,24 +245,24 @@ class Engine:
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
         """Do what was decided; whether another planning should follow at once."""
-        floor, now_s, outcome = self.floor, self.now_s, decided.outcome
+        simulated, now_s, outcome = self.simulated, self.now_s, decided.outcome
         for number in decided.lapsed:
-            floor.promise(floor.loads[number], None)
+            simulated.promise(simulated.loads[number], None)
         again = decided.window_ran_out
         self._note_eligible(set(decided.ineligible()))
         for number, chosen in outcome.chosen.items():
-            load = floor.loads[number]
+            load = simulated.loads[number]
             age_s = decided.age(load.traced.job).age_s if load.age_s is None else load.age_s
-            floor.start(load, chosen.placement, age_s, now_s)
+            simulated.start(load, chosen.placement, age_s, now_s)
         for order in decided.profiles.orders:
-            number, end_s = floor.profiles.start(order, floor.loads[order.job], now_s)
+            number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)
         for number in outcome.invalid:
-            floor.refuse(floor.loads[number], now_s)
+            simulated.refuse(simulated.loads[number], now_s)
         freed = [self._stop(order) for order in outcome.stops]
         for given in outcome.promises:
-            floor.promise(floor.loads[given.job], Promise(given.shares, now_s, given.cause))
-        idle = not floor.running and not len(floor.profiles) and not self._to_come and not outcome.promises
+            simulated.promise(simulated.loads[given.job], Promise(given.shares, now_s, given.cause))
+        idle = not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.promises
         if outcome.chosen or not idle:
             self._fruitless = 0
         elif round_begins:
@@ -272,18 +272,18 @@ class Engine:
     def _note_eligible(self, ineligible: set[int]) -> None:
         """Waiting counts for whom it should from now on."""
         for number in ineligible ^ self._ineligible:
-            if number in self.floor.waiting:
-                self.floor.loads[number].waits_from(self.now_s, eligible=number not in ineligible)
+            if number in self.simulated.waiting:
+                self.simulated.loads[number].waits_from(self.now_s, eligible=number not in ineligible)
         self._ineligible = ineligible
 
     def _stop(self, order: StopOrder) -> bool:
         """Order it; whether it is through at once."""
-        load, stop_s = self.floor.loads[order.job], self.floor.world.stop_s
-        attempt = self.floor.order_stop(load, order)
+        load, stop_s = self.simulated.loads[order.job], self.simulated.world.stop_s
+        attempt = self.simulated.order_stop(load, order)
         if stop_s > 0:
             self._announce(self.now_s + stop_s, Event.STOPPED, load.id, attempt)
             return False
-        self.floor.stopped(load, attempt, self.now_s)
+        self.simulated.stopped(load, attempt, self.now_s)
         self._join(load)
         return True
 

@@ -74,14 +74,14 @@ class Foretelling:
         self._open.clear()
 
     def _settle(self) -> None:
-        for key in [key for key in self._open if self.engine.floor.loads[key[0]].starts > key[1]]:
+        for key in [key for key in self._open if self.engine.simulated.loads[key[0]].starts > key[1]]:
             made_s, given = self._open.pop(key)
-            load = self.engine.floor.loads[key[0]]
+            load = self.engine.simulated.loads[key[0]]
             self.given.append(Given(key[0], made_s, given, _start_s(load, key[1])))
 
     def _forecast(self, now_s: float) -> None:
-        engine, floor = self.engine, self.engine.floor
-        state = state_of(floor, engine.arrays, now_s, engine.replanned_s)
+        engine, simulated = self.engine, self.engine.simulated
+        state = state_of(simulated, engine.arrays, now_s, engine.replanned_s)
         if not state.jobs:
             return
         began_s = self._clock()
@@ -92,15 +92,15 @@ class Foretelling:
         self.forecasts += 1
         for job, each in found.items():
             if each.earliest_s is not None:
-                self._open.setdefault((job, floor.loads[job].starts), (now_s, each))
+                self._open.setdefault((job, simulated.loads[job].starts), (now_s, each))
 
     def _experience(self, now_s: float) -> Experience:
-        loads = self.engine.floor.loads.values()
+        loads = self.engine.simulated.loads.values()
         ended = sorted((load for load in loads if load.state == "COMPLETED"), key=lambda load: load.ended_s or 0.0)
         past = [_past(load, 0.0) for load in ended[-RUNS_READ:]]
         past += [
             _past(load, now_s - load.attempt.started_s)
-            for load in self.engine.floor.running.values()
+            for load in self.engine.simulated.running.values()
             if load.attempt is not None
         ]
         came = [load.traced.job for load in loads if now_s - ARRIVALS_S < load.traced.job.submitted_s <= now_s]

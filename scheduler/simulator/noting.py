@@ -11,50 +11,50 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from scheduler.planning.deciding import Decided
-    from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Load
+    from scheduler.simulator.simulated import SimulatedCluster
 
 
 def planning_record(
-    floor: Floor, decided: Decided, ineligible: Collection[int], now_s: float, solve_s: float
+    simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int], now_s: float, solve_s: float
 ) -> PlanningRecord:
     """What a planning leaves: `ineligible` are those who wait, but not for the cluster."""
     outcome = decided.outcome
-    without = [floor.waiting[number] for number in ineligible if number in floor.waiting]
-    cpu_jobs = floor.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
+    without = [simulated.waiting[number] for number in ineligible if number in simulated.waiting]
+    cpu_jobs = simulated.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
     return PlanningRecord(
         at_s=now_s,
         replan=decided.replan,
-        queue_gpu_jobs=len(floor.waiting) - len(without) - cpu_jobs,
+        queue_gpu_jobs=len(simulated.waiting) - len(without) - cpu_jobs,
         queue_cpu_jobs=cpu_jobs,
-        gpus_allocated=floor.cluster.gpus_held,
-        cores_allocated=floor.cluster.cores_held,
-        fragments=_fragments(floor, decided, ineligible),
+        gpus_allocated=simulated.cluster.gpus_held,
+        cores_allocated=simulated.cluster.cores_held,
+        fragments=_fragments(simulated, decided, ineligible),
         placed=len(outcome.chosen),
         stopped=len(outcome.stops),
-        rate=floor.rate,
+        rate=simulated.rate,
         solve_s=solve_s,
         gap=outcome.solver.gap,
-        fragments_cores=floor.gpus_short_of_cores(),
-        fragments_kept=_kept(floor, decided, ineligible),
+        fragments_cores=simulated.gpus_short_of_cores(),
+        fragments_kept=_kept(simulated, decided, ineligible),
     )
 
 
-def _fragments(floor: Floor, decided: Decided, ineligible: Collection[int]) -> int:
+def _fragments(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
     """Section 10, all kinds: what is idle of the types that an eligible waiting job could start on."""
-    idle = floor.cluster.idle_by_type
-    asked = _asked(floor, decided, ineligible)
+    idle = simulated.cluster.idle_by_type
+    asked = _asked(simulated, decided, ineligible)
     return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
 
 
-def _kept(floor: Floor, decided: Decided, ineligible: Collection[int]) -> int:
+def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
     """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
-    outcome, rooms = decided.outcome, decided.books.ledger.rooms
+    outcome, rooms = decided.outcome, decided.inputs.ledger.rooms
     reserved = {node for each in outcome.reservations for node in each.nodes}
     given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.promises)]
     nodes = reserved | {share.node for shares in given for share in shares}
     holders = {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.promises}
-    asked = _asked(floor, decided, {*ineligible, *holders}) if nodes else ()
+    asked = _asked(simulated, decided, {*ineligible, *holders}) if nodes else ()
     found = 0
     for room in (rooms[node] for node in nodes if node in rooms):
         gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
@@ -63,12 +63,14 @@ def _kept(floor: Floor, decided: Decided, ineligible: Collection[int]) -> int:
     return found
 
 
-def _asked(floor: Floor, decided: Decided, without: Collection[int]) -> Collection[tuple[int, frozenset[str]]]:
+def _asked(
+    simulated: SimulatedCluster, decided: Decided, without: Collection[int]
+) -> Collection[tuple[int, frozenset[str]]]:
     """R_1 and allowed types of those who wait for the cluster alone."""
-    asked: Collection[tuple[int, frozenset[str]]] = floor.wanting
+    asked: Collection[tuple[int, frozenset[str]]] = simulated.wanting
     apart = {*without, *decided.profiles.waiting}
     if apart:
-        others = (load.traced.job for number, load in floor.waiting.items() if number not in apart)
+        others = (load.traced.job for number, load in simulated.waiting.items() if number not in apart)
         asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}
     return asked
 

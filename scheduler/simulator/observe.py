@@ -9,41 +9,45 @@ from scheduler.model import ClusterState, Running
 
 if TYPE_CHECKING:
     from scheduler.model import ArrayHistory, Job
-    from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Attempt, Load
+    from scheduler.simulator.simulated import SimulatedCluster
     from scheduler.simulator.world.truth import World
 
 
-def state_of(floor: Floor, arrays: ArrayHistory, now_s: float, replanned_s: float | None = None) -> ClusterState:
+def state_of(
+    simulated: SimulatedCluster, arrays: ArrayHistory, now_s: float, replanned_s: float | None = None
+) -> ClusterState:
     """The snapshot of this moment."""
-    cluster = floor.cluster
+    cluster = simulated.cluster
     return ClusterState(
         nodes=[cluster.node_now(number) for number in cluster.nodes],
-        jobs=[job_of(load, floor, now_s) for load in floor.waiting.values()],
-        running=running_in(floor, now_s),
-        ended=floor.past.recent(now_s),
-        **beside(floor, arrays, now_s, replanned_s),
+        jobs=[job_of(load, simulated, now_s) for load in simulated.waiting.values()],
+        running=running_in(simulated, now_s),
+        ended=simulated.past.recent(now_s),
+        **beside(simulated, arrays, now_s, replanned_s),
     )
 
 
-def beside(floor: Floor, arrays: ArrayHistory, now_s: float, replanned_s: float | None) -> dict[str, Any]:
+def beside(
+    simulated: SimulatedCluster, arrays: ArrayHistory, now_s: float, replanned_s: float | None
+) -> dict[str, Any]:
     """What a planning decides by beside nodes, waiting and running jobs."""
-    world = floor.world
+    world = simulated.world
     return {
         "tenants": world.tenants,
         "gpu_speeds": world.gpu_speeds,
-        "history": floor.past.history,
+        "history": simulated.past.history,
         "gpu_weights": world.gpu_weights,
         "array_history": arrays,
-        "knowledge": floor.knowing.knowledge,
-        "profiles_tried": floor.profiles.tried(now_s),
+        "knowledge": simulated.knowing.knowledge,
+        "profiles_tried": simulated.profiles.tried(now_s),
         "replanned_s": replanned_s,
     }
 
 
-def running_in(floor: Floor, now_s: float) -> list[Running]:
+def running_in(simulated: SimulatedCluster, now_s: float) -> list[Running]:
     """What runs, profiles last."""
-    return [*(running_of(load, floor, now_s) for load in floor.running.values()), *floor.profiles.running()]
+    return [*(running_of(load, simulated, now_s) for load in simulated.running.values()), *simulated.profiles.running()]
 
 
 def done_fraction(load: Load) -> float:
@@ -51,7 +55,7 @@ def done_fraction(load: Load) -> float:
     return min(1.0, load.done / load.traced.work) if load.traced.reports else 0.0
 
 
-def job_of(load: Load, floor: Floor, now_s: float) -> Job:
+def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
     """The job as it waits, or of a running one as if it waited."""
     traced = load.traced
     return replace(
@@ -64,45 +68,45 @@ def job_of(load: Load, floor: Floor, now_s: float) -> Job:
         gave_back=load.gave_back,
         attained_gpu_s=load.gpu_s,
         done_fraction=done_fraction(load),
-        checkpoint_domain=_domain(load, floor),
-        instrumented=traced.job.instrumented or (bool(traced.profiles) and floor.world.profiling_s > 0),
+        checkpoint_domain=_domain(load, simulated),
+        instrumented=traced.job.instrumented or (bool(traced.profiles) and simulated.world.profiling_s > 0),
         profiled_since_s=load.profiled_since_s,
         most_gpus=max(load.sizes, default=0),
         restarts=load.restarts,
-        restart_s=_measured_restart_s(load, floor.world),
+        restart_s=_measured_restart_s(load, simulated.world),
         spans=load.spans,
     )
 
 
-def job_now(load: Load, floor: Floor, now_s: float) -> Job:
+def job_now(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
     """As `job_of`, in one object that lasts from one start or end of an attempt to the next: its waiting is brought up to
     date. For who looks at it during a planning and does not keep it.
     """
     job = load.described
     if job is None:
-        job = load.described = job_of(load, floor, now_s)
+        job = load.described = job_of(load, simulated, now_s)
     object.__setattr__(job, "wait_s", load.wait_s(now_s))
     return job
 
 
-def _domain(load: Load, floor: Floor) -> str | None:
+def _domain(load: Load, simulated: SimulatedCluster) -> str | None:
     """Where its checkpoint can be read: on any node, or where its first part runs or ran."""
-    if floor.world.shared_storage or not load.starts:
+    if simulated.world.shared_storage or not load.starts:
         return load.traced.job.checkpoint_domain
     node = load.checkpoint_node if load.attempt is None else load.attempt.pieces[0].node
-    return None if node is None else floor.cluster.nodes[node].domain
+    return None if node is None else simulated.cluster.nodes[node].domain
 
 
-def running_of(load: Load, floor: Floor, now_s: float) -> Running:
+def running_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Running:
     """The live attempt. A movable job's description goes with it, whatever sizes it accepts."""
     attempt = load.attempt
     assert attempt is not None
     if attempt.shown is None or load.traced.reports:
-        attempt.shown = _running(load, attempt, floor, now_s)
+        attempt.shown = _running(load, attempt, simulated, now_s)
     return attempt.shown
 
 
-def _running(load: Load, attempt: Attempt, floor: Floor, now_s: float) -> Running:
+def _running(load: Load, attempt: Attempt, simulated: SimulatedCluster, now_s: float) -> Running:
     job = load.traced.job
     return Running(
         load.id,
@@ -113,10 +117,10 @@ def _running(load: Load, attempt: Attempt, floor: Floor, now_s: float) -> Runnin
         elastic=job.movable and len(job.requirement) > 1,
         movable=job.movable,
         expected_end_s=expected_end_s(load, attempt, now_s),
-        description=job_of(load, floor, now_s) if job.movable else None,
+        description=job_of(load, simulated, now_s) if job.movable else None,
         restarts=load.restarts,
         first_started_s=load.first_started_s,
-        restart_s=_measured_restart_s(load, floor.world),
+        restart_s=_measured_restart_s(load, simulated.world),
         stopping=attempt.stopping,
     )
 

@@ -39,7 +39,7 @@ class Driver:
 
     @property
     def loads(self) -> dict[int, Load]:
-        return self.engine.floor.loads
+        return self.engine.simulated.loads
 
     def submit(self, job: Job, work: float, at_s: float = 0.0) -> None:
         self.engine.submit(TracedJob(replace(job, submitted_s=at_s, wait_s=0.0), work, Scaled()))
@@ -47,7 +47,7 @@ class Driver:
     def run(self, until_s: float) -> None:
         """Everything that happens up to then, that moment included."""
         self.engine.run(until_s)
-        for load in self.engine.floor.running.values():
+        for load in self.engine.simulated.running.values():
             count_work(load, self.engine.now_s)
 
     def _watch(self, state, made, decided) -> None:

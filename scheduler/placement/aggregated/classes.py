@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.placement.access import NO_RULES, Zone
+from scheduler.placement.core_choices import core_choices_of, speed_class
 from scheduler.placement.feasibility import type_allowed
-from scheduler.placement.menu import menus_of, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -127,7 +127,7 @@ class Classes:
             for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
             if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
         ]
-        self.menus = menus_of(ledger)
+        self.core_choices = core_choices_of(ledger)
         self.largest = ledger.largest
         self.nodes_of: dict[Pool, list[int]] = {}  # in id order
         self.pools = self._measure(ledger)

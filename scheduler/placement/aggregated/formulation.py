@@ -22,16 +22,16 @@ from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.handout import hand_out
+from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.kernel import search
 from scheduler.placement.aggregated.options import PieceRow, options_of
 from scheduler.placement.aggregated.patterns import Pattern, Supply
 from scheduler.placement.aggregated.prices import prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem, guess, price
-from scheduler.placement.aggregated.stock import Stock
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
 from scheduler.placement.aggregated.whole import Whole
+from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.memory import Solved, solved
-from scheduler.placement.menu import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ class _Maker:
 
     def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
         """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
-        stock = Stock(self.classes, self.ledger, self.options)
+        idle_columns = IdleColumns(self.classes, self.ledger, self.options)
         taken = [
             (group.members[0], made, group, int(self.options.first[g]))
             for g, group in enumerate(self.options.groups)
-            if group.running is not None and (made := stock.seat(group.job, group.options[0])) is not None
+            if group.running is not None and (made := idle_columns.seat(group.job, group.options[0])) is not None
         ]
         if self.options.groups:
             late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
@@ -130,8 +130,8 @@ class _Maker:
                 self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
             )
             self.left = solved(prices, None, None, self.options)
-            stock.outlook = Outlook(self.classes, self.options, prices, stock)
-            taken += seat_by_prices(self.options, prices, self.caps, stock, lambda: limits.left_s <= 0)
+            idle_columns.outlook = Outlook(self.classes, self.options, prices, idle_columns)
+            taken += seat_by_prices(self.options, prices, self.caps, idle_columns, lambda: limits.left_s <= 0)
         return self.valued(taken)
 
     def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
@@ -191,7 +191,7 @@ class _Maker:
             # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
             found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
             bound = min(bound, found.bound) if not problem.cut else bound
-            seated = hand_out(found.plan, problem, lambda: Stock(self.classes, self.ledger, self.options))
+            seated = hand_out(found.plan, problem, lambda: IdleColumns(self.classes, self.ledger, self.options))
             made = self.valued(seated.placed)
             if made.objective >= best.objective - 1e-12:
                 best, best.incumbent = made, "ilp"

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Ranked
+    from scheduler.placement.aggregated.idle_columns import IdleColumns
     from scheduler.placement.aggregated.options import Group, Option
     from scheduler.placement.aggregated.pricing import Problem
-    from scheduler.placement.aggregated.stock import Stock
     from scheduler.placement.aggregated.whole import Whole
 
     _Asked = tuple[Ranked, Option, Group, int]
@@ -34,20 +34,20 @@ class Seated:
     homeless: list[int] = field(default_factory=list)  # positions in the options' arrays
 
 
-def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], Stock]) -> Seated:
+def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], IdleColumns]) -> Seated:
     """Seat the plan on a fresh stock's nodes: tightly if everybody finds room so, else by the plan's patterns."""
     asked = list(_asked(plan, problem))
     seated = _seat_tightly(asked, fresh())
     return seated if not seated.homeless else _seat_by_patterns(asked, _slots(plan, problem, fresh()), fresh())
 
 
-def _seat_tightly(asked: Sequence[_Asked], stock: Stock) -> Seated:
+def _seat_tightly(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
     """Who stays where it runs first, the largest pieces next; what is spread takes what is left."""
     seated = Seated()
     in_turn = sorted(
         asked,
         key=lambda each: (
-            not stock.is_pinned(each[1]),
+            not idle_columns.is_pinned(each[1]),
             each[1].spread,
             -each[1].gpus,
             -each[1].cores,
@@ -56,7 +56,7 @@ def _seat_tightly(asked: Sequence[_Asked], stock: Stock) -> Seated:
         ),
     )
     for ranked, option, group, number in in_turn:
-        configuration = stock.seat(ranked.job, option)
+        configuration = idle_columns.seat(ranked.job, option)
         if configuration is None:
             seated.homeless.append(number)
             break
@@ -64,14 +64,14 @@ def _seat_tightly(asked: Sequence[_Asked], stock: Stock) -> Seated:
     return seated
 
 
-def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], stock: Stock) -> Seated:
+def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], idle_columns: IdleColumns) -> Seated:
     seated = Seated()
     # Who stays where it runs first, then singles, for a unit may come from anywhere; the largest memory first, then the
     # queue's order.
     in_turn = sorted(
         asked,
         key=lambda each: (
-            not stock.is_pinned(each[1]),
+            not idle_columns.is_pinned(each[1]),
             each[1].spread,
             -each[0].job.memory_mib,
             -each[1].gpus,
@@ -80,9 +80,11 @@ def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], stoc
     )
     for ranked, option, group, number in in_turn:
         own = slots.get(option.row, [])
-        parts = _units(own, ranked, option, stock) if option.spread else _piece(own, ranked, option, stock)
+        parts = (
+            _units(own, ranked, option, idle_columns) if option.spread else _piece(own, ranked, option, idle_columns)
+        )
         if parts:
-            configuration = stock.take(ranked.job, option, parts)
+            configuration = idle_columns.take(ranked.job, option, parts)
             seated.placed.append((ranked, configuration, group, number))
         else:
             seated.homeless.append(number)
@@ -104,10 +106,10 @@ def _asked(plan: Whole, problem: Problem) -> list[_Asked]:
     return found
 
 
-def _slots(plan: Whole, problem: Problem, stock: Stock) -> dict[int, list[int]]:
+def _slots(plan: Whole, problem: Problem, idle_columns: IdleColumns) -> dict[int, list[int]]:
     """Row -> positions of the nodes that offer a piece of it, one entry a piece, moves carried out."""
     slots: dict[int, list[int]] = {}
-    free = {k: [stock.position(node) for node in each.nodes] for k, each in enumerate(problem.supply.classes)}
+    free = {k: [idle_columns.position(node) for node in each.nodes] for k, each in enumerate(problem.supply.classes)}
     for pattern in sorted(plan.patterns):
         for _ in range(plan.patterns[pattern]):
             at = free[pattern.of_class].pop(0)
@@ -121,29 +123,29 @@ def _slots(plan: Whole, problem: Problem, stock: Stock) -> dict[int, list[int]]:
     return slots
 
 
-def _piece(own: list[int], ranked: Ranked, option: Option, stock: Stock) -> list[tuple[int, int]]:
+def _piece(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> list[tuple[int, int]]:
     job = ranked.job
-    fitting = [at for at in own if stock.holds(at, job, option.gpus, option.cores, job.memory_mib)]
+    fitting = [at for at in own if idle_columns.holds(at, job, option.gpus, option.cores, job.memory_mib)]
     if not fitting:
         return []
-    at = max(fitting, key=lambda at: (stock.memory_mib[at], -at))
+    at = max(fitting, key=lambda at: (idle_columns.memory_mib[at], -at))
     own.remove(at)
     return [(at, option.gpus)]
 
 
-def _units(own: list[int], ranked: Ranked, option: Option, stock: Stock) -> list[tuple[int, int]]:
+def _units(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> list[tuple[int, int]]:
     job, rate = ranked.job, option.cores // option.gpus
     counts: dict[int, int] = {}
     for at in own:
         counts[at] = counts.get(at, 0) + 1
     most = []
     for at, units in counts.items():
-        room = min(units, int(stock.gpus[at]), int(stock.cores_for(at, job)) // rate)
+        room = min(units, int(idle_columns.gpus[at]), int(idle_columns.cores_for(at, job)) // rate)
         if job.memory_mib:
-            room = min(room, int(stock.memory_mib[at]) * option.gpus // job.memory_mib)
-        if stock.holds(at, job, 0, 0, 0):
+            room = min(room, int(idle_columns.memory_mib[at]) * option.gpus // job.memory_mib)
+        if idle_columns.holds(at, job, 0, 0, 0):
             most.append((at, room))
-    parts = stock.spread_over(most, option.gpus)
+    parts = idle_columns.spread_over(most, option.gpus)
     if not parts and sum(room for _, room in most) >= option.gpus:
         parts = [(max(most, key=lambda each: each[1])[0], option.gpus)]  # all its units are on one node
         if dict(most)[parts[0][0]] < option.gpus:

@@ -24,7 +24,7 @@ from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.menu import per_gpu
+from scheduler.placement.core_choices import per_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

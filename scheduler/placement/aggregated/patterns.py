@@ -115,7 +115,7 @@ class Supply:
 
     def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
         """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
-        tables = {offer: table_of(menu, worth) for offer, menu in self._menus.items()}
+        tables = {offer: table_of(room_choices, worth) for offer, room_choices in self._menus.items()}
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
         for k, ways in enumerate(self._ways):

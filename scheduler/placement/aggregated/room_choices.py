@@ -35,7 +35,7 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Menu:
+class RoomChoices:
     """The pieces that classes of the same pools offer, as arrays, and the most that any of these classes has.
 
     `limited`: the cores that a piece takes of those that limited jobs may use; all 0 where that needs no counting.
@@ -48,7 +48,7 @@ class Menu:
     most: Room
 
     @classmethod
-    def of(cls, pieces: Iterable[tuple[int, int, int, int]], most: Room) -> Menu:
+    def of(cls, pieces: Iterable[tuple[int, int, int, int]], most: Room) -> RoomChoices:
         """Of pieces (row, GPUs, cores, cores of those limited), the largest first, as far as they fit."""
         fitting = [piece for piece in pieces if piece[1] <= most.gpus and piece[2] <= most.cores]
         columns = np.array(sorted(fitting, key=lambda piece: (-piece[1], -piece[2], piece[0])), dtype=int).reshape(
@@ -57,36 +57,36 @@ class Menu:
         return cls(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], most)
 
 
-def menu_of(offer: Offer, rooms: Sequence[Room], options: Options) -> Menu:
+def menu_of(offer: Offer, rooms: Sequence[Room], options: Options) -> RoomChoices:
     pools, apart = offer
     pieces = (
         (row, key.gpus, key.cores, key.cores if apart and key.pool.limited else 0)
         for key, row in options.rows.items()
         if isinstance(key, PieceRow) and key.pool in pools
     )
-    return Menu.of(pieces, Room(*(max(each) for each in zip(*rooms, strict=True))))
+    return RoomChoices.of(pieces, Room(*(max(each) for each in zip(*rooms, strict=True))))
 
 
-def best_values(menu: Menu, worth: np.ndarray) -> np.ndarray:
+def best_values(room_choices: RoomChoices, worth: np.ndarray) -> np.ndarray:
     """F for all (GPUs, cores, limit) up to the menu's most: the worth of the best pattern of such a node."""
-    return table_of(menu, worth)[0]
+    return table_of(room_choices, worth)[0]
 
 
-def table_of(menu: Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def table_of(room_choices: RoomChoices, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """F and the choice behind each entry, for all (G, C, limit) up to the largest class."""
-    most = menu.most
+    most = room_choices.most
     cores, limit = np.arange(most.cores + 1)[:, None], np.arange(most.limit + 1)[None, :]
     value = np.zeros((most.gpus + 1, most.cores + 1, most.limit + 1))
     choice = np.full(value.shape, SKIP)
-    prices = worth[menu.rows]
+    prices = worth[room_choices.rows]
     for gpus in range(1, most.gpus + 1):
         value[gpus] = value[gpus - 1]
-        usable = np.flatnonzero((menu.gpus <= gpus) & (prices > 1e-12))
+        usable = np.flatnonzero((room_choices.gpus <= gpus) & (prices > 1e-12))
         if not len(usable):
             continue
-        left = cores[None] - menu.cores[usable][:, None, None]
-        kept = limit[None] - menu.limited[usable][:, None, None]
-        before = value[(gpus - menu.gpus[usable])[:, None, None], np.maximum(left, 0), np.maximum(kept, 0)]
+        left = cores[None] - room_choices.cores[usable][:, None, None]
+        kept = limit[None] - room_choices.limited[usable][:, None, None]
+        before = value[(gpus - room_choices.gpus[usable])[:, None, None], np.maximum(left, 0), np.maximum(kept, 0)]
         with_piece = np.where((left < 0) | (kept < 0), -1.0, before + prices[usable][:, None, None])
         first = with_piece.argmax(axis=0)
         gain = np.take_along_axis(with_piece, first[None], axis=0)[0]
@@ -96,7 +96,7 @@ def table_of(menu: Menu, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return value, choice
 
 
-def traced(menu: Menu, choice: np.ndarray, room: Room) -> tuple[tuple[int, int], ...]:
+def traced(room_choices: RoomChoices, choice: np.ndarray, room: Room) -> tuple[tuple[int, int], ...]:
     gpus, cores, limit = room
     taken: dict[int, int] = {}
     while gpus > 0:
@@ -104,15 +104,19 @@ def traced(menu: Menu, choice: np.ndarray, room: Room) -> tuple[tuple[int, int],
         if k == SKIP:
             gpus -= 1
             continue
-        row = int(menu.rows[k])
+        row = int(room_choices.rows[k])
         taken[row] = taken.get(row, 0) + 1
-        gpus, cores, limit = gpus - int(menu.gpus[k]), cores - int(menu.cores[k]), limit - int(menu.limited[k])
+        gpus, cores, limit = (
+            gpus - int(room_choices.gpus[k]),
+            cores - int(room_choices.cores[k]),
+            limit - int(room_choices.limited[k]),
+        )
     return tuple(sorted(taken.items()))
 
 
-def all_patterns(menu: Menu, room: Room, most: int) -> set[tuple[tuple[int, int], ...]]:
+def all_patterns(room_choices: RoomChoices, room: Room, most: int) -> set[tuple[tuple[int, int], ...]]:
     """The patterns of a node to which nothing can be added; stops once there are `most`."""
-    columns = (menu.rows, menu.gpus, menu.cores, menu.limited)
+    columns = (room_choices.rows, room_choices.gpus, room_choices.cores, room_choices.limited)
     pieces = [tuple(map(int, piece)) for piece in zip(*columns, strict=True)]
     pieces = [piece for piece in pieces if piece[1] <= room.gpus and piece[2] <= room.cores and piece[3] <= room.limit]
     found: set[tuple[tuple[int, int], ...]] = set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.menu import share_of_speed, spread_rates
+from scheduler.placement.core_choices import share_of_speed, spread_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +121,7 @@ class Skeletons:
                     cores,
                     share_of_speed(cores, job.cores, size),
                 )
-                for cores in self.classes.menus[pool.limited].of(pool.gpu_type, size, job, most_cores)
+                for cores in self.classes.core_choices[pool.limited].of(pool.gpu_type, size, job, most_cores)
                 if cores <= most
             ]
         return self._pieces[key]

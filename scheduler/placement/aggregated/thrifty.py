@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.room_choices import Menu, Room, best_values
+from scheduler.placement.aggregated.room_choices import Room, RoomChoices, best_values
 from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.idle_columns import IdleColumns
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.pooled import Home
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Cap
-    from scheduler.placement.aggregated.stock import Stock
 
     Taken = tuple[Ranked, Configuration, Group, int]
 
@@ -37,7 +37,7 @@ DIGITS = 9
 class Outlook:
     """What nodes are worth at these prices, by what is idle on them: what taking a piece from one costs the others."""
 
-    def __init__(self, classes: Classes, options: Options, prices: Prices, stock: Stock) -> None:
+    def __init__(self, classes: Classes, options: Options, prices: Prices, idle_columns: IdleColumns) -> None:
         members: dict[Home, set[Pool]] = {}
         home_of: dict[int, Home] = {}
         for each in classes.all:
@@ -45,7 +45,7 @@ class Outlook:
             members.setdefault(home, set()).update(pool for offer in each.offers for pool in offer)
             home_of |= dict.fromkeys(each.nodes, home)
         numbers = {home: k for k, home in enumerate(members)}
-        self._table = np.array([numbers[home_of[int(node)]] for node in stock.nodes], dtype=int)
+        self._table = np.array([numbers[home_of[int(node)]] for node in idle_columns.nodes], dtype=int)
         self._unit = 10.0**DIGITS / max(float(prices.pieces.max(initial=0.0)), 1e-9)
         self._tables = []
         for home, pools in members.items():
@@ -53,14 +53,14 @@ class Outlook:
             pieces = [(row, key.gpus, key.cores, 0) for key, row in options.rows.items()
                       if isinstance(key, PieceRow) and key.pool in pools]  # fmt: skip
             most = max((cores for _, _, cores, _ in pieces), default=0)
-            cores = min(int(stock.cores[own].max()), int(stock.gpus[own].max()) * most)
-            room = Room(int(stock.gpus[own].max()), cores, 0)
-            self._tables.append(best_values(Menu.of(pieces, room), prices.pieces)[:, :, 0])
+            cores = min(int(idle_columns.cores[own].max()), int(idle_columns.gpus[own].max()) * most)
+            room = Room(int(idle_columns.gpus[own].max()), cores, 0)
+            self._tables.append(best_values(RoomChoices.of(pieces, room), prices.pieces)[:, :, 0])
 
-    def loss(self, at: np.ndarray, stock: Stock, gpus: int, cores: int) -> np.ndarray:
+    def loss(self, at: np.ndarray, idle_columns: IdleColumns, gpus: int, cores: int) -> np.ndarray:
         """What each of these nodes of one home loses by such a piece, in whole units of the last digit that counts."""
         worth = self._tables[self._table[at[0]]]
-        most, idle, left = worth.shape[1] - 1, stock.gpus[at], stock.cores[at]
+        most, idle, left = worth.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
         lost = worth[idle, np.minimum(left, most)] - worth[idle - gpus, np.minimum(left - cores, most)]
         found: np.ndarray = np.rint(lost * self._unit).astype(np.int64)
         return found
@@ -70,11 +70,11 @@ def seat_by_prices(
     options: Options,
     prices: Prices,
     caps: Sequence[Cap],
-    stock: Stock,
+    idle_columns: IdleColumns,
     late: Callable[[], bool],
 ) -> Iterator[Taken]:
     """Seat the waiting jobs on the stock one after another."""
-    turn = _Turn(options, prices, caps, stock)
+    turn = _Turn(options, prices, caps, idle_columns)
     waiting = np.array([group.running is None for group in options.groups])
     willing = np.flatnonzero(waiting & (turn.best > -1e-9))
     dense = np.flatnonzero(waiting)
@@ -90,8 +90,8 @@ def seat_by_prices(
 
 
 class _Turn:
-    def __init__(self, options: Options, prices: Prices, caps: Sequence[Cap], stock: Stock) -> None:
-        self._options, self._stock = options, stock
+    def __init__(self, options: Options, prices: Prices, caps: Sequence[Cap], idle_columns: IdleColumns) -> None:
+        self._options, self._idle_columns = options, idle_columns
         cost = options.need * prices.pieces[options.row]
         for cap, price in zip(caps, prices.quotas, strict=True):
             np.add.at(cost, cap.options, cap.weights * price)
@@ -124,9 +124,9 @@ class _Turn:
 
     def _try(self, ranked: Ranked, group: Group, number: int) -> Configuration | None:
         option = group.options[self._options.position[number]]
-        if not self._stock.quota_admits(ranked.job, option):
+        if not self._idle_columns.quota_admits(ranked.job, option):
             return None
-        made = self._stock.seat(ranked.job, option)
+        made = self._idle_columns.seat(ranked.job, option)
         if made is None:
             row = option.row
             if option.spread:

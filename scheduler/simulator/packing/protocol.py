@@ -15,29 +15,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.parts.board import Board
 from scheduler.placement.parts.gaps import fewest_gpus
 from scheduler.placement.parts.least_stranded import LeastStranded
+from scheduler.placement.parts.node_scores import NodeScores
 from scheduler.placement.parts.pool import MILLI, Pool
 from scheduler.simulator.packing.bestfit import BestFit
 from scheduler.simulator.packing.clustering import Clustering
 from scheduler.simulator.packing.dotproduct import DotProduct
 from scheduler.simulator.packing.fgd import Fgd
 from scheduler.simulator.packing.gpupacking import GpuPacking
-from scheduler.simulator.packing.lot import Lot
+from scheduler.simulator.packing.random_fit import RandomFit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
-    from scheduler.placement.parts.board import Packer
+    from scheduler.placement.parts.node_scores import Packer
     from scheduler.placement.parts.pool import Demand, Host
 
 RATIO = 1.3
 
 BLIND: Mapping[str, Callable[[], Packer]] = {
-    "random": Lot,
+    "random": RandomFit,
     "dotproduct": DotProduct,
     "clustering": Clustering,
     "packing": GpuPacking,
@@ -95,16 +95,16 @@ def pack(hosts: Sequence[Host], demands: Sequence[Demand], packer: str, seed: in
     pool = Pool([hosts[n] for n in rng.permutation(len(hosts))])
     order = arrivals(demands, pool.capacity, rng)
     chosen = BLIND[packer]() if packer in BLIND else EXPECTING[packer](demands, pool.models)
-    board = Board(chosen, pool, np.random.default_rng([seed, 1]))
-    return _run(board, order)
+    node_scores = NodeScores(chosen, pool, np.random.default_rng([seed, 1]))
+    return _run(node_scores, order)
 
 
-def _run(board: Board, order: Sequence[Demand]) -> Packed:
-    pool, shares = board.pool, dict[int, list[float]]()
+def _run(node_scores: NodeScores, order: Sequence[Demand]) -> Packed:
+    pool, shares = node_scores.pool, dict[int, list[float]]()
     came = refused = allocated = 0
     parts = Counter[int]()
     for demand in order:
-        placed = board.place(demand) is not None
+        placed = node_scores.place(demand) is not None
         refused += not placed
         allocated += demand.milli if placed else 0
         parts[demand.gpu_milli] += placed and demand.shares

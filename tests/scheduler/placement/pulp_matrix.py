@@ -20,8 +20,8 @@ def solve_matrix_pulp(matrix, *, gap, time_limit_s, seed):
     for column, begin, end in zip(columns, matrix.starts[:-1], matrix.starts[1:], strict=True):
         for row, value in zip(matrix.index[begin:end], matrix.value[begin:end], strict=True):
             rows[row].append((column, value))
-    for k, (terms, upper) in enumerate(zip(rows, matrix.row_upper, strict=True)):
-        problem += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintLE, f"r{k:07d}", upper)
+    for k, (access_rules, upper) in enumerate(zip(rows, matrix.row_upper, strict=True)):
+        problem += pulp.LpConstraint(pulp.LpAffineExpression(access_rules), pulp.LpConstraintLE, f"r{k:07d}", upper)
     solver = pulp.HiGHS(msg=False, gapRel=gap, threads=1, timeLimit=max(0.001, time_limit_s), **highs_options(seed))
     problem.solve(solver)
     bound = -problem.solverModel.getInfo().mip_dual_bound

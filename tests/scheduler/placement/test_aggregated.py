@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import Estimate
 from scheduler.fairness.arrays import Array, Division
-from scheduler.fairness.borrowing import Homes, Terms
+from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.model import Configuration, Ranked, Reservation, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
@@ -23,11 +23,11 @@ from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.patterns import Supply
 from scheduler.placement.aggregated.pricing import Problem, price
 from scheduler.placement.configurations import generate_on
+from scheduler.placement.core_choices import core_choices_of, per_gpu, share_of_speed
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix_solver import solve_matrix
-from scheduler.placement.menu import menus_of, per_gpu, share_of_speed
 from scheduler.placement.running import Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays
 from tests.scheduler.builders import job, node, ticking
@@ -109,19 +109,19 @@ def termed(draw, **more):
     gain = Gain(draw(st.sampled_from((1.0, 0.5, 0.3))))
     kept = Reservation(draw(st.sampled_from(jobs)).id, frozenset(draw(numbers)), draw(st.sampled_from((100.0, 900.0))))
 
-    def terms(ledger, jobs):
-        made = Terms(division, Homes(division, ledger), ledger, (), waiting, gain=gain)
+    def access_rules(ledger, jobs):
+        made = AccessRules(division, HomeArrays(division, ledger), ledger, (), waiting, gain=gain)
         made.limit(jobs)
         made.reservations = [(kept, 0.0)]
         return made
 
-    return nodes, jobs, estimator, tenants, terms
+    return nodes, jobs, estimator, tenants, access_rules
 
 
 @st.composite
 def with_running(draw, **more):
     """A cluster on which some of the jobs run on one node: what they hold is idle in it, as in a re-plan's solve."""
-    nodes, jobs, estimator, tenants, terms = draw(termed(**more))
+    nodes, jobs, estimator, tenants, access_rules = draw(termed(**more))
     left = {each.id: [each, len(each.idle_gpus), len(each.idle_cores), each.idle_memory_mib] for each in nodes}
     running = []
     for each in jobs:
@@ -147,7 +147,7 @@ def with_running(draw, **more):
         running.append(
             (replace(present, throughput=throughput, source=source), factor, draw(st.sampled_from((0.0, 0.3))))
         )
-    return nodes, jobs, estimator, tenants, terms, running
+    return nodes, jobs, estimator, tenants, access_rules, running
 
 
 def taking_part(running, queue):
@@ -161,11 +161,11 @@ def stage_of(jobs):
     return queue, located.weights(queue, 1.0)
 
 
-def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, terms=None, running=(), **more):
+def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, access_rules=None, running=(), **more):
     queue, weights = stage_of(jobs)
     more["participants"] = taking_part(running, queue)
     ledger = Ledger(nodes, tenants, ())
-    rules = terms(ledger, jobs) if terms else NO_RULES
+    rules = access_rules(ledger, jobs) if access_rules else NO_RULES
     answer = solve_aggregated(queue, weights, ledger, estimator, Limits(ticking(), 60.0, gap, 1), rules=rules, **more)
     check(answer, ledger, weights, rules, more["participants"])
     return answer
@@ -201,19 +201,19 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
     assert answer.bound is None or answer.bound >= answer.objective - 1e-6
 
 
-def located_optimum(nodes, jobs, estimator, tenants=(), terms=None, running=()):
+def located_optimum(nodes, jobs, estimator, tenants=(), access_rules=None, running=()):
     """The paper's formulation, every job's G over the same least throughput as in the aggregated one."""
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, tenants, ())
-    rules = terms(ledger, jobs) if terms else NO_RULES
-    menus = menus_of(ledger)
+    rules = access_rules(ledger, jobs) if access_rules else NO_RULES
+    core_choices = core_choices_of(ledger)
     found = {
         each.job.id: generate_on(
             each.job,
-            rules.offers(each) if terms else idle_offers(ledger),
+            rules.offers(each) if access_rules else idle_offers(ledger),
             ledger,
             estimator,
-            menus=menus[each.job.id in ledger.limited],
+            core_choices=core_choices[each.job.id in ledger.limited],
         )
         for each in queue
     }
@@ -248,29 +248,29 @@ def test_with_spread_placements_aggregated_is_at_least_located(given_):
 @given(termed())
 def test_under_arrays_borrowing_and_reservations_both_optima_are_equal(given_):
     """Section 4 joined with 6: arrays, borrowed nodes at 0.95, the cores reserved, nodes kept for one job."""
-    nodes, jobs, estimator, tenants, terms = given_
+    nodes, jobs, estimator, tenants, access_rules = given_
     jobs = [each for each in jobs if each.min_gpus <= 4]
-    answer = aggregated(nodes, jobs, estimator, tenants, terms=terms)
-    assert answer.objective == pytest.approx(located_optimum(nodes, jobs, estimator, tenants, terms), abs=1e-6)
+    answer = aggregated(nodes, jobs, estimator, tenants, access_rules=access_rules)
+    assert answer.objective == pytest.approx(located_optimum(nodes, jobs, estimator, tenants, access_rules), abs=1e-6)
 
 
 @settings(max_examples=12, deadline=None)
 @given(termed(spread=True, exclusive=False))
 def test_under_terms_spread_placements_are_at_least_located(given_):
-    nodes, jobs, estimator, tenants, terms = given_
-    answer = aggregated(nodes, jobs, estimator, tenants, terms=terms)
-    assert answer.objective >= located_optimum(nodes, jobs, estimator, tenants, terms) - 1e-6
+    nodes, jobs, estimator, tenants, access_rules = given_
+    answer = aggregated(nodes, jobs, estimator, tenants, access_rules=access_rules)
+    assert answer.objective >= located_optimum(nodes, jobs, estimator, tenants, access_rules) - 1e-6
 
 
 @settings(max_examples=16, deadline=None)
 @given(with_running(exclusive=False, quotas=False))
 def test_with_running_jobs_both_optima_are_equal(given_):
     """Section 6: who runs may keep what it has, change at the price of a restart, or stop for others."""
-    nodes, jobs, estimator, tenants, terms, running = given_
+    nodes, jobs, estimator, tenants, access_rules, running = given_
     jobs = [each for each in jobs if each.min_gpus <= 4]
     running = [each for each in running if any(each[0].job == job.id for job in jobs)]
-    answer = aggregated(nodes, jobs, estimator, tenants, terms=terms, running=running)
-    optimum = located_optimum(nodes, jobs, estimator, tenants, terms, running)
+    answer = aggregated(nodes, jobs, estimator, tenants, access_rules=access_rules, running=running)
+    optimum = located_optimum(nodes, jobs, estimator, tenants, access_rules, running)
     assert answer.objective == pytest.approx(optimum, abs=1e-6)
 
 

@@ -54,17 +54,17 @@ def test_no_plan_is_worth_more_than_the_bound_that_prices_prove(given_):
 @settings(max_examples=12, deadline=None)
 @given(with_running(spread=True))
 def test_the_plan_by_prices_is_feasible_and_the_bound_holds_under_terms_and_with_running_jobs(given_):
-    nodes, jobs, estimator, tenants, terms, running = given_
+    nodes, jobs, estimator, tenants, access_rules, running = given_
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, tenants, ())
     participants = taking_part(running, queue)
-    rules = terms(ledger, jobs)
+    rules = access_rules(ledger, jobs)
     maker = maker_of(queue, weights, ledger, estimator, rules, participants)
     plan = maker.greedy(Limits(ticking(), 60.0, 0.0, 1))
     check(plan, ledger, weights, rules, participants)
     stayed = {each.ranked.job.id for each in plan.placed}
     assert tenants or participants.keys() <= stayed  # a quota may have been cut since they started
-    optimum = aggregated(nodes, jobs, estimator, tenants, terms=terms, running=running).objective
+    optimum = aggregated(nodes, jobs, estimator, tenants, access_rules=access_rules, running=running).objective
     assert plan.objective <= optimum + 1e-6
     if maker.prices is not None:
         assert maker.prices.bound >= optimum - 1e-6

@@ -79,23 +79,23 @@ def check_as_planned(state, made, decided):
 
 def check_conserved(made, engine):
     """Every GPU-second that was allocated was had by a job; nobody waits and runs at a time; nothing is lost."""
-    any_quota = any(tenant.gpu_quota is not None for tenant in engine.floor.world.tenants)
+    any_quota = any(tenant.gpu_quota is not None for tenant in engine.simulated.world.tenants)
     held = Counter()
-    for load in engine.floor.running.values():
+    for load in engine.simulated.running.values():
         for piece in load.attempt.pieces:
             held.update((piece.node, gpu) for gpu in piece.gpus)
-    for node in engine.floor.cluster.nodes.values():
+    for node in engine.simulated.cluster.nodes.values():
         busy = {gpu for where, gpu in held if where == node.id}
-        assert sorted([*engine.floor.cluster.idle[node.id].gpus, *busy]) == list(range(node.gpus_total))
+        assert sorted([*engine.simulated.cluster.idle[node.id].gpus, *busy]) == list(range(node.gpus_total))
     assert all(times == 1 for times in held.values())
     for each in made.jobs:
         if each.ended_s is not None and each.state == "COMPLETED":
             span_s = each.ended_s - each.submitted_s - each.wait_s - each.ran_s  # neither eligible nor running
             assert span_s > -1e-6 if any_quota else abs(span_s) < 1e-6
             assert each.gpus_mean <= max(each.requirement) + 1e-9
-    if engine.floor.world.tick_s == 0 and made.plannings:
+    if engine.simulated.world.tick_s == 0 and made.plannings:
         ends = [planning.at_s for planning in made.plannings[1:]] + [engine.now_s]
-        profiled = engine.floor.profiles.gpu_s
+        profiled = engine.simulated.profiles.gpu_s
         area = sum(
             planning.gpus_allocated * (end_s - planning.at_s)
             for planning, end_s in zip(made.plannings, ends, strict=True)

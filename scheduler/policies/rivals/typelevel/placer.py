@@ -29,7 +29,7 @@ class Want:
 
 
 @dataclass(slots=True)
-class _Floor:
+class _Nodes:
     node_gpus: int
     free: dict[int, int]
     placed: dict[int, dict[int, int]] = field(default_factory=dict)
@@ -48,37 +48,37 @@ class _Floor:
 
 def place(wants: Sequence[Want], free: dict[int, int], node_gpus: int) -> dict[int, dict[int, int]]:
     """Node -> GPUs of each job that could be placed. `free`: GPUs of each node with what these jobs hold counted in."""
-    floor = _Floor(node_gpus, dict(free))
+    cluster = _Nodes(node_gpus, dict(free))
     for want in wants:
         if want.held is not None:
-            floor.put(want, want.held)
-            floor.staying[want.job] = want
+            cluster.put(want, want.held)
+            cluster.staying[want.job] = want
     waiting = [want for want in wants if want.held is None]
     while waiting:
         waiting.sort(key=lambda each: -each.gpus)  # stable: the queue's order among equals
         want = waiting.pop(0)
-        spots = _fit(want, floor)
+        spots = _fit(want, cluster)
         if spots is None:
-            evicted = _make_room(want, floor)
+            evicted = _make_room(want, cluster)
             for each in evicted:
-                floor.evict(each)
+                cluster.evict(each)
             waiting += evicted
-            spots = _fit(want, floor)
+            spots = _fit(want, cluster)
         if spots is not None:
-            floor.put(want, spots)
-    return floor.placed
+            cluster.put(want, spots)
+    return cluster.placed
 
 
-def _fit(want: Want, floor: _Floor) -> dict[int, int] | None:
-    whole, rest = divmod(want.gpus, floor.node_gpus)
-    empty = [node for node, gpus in floor.free.items() if gpus == floor.node_gpus and want.may_use(node)]
+def _fit(want: Want, cluster: _Nodes) -> dict[int, int] | None:
+    whole, rest = divmod(want.gpus, cluster.node_gpus)
+    empty = [node for node, gpus in cluster.free.items() if gpus == cluster.node_gpus and want.may_use(node)]
     if len(empty) < whole:
         return None
-    spots = dict.fromkeys(empty[:whole], floor.node_gpus)
+    spots = dict.fromkeys(empty[:whole], cluster.node_gpus)
     if rest:
         open_to = [
             (gpus, node)
-            for node, gpus in floor.free.items()
+            for node, gpus in cluster.free.items()
             if gpus >= rest and node not in spots and want.may_use(node)
         ]
         if not open_to:
@@ -87,19 +87,19 @@ def _fit(want: Want, floor: _Floor) -> dict[int, int] | None:
     return dict(sorted(spots.items()))
 
 
-def _make_room(want: Want, floor: _Floor) -> list[Want]:
+def _make_room(want: Want, cluster: _Nodes) -> list[Want]:
     """Those to evict so that it fits: on the nodes where that costs the fewest GPUs; none when nothing helps."""
-    whole, rest = divmod(want.gpus, floor.node_gpus)
-    needs = [floor.node_gpus] * whole + ([rest] if rest else [])
+    whole, rest = divmod(want.gpus, cluster.node_gpus)
+    needs = [cluster.node_gpus] * whole + ([rest] if rest else [])
     evicted: dict[int, Want] = {}
     used: set[int] = set()
     for need in needs:
         ways = [
             (sum(each.gpus for each in victims), node, victims)
-            for node in floor.free
+            for node in cluster.free
             if node not in used
             and want.may_use(node)
-            and (victims := _victims(want, need, node, floor, evicted)) is not None
+            and (victims := _victims(want, need, node, cluster, evicted)) is not None
         ]
         if not ways:
             return []
@@ -109,15 +109,15 @@ def _make_room(want: Want, floor: _Floor) -> list[Want]:
     return list(evicted.values())
 
 
-def _victims(want: Want, need: int, node: int, floor: _Floor, evicted: Collection[int]) -> list[Want] | None:
+def _victims(want: Want, need: int, node: int, cluster: _Nodes, evicted: Collection[int]) -> list[Want] | None:
     """Who else must leave the node for so many GPUs, the smallest first; None = all of them are not enough."""
-    free = floor.free[node] + sum(floor.placed[job].get(node, 0) for job in evicted)
+    free = cluster.free[node] + sum(cluster.placed[job].get(node, 0) for job in evicted)
     victims: list[Want] = []
-    there = [each for each in floor.staying.values() if node in floor.placed[each.job] and each.job not in evicted]
+    there = [each for each in cluster.staying.values() if node in cluster.placed[each.job] and each.job not in evicted]
     for each in sorted(there, key=lambda one: (one.gpus, one.job)):
         if free >= need:
             break
         if each.gpus < want.gpus:
             victims.append(each)
-            free += floor.placed[each.job][node]
+            free += cluster.placed[each.job][node]
     return victims if free >= need else None

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.parts.board import Board
 from scheduler.placement.parts.fill import Fill
 from scheduler.placement.parts.gaps import fewest_gpus, gap_worth
 from scheduler.placement.parts.least_stranded import LeastStranded, workload_mix
+from scheduler.placement.parts.node_scores import NodeScores
 from scheduler.placement.parts.pool import Demand, Host, Pool
 
 HALF, PART, SMALL = Demand(1000, 10, 1, 500), Demand(1000, 10, 1, 800), Demand(1000, 10, 1, 200)
@@ -19,9 +19,9 @@ def host(name="n", *, cores=16, memory_mib=1000, gpus=2, model="a"):
     return Host(name, cores * 1000, memory_mib, gpus, model)
 
 
-def board(hosts, workload, seed=1):
+def node_scores(hosts, workload, seed=1):
     pool = Pool(hosts)
-    return Board(LeastStranded.expecting(workload, pool.models), pool, np.random.default_rng(seed))
+    return NodeScores(LeastStranded.expecting(workload, pool.models), pool, np.random.default_rng(seed))
 
 
 class TestGapWorth:
@@ -81,13 +81,13 @@ class TestFill:
 class TestRule:
     def test_fills_the_gap_that_nothing_else_would(self):
         """A fifth goes beside four fifths, not beside the half that waits for another half."""
-        own = board([host("halves", gpus=1), host("fifths", gpus=1)], [HALF] * 10 + [PART] * 10 + [SMALL])
+        own = node_scores([host("halves", gpus=1), host("fifths", gpus=1)], [HALF] * 10 + [PART] * 10 + [SMALL])
         own.pool.take(0, (0,), HALF)
         own.pool.take(1, (0,), PART)
         assert own.place(SMALL) == (1, (0,))
 
     def test_takes_the_gpu_whose_gap_it_wastes_least(self):
-        own = board([host(gpus=3)], [HALF] * 10 + [PART])
+        own = node_scores([host(gpus=3)], [HALF] * 10 + [PART])
         own.pool.take(0, (1,), HALF)
         assert own.place(HALF) == (0, (1,))
         assert own.place(HALF) == (0, (0,))
@@ -95,7 +95,7 @@ class TestRule:
     def test_spoils_no_half_for_a_third(self):
         """0.3 beside 0.5 would waste the half (0.5 -> 0); beside 0.4 it leaves room for another (2/3 -> 1/3)."""
         part = {milli: Demand(1000, 10, 1, milli) for milli in (300, 400, 500, 600)}
-        own = board([host(gpus=1), host(gpus=1)], [part[300]] * 8 + [part[500]] * 7 + [part[600]] * 5)
+        own = node_scores([host(gpus=1), host(gpus=1)], [part[300]] * 8 + [part[500]] * 7 + [part[600]] * 5)
         own.pool.take(0, (0,), part[500])
         own.pool.take(1, (0,), part[400])
         assert own.place(part[300]) == (1, (0,))
@@ -103,42 +103,42 @@ class TestRule:
     def test_opens_a_gpu_where_those_in_use_suit_others_better(self):
         """0.5 into a gap of 0.6 would waste three fifths; half of an idle GPU stays for another half."""
         part = {milli: Demand(1000, 10, 1, milli) for milli in (200, 400, 500, 800)}
-        own = board([host(gpus=1), host(gpus=1)], [part[200]] * 6 + [part[500]] * 4 + [part[800]])
+        own = node_scores([host(gpus=1), host(gpus=1)], [part[200]] * 6 + [part[500]] * 4 + [part[800]])
         own.pool.take(1, (0,), part[400])
         assert own.place(part[500]) == (0, (0,))
 
     def test_spends_cores_where_gpus_will_not_need_them(self):
         """A CPU job goes where cores abound; the other node needs all of its cores for its GPUs."""
-        own = board([host("tight", cores=8), host("ample", cores=32)], [ONE] * 10)
+        own = node_scores([host("tight", cores=8), host("ample", cores=32)], [ONE] * 10)
         assert own.place(CPU) == (1, ())
 
     def test_leaves_nodes_with_few_cores_to_light_jobs(self):
         """Heavy jobs take the node with cores to spare, where they strand nothing; the other's GPUs are left to light ones."""
         light, heavy = Demand(2000, 10, 1, 1000), Demand(12000, 10, 1, 1000)
-        own = board([host("tight", cores=16, gpus=2), host("ample", cores=64, gpus=2)], [light] * 5 + [heavy] * 5)
+        own = node_scores([host("tight", cores=16, gpus=2), host("ample", cores=64, gpus=2)], [light] * 5 + [heavy] * 5)
         assert [own.place(heavy)[0] for _ in range(2)] == [1, 1]
 
     def test_minds_memory_as_well(self):
-        own = board([host("tight", memory_mib=200), host("ample", memory_mib=2000)], [ONE] * 10)
+        own = node_scores([host("tight", memory_mib=200), host("ample", memory_mib=2000)], [ONE] * 10)
         assert own.place(CPU) == (1, ())
 
     def test_keeps_to_the_models_allowed(self):
         only_b = Demand(1000, 10, 1, 500, frozenset({"b", "c"}))
-        own = board([host("a"), host("b", model="b", gpus=1)], [only_b])
+        own = node_scores([host("a"), host("b", model="b", gpus=1)], [only_b])
         assert [own.place(only_b) for _ in range(3)] == [(1, (0,)), (1, (0,)), None]
 
     def test_prefers_the_fuller_of_equal_nodes(self):
-        own = board([host("idle", gpus=2, cores=64), host("used", gpus=2, cores=64)], [ONE] * 10)
+        own = node_scores([host("idle", gpus=2, cores=64), host("used", gpus=2, cores=64)], [ONE] * 10)
         own.pool.take(1, (0,), ONE)
         assert own.place(ONE) == (1, (1,))
 
     def test_without_a_workload_to_expect_fills_what_is_in_use(self):
-        own = board([host("idle", gpus=2), host("used", gpus=2)], [])
+        own = node_scores([host("idle", gpus=2), host("used", gpus=2)], [])
         own.pool.take(1, (1,), HALF)
         assert [own.place(demand) for demand in (SMALL, CPU, ONE, ONE)] == [(1, (1,)), (1, ()), (1, (0,)), (0, (0,))]
 
     def test_gives_several_gpus_of_one_node(self):
-        own = board([host(gpus=1), host(gpus=1), host(gpus=2)], [ONE, PAIR])
+        own = node_scores([host(gpus=1), host(gpus=1), host(gpus=2)], [ONE, PAIR])
         assert own.place(PAIR) == (2, (0, 1))
         assert own.place(PAIR) is None
 
@@ -178,7 +178,7 @@ def test_nothing_is_handed_out_twice_and_scores_kept_are_scores_anew(steps, seed
     """No GPU beyond 1000, no node beyond its cores and memory; the board's kept scores place as fresh ones would."""
     hosts = [host("x", cores=9), host("y", gpus=3, model="b"), host("z", gpus=1, memory_mib=210)]
     workload = [HALF, PART, SMALL, ONE, PAIR]
-    kept, fresh = board(hosts, workload, seed), board(hosts, workload, seed)
+    kept, fresh = node_scores(hosts, workload, seed), node_scores(hosts, workload, seed)
     held = []
     for demand, ends in steps:
         fresh.rows.clear()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from scheduler.placement.parts.board import Board
+from scheduler.placement.parts.node_scores import NodeScores
 from scheduler.placement.parts.pool import Demand, Host, Pool
 from scheduler.simulator.packing.bestfit import BestFit
 from scheduler.simulator.packing.clustering import Clustering
@@ -13,8 +13,8 @@ from scheduler.simulator.packing.dotproduct import DotProduct
 from scheduler.simulator.packing.fgd import Fgd
 from scheduler.simulator.packing.fragments import Mix
 from scheduler.simulator.packing.gpupacking import GpuPacking
-from scheduler.simulator.packing.lot import Lot
 from scheduler.simulator.packing.protocol import PACKERS, arrivals, pack
+from scheduler.simulator.packing.random_fit import RandomFit
 
 PART, ONE, PAIR, CPU = (
     Demand(8000, 0, 1, 400),
@@ -101,8 +101,8 @@ class TestFragments:
 
 
 def test_random_draws_nodes_and_gpus():
-    board = Board(Lot(), pool((2, 640), (2, 640)), np.random.default_rng(3))
-    drawn = {board.place(Demand(0, 0, 1, 1)) for _ in range(60)}
+    node_scores = NodeScores(RandomFit(), pool((2, 640), (2, 640)), np.random.default_rng(3))
+    drawn = {node_scores.place(Demand(0, 0, 1, 1)) for _ in range(60)}
     assert drawn == {(0, (0,)), (0, (1,)), (1, (0,)), (1, (1,))}
 
 

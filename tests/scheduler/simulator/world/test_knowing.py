@@ -22,7 +22,7 @@ KNOWN = {("a100", 2, 1): 5.0, ("a100", 8, 2): 3.0}
 
 def test_what_a_trace_knows_is_one_measurement_in_the_cells_of_the_type():
     engine, _ = driven([traced(1, 2, known=KNOWN, model_label="m")], 0.0)
-    cells = engine.floor.knowing.knowledge.cells
+    cells = engine.simulated.knowing.knowledge.cells
     assert {key: (cell.count, cell.mean) for key, cell in cells.items()} == {
         CellKey("tenant:1:m", "a100", gpus=2): (1, 5.0),
         CellKey("tenant:1:m", "a100", gpus=8, nodes=2): (1, 3.0),
@@ -32,13 +32,13 @@ def test_what_a_trace_knows_is_one_measurement_in_the_cells_of_the_type():
 def test_what_was_measured_is_not_overruled_by_what_the_next_job_brings():
     more = {"law": PerGpu(), "model_label": "m", "known": KNOWN, "reports": True}
     engine, _ = driven([traced(1, 2, work=400.0, **more), traced(2, 2, at_s=500.0, **more)], 500.0)
-    cell = engine.floor.knowing.knowledge.cells[CellKey("tenant:1:m", "a100", gpus=2)]
+    cell = engine.simulated.knowing.knowledge.cells[CellKey("tenant:1:m", "a100", gpus=2)]
     assert (cell.count, cell.mean < 5.0) == (2, True)
 
 
 def test_what_is_known_of_a_job_that_is_comparable_to_itself_alone_goes_with_it():
     engine, _ = driven([traced(1, 2, work=100.0, known=KNOWN)], 200.0)
-    assert engine.floor.knowing.knowledge.cells == {}
+    assert engine.simulated.knowing.knowledge.cells == {}
 
 
 def test_the_most_gpus_that_a_job_has_run_on_stand_in_its_description():

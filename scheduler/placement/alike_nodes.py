@@ -1,7 +1,7 @@
 """Nodes that are alike for whoever is placed on one of them: same type, speed class, idle GPUs, cores and memory.
 
 A job that takes one node and of whose speed nothing is known but by GPU type has the same configurations on each of them,
-and ties go to the lowest id; so it is enough to offer it the first node of each *shelf*. There are few shelves however
+and ties go to the lowest id; so it is enough to offer it the first node of each group. There are few groups however
 many nodes there are, and one change of a node moves that node alone: a planning that starts a job costs no walk over
 the cluster.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from scheduler.placement.core_choices import speed_class
 from scheduler.placement.feasibility import Offer
-from scheduler.placement.menu import speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Key = tuple[str | None, int, int, int, int, frozenset[int] | None]
 
 
-class Shelves:
-    """The rooms by shelf. `moved` names those that have changed since; whoever changes a room says so."""
+class AlikeNodes:
+    """The rooms in groups of alike ones. `moved` names those that have changed since; whoever changes a room says so."""
 
     def __init__(self, rooms: Mapping[int, Room]) -> None:
         self._rooms = rooms

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Key = tuple[float, int]
 
 
-class Lineup(Lines):
+class ArrivalQueue(Lines):
     """Who waits, first come first."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Lineup(Lines):
         self._describe: Callable[[Load], Job]
         self._age: Callable[[Job], Age]
 
-    def at(self, now_s: float, describe: Callable[[Load], Job], age: Callable[[Job], Age]) -> Lineup:
+    def at(self, now_s: float, describe: Callable[[Load], Job], age: Callable[[Job], Age]) -> ArrivalQueue:
         """The queue as of now; how its jobs are described, and their ages."""
         self._now_s, self._describe, self._age = now_s, describe, age
         return self

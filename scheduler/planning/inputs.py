@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.placement.memory import Memory
 
 
-class Books(Protocol):
+class PlanningInput(Protocol):
     """What a planning asks. It takes from `ledger` whatever it hands out."""
 
     @property
@@ -85,7 +85,7 @@ class Books(Protocol):
         ...
 
 
-class ReadBooks:
+class SnapshotInput:
     """Books read from a snapshot. Bad nodes and jobs are set aside and named; never raises."""
 
     def __init__(self, given: ClusterState, memory: Memory = NOTHING) -> None:

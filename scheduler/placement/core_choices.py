@@ -53,11 +53,11 @@ def spread_rates(job: Job) -> range:
     return range(max(job.least_cores, min(job.cores, DISTRIBUTED_CORES)), job.least_cores - 1, -1)
 
 
-def menus_of(ledger: Ledger) -> dict[bool, CoreMenus]:
+def core_choices_of(ledger: Ledger) -> dict[bool, CoreChoices]:
     """The menus of what is idle now: for jobs whose cores are limited to the reserved ones, and for the others."""
     rooms = ledger.rooms.items()
     return {
-        limited: CoreMenus(
+        limited: CoreChoices(
             (room.node.gpu_type or "", len(room.gpus), ledger.cores_for(number, limited=limited))
             for number, room in rooms
         )
@@ -65,7 +65,7 @@ def menus_of(ledger: Ledger) -> dict[bool, CoreMenus]:
     }
 
 
-class CoreMenus:
+class CoreChoices:
     """The core counts that the nodes of each type offer. `idle`: (type, idle GPUs, idle cores) of each node."""
 
     def __init__(self, idle: Iterable[tuple[str, int, int]]) -> None:

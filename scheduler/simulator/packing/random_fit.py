@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
 
 
-class Lot:
+class RandomFit:
     name = "random"
     ties_by_lot = True
 

@@ -41,7 +41,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class Board:
+class NodeScores:
     """Places demands one after another on a pool by a packer's scores."""
 
     packer: Packer

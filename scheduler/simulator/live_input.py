@@ -1,8 +1,8 @@
-"""The books of a planning, kept current between plannings: only what an event has changed is written anew.
+"""The input of a planning, kept current between plannings: only what an event has changed is written anew.
 
-They answer what `scheduler.planning.books.ReadBooks` would answer of a snapshot taken now; `state` has no nodes and no waiting
-jobs, for what is idle is the ledger's and who waits the queue's. What the planning takes from the ledger is taken for good
-when the plan is applied: before the next one the rooms that either side touched are made equal to the cluster again.
+It answers what `SnapshotInput` of `scheduler.planning.inputs` would answer of a snapshot taken now. `state` has no nodes and no
+waiting jobs: what is idle is the ledger's to say, and who waits the queue's. What the planning takes from the ledger is taken for
+good when the plan is applied; before the next planning the rooms that either side touched are made equal to the cluster again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.intake.validation import check_job, is_plainly_sound
 from scheduler.model import ClusterState, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
-from scheduler.planning.books import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
+from scheduler.planning.inputs import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
     from scheduler.model import ArrayHistory, Job, Ranked
-    from scheduler.simulator.floor import Floor
     from scheduler.simulator.load import Load
+    from scheduler.simulator.simulated import SimulatedCluster
 
 
 class _Live(Sequence[Running]):
     """What runs; put together when somebody looks at more than how many there are."""
 
-    def __init__(self, floor: Floor, now_s: float) -> None:
-        self._floor, self._now_s = floor, now_s
+    def __init__(self, simulated: SimulatedCluster, now_s: float) -> None:
+        self._simulated, self._now_s = simulated, now_s
         self._all: list[Running] | None = None
 
     def __len__(self) -> int:
-        return len(self._floor.running) + len(self._floor.profiles)
+        return len(self._simulated.running) + len(self._simulated.profiles)
 
     @overload
     def __getitem__(self, place: int) -> Running: ...
@@ -59,18 +59,18 @@ class _Live(Sequence[Running]):
 
     def _together(self) -> list[Running]:
         if self._all is None:
-            self._all = running_in(self._floor, self._now_s)
+            self._all = running_in(self._simulated, self._now_s)
         return self._all
 
 
-class KeptBooks:
-    """Books over the shop floor. `open` them before a planning."""
+class LiveInput:
+    """The input over a simulated cluster. `open` it before a planning."""
 
-    def __init__(self, floor: Floor) -> None:
-        world = floor.world
-        self._floor = floor
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        world = simulated.world
+        self._simulated = simulated
         self.memory = NOTHING  # whoever keeps one between plannings puts it here
-        nodes = list(floor.cluster.nodes.values())
+        nodes = list(simulated.cluster.nodes.values())
         whole = ClusterState(
             nodes, (), tenants=world.tenants, gpu_speeds=world.gpu_speeds, gpu_weights=world.gpu_weights
         )
@@ -80,8 +80,8 @@ class KeptBooks:
         self.ledger = Ledger(nodes, world.tenants, ())
         self._never: dict[tuple[object, ...], Why | None] = {}
         self._foresight = Foresight(self.ledger, self._never)
-        self._version = floor.knowing.version
-        self.estimator: Estimator = estimator_for(floor.knowing.knowledge, world.gpu_speeds, nodes)
+        self._version = simulated.knowing.version
+        self.estimator: Estimator = estimator_for(simulated.knowing.knowledge, world.gpu_speeds, nodes)
         self.state = whole
         self._now_s = 0.0
         self._sound_shapes: set[tuple[object, object]] = set()
@@ -92,7 +92,7 @@ class KeptBooks:
 
     def open(self, now_s: float, arrays: ArrayHistory, replanned_s: float | None = None) -> None:
         """Bring them up to now."""
-        floor, cluster, ledger = self._floor, self._floor.cluster, self.ledger
+        simulated, cluster, ledger = self._simulated, self._simulated.cluster, self.ledger
         self._now_s = now_s
         for number in ledger.changed | cluster.changed:
             idle = cluster.idle[number]
@@ -103,15 +103,15 @@ class KeptBooks:
         cluster.changed.clear()
         if ledger.limited:
             ledger.limit((), {})
-        if floor.knowing.version != self._version:
-            self._version = floor.knowing.version
+        if simulated.knowing.version != self._version:
+            self._version = simulated.knowing.version
             nodes = list(cluster.nodes.values())
-            self.estimator = estimator_for(floor.knowing.knowledge, floor.world.gpu_speeds, nodes)
-        self.state = ClusterState((), (), _Live(floor, now_s), **beside(floor, arrays, now_s, replanned_s))
+            self.estimator = estimator_for(simulated.knowing.knowledge, simulated.world.gpu_speeds, nodes)
+        self.state = ClusterState((), (), _Live(simulated, now_s), **beside(simulated, arrays, now_s, replanned_s))
 
     def join(self, load: Load, now_s: float) -> bool:
         """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""
-        job = job_now(load, self._floor, now_s)
+        job = job_now(load, self._simulated, now_s)
         if not load.starts:
             try:
                 if not is_plainly_sound(job, self._sound_shapes):
@@ -125,19 +125,19 @@ class KeptBooks:
             self._aside.pop(load.id, None)
         else:
             self._aside[load.id] = why
-            self._floor.line.leave(load)
+            self._simulated.line.leave(load)
         return True
 
     @property
     def promised(self) -> list[Job]:
-        loads = self._floor.promised.values()
-        return [job_now(load, self._floor, self._now_s) for load in loads if load.attempt is None]
+        loads = self._simulated.promised.values()
+        return [job_now(load, self._simulated, self._now_s) for load in loads if load.attempt is None]
 
     @property
     def stopping(self) -> list[Running]:
-        floor = self._floor
-        promised = {number: load for number, load in floor.promised.items() if load.attempt is not None}
-        return [running_of(load, floor, self._now_s) for load in (floor.stopping | promised).values()]
+        simulated = self._simulated
+        promised = {number: load for number, load in simulated.promised.items() if load.attempt is not None}
+        return [running_of(load, simulated, self._now_s) for load in (simulated.stopping | promised).values()]
 
     def foresight(self, ledger: Ledger) -> Foresight:
         return Foresight(ledger, self._never)
@@ -152,10 +152,10 @@ class KeptBooks:
         moment: Callable[[int], Moment],
         age: Callable[[Job], Age],
     ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
-        floor, now_s = self._floor, self._now_s
+        simulated, now_s = self._simulated, self._now_s
         if self._by_order_of_arrival and priority is first_in_first_out:
-            return floor.line.at(now_s, lambda load: job_now(load, floor, now_s), age), self._aside
-        jobs = [job_now(load, floor, now_s) for load in floor.waiting.values()]
+            return simulated.line.at(now_s, lambda load: job_now(load, simulated, now_s), age), self._aside
+        jobs = [job_now(load, simulated, now_s) for load in simulated.waiting.values()]
         return lined_up(jobs, foresight, priority, moment, age)
 
     def check(self, job: Job) -> None:

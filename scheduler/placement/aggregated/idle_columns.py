@@ -27,7 +27,7 @@ MOST_CORES = 1 << 20
 """No node has more."""
 
 
-class Stock:
+class IdleColumns:
     """What each node of the classes still has. Nodes ascend by id; `owner` is the tenant of an exclusive node."""
 
     def __init__(self, classes: Classes, ledger: Ledger, options: Options) -> None:

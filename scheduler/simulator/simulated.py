@@ -1,4 +1,4 @@
-"""The simulated shop floor: which jobs wait and run, how fast, and what becomes of them when attempts start and end."""
+"""The simulated cluster: which jobs wait and run, how fast, and what becomes of them when attempts start and end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Span
+from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.lineup import Lineup
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
@@ -45,7 +45,7 @@ class Event(IntEnum):
     PLANNING = 5
 
 
-class Floor:
+class SimulatedCluster:
     """Jobs by state, and the transitions between them. `announce` is told what will happen to an attempt, and when."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Floor:
         self.reporting: dict[int, Load] = {}  # of those running
         self.stopping: dict[int, Load] = {}  # of those running
         self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
-        self.line = Lineup()
+        self.line = ArrivalQueue()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
         self.asking: Counter[Ask] = Counter()  # what they ask of a node
         self.cpu_waiting = 0
