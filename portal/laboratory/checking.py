@@ -13,16 +13,14 @@ import yaml
 
 from portal.errors import BerthError
 from portal.laboratory.errors import SimulationError as LabError
+from portal.laboratory.limits import asked_check
 from portal.laboratory.models import LabTrace
 from portal.laboratory.sources.clusters import ClusterFile, cluster_parse
 from portal.laboratory.sources.generated import tenant_names
 from portal.laboratory.sources.generators import GENERATORS
 from portal.laboratory.sources.traces import TraceFile
 from portal.rounds.settings.knobs import knobs_current
-from scheduler.errors import InvalidParameter
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import TraceError
 
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
 """Those that a file alone can be read in."""
-MOST_POLICIES = 12
-MOST_HOURS = 24 * 366
 MOST_DESCRIPTION_KIB = 256
 """2000 nodes described one by one take half of it; reading it takes 0.2 s of the portal's time."""
 
@@ -123,8 +119,7 @@ def description_check(chars: int) -> None:
 def order_check(*, user: User, order: SimulationOrder) -> None:
     """Raise BerthError for what cannot be simulated; `user` must be allowed to see the trace."""
     knobs = knobs_current()
-    _check_policies(order)
-    _check_numbers(order)
+    _check_asked(order)
     if order.trace is not None:
         if order.generator or not LabTrace.objects.visible_to(user).filter(pk=order.trace.pk).exists():
             raise BerthError("invalid", "Choose one of your traces, or a generator.", field="trace")
@@ -149,29 +144,15 @@ def _check_generator(order: SimulationOrder, most: int) -> None:
         raise BerthError("invalid", f"Draw 1 to {most} jobs.", field="jobs")
 
 
-def _check_policies(order: SimulationOrder) -> None:
-    if not 1 <= len(order.policies) <= MOST_POLICIES:
-        raise BerthError("invalid", f"Choose 1 to {MOST_POLICIES} policies.", field="policies")
-    if len(set(order.policies)) != len(order.policies):
-        raise BerthError("invalid", "Name each policy once.", field="policies")
+def _check_asked(order: SimulationOrder) -> None:
     known = {parameter.name for parameter in PARAMETERS}
     for name in order.knobs:
         if name == "policy" or name not in known:
             raise BerthError("unknown_field", f"No knob {name!r}; there are {', '.join(sorted(known))}.", field="knobs")
-    for policy in order.policies:
-        try:
-            parameters_for(policy, order.knobs)
-        except SimulationError as error:
-            raise BerthError("invalid", str(error), field="policies") from error
-        except InvalidParameter as error:
-            raise BerthError("invalid", str(error), field="knobs") from error
-
-
-def _check_numbers(order: SimulationOrder) -> None:
-    if not 0 <= order.seed < 2**31:
-        raise BerthError("invalid", "A seed is a whole number from 0 to 2147483647.", field="seed")
-    if order.until_h is not None and not 0 < order.until_h <= MOST_HOURS:
-        raise BerthError("invalid", f"Cut it off after more than 0 and at most {MOST_HOURS} hours.", field="until_h")
+    try:
+        asked_check(policies=order.policies, seed=order.seed, until_h=order.until_h, knobs=order.knobs)
+    except LabError as error:
+        raise BerthError("invalid", error.detail, field=error.field) from (error.__cause__ or error)
 
 
 def inputs_of(simulation: Simulation) -> Inputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample
 
 from portal.api.schema import RawSchema
-from portal.laboratory.checking import MOST_HOURS, MOST_POLICIES
+from portal.laboratory.limits import MOST_HOURS, MOST_POLICIES, MOST_SEED
 from portal.laboratory.models import SharedWith
 from portal.laboratory.orders import DESCRIBED, HERE, OWN
 from portal.laboratory.sources.generators import GENERATORS
@@ -50,7 +50,7 @@ class SimulationAsked(RawSchema):
                 "additionalProperties": False,
                 "description": "Those not given are at their default.",
             },
-            "seed": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1, "default": 1},
+            "seed": {"type": "integer", "minimum": 0, "maximum": MOST_SEED, "default": 1},
             "until_h": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": MOST_HOURS},
         },
     }

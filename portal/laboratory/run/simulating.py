@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from portal.laboratory.errors import SimulationError
+from portal.laboratory.limits import asked_check
 from portal.laboratory.run.parallel import Task, run_tasks
 from portal.laboratory.run.scenario import simulated
 from scheduler.errors import InvalidParameter
 from scheduler.parameters import PARAMETERS
 from scheduler.simulator.errors import SimulationError as EngineError
-from scheduler.simulator.rivals import parameters_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from portal.laboratory.sources.clusters import ClusterFile
     from scheduler.parameters import Parameters
     from scheduler.simulator.world.truth import TracedJob
-
-MOST_SEED = 2**32 - 1
 
 
 class Source(Protocol):
@@ -59,21 +56,7 @@ class Request:
     def check(self) -> dict[str, Parameters]:
         """The knobs for each policy. SimulationError names the field that cannot be."""
         self.trace.check()
-        if not self.policies:
-            raise SimulationError("policy", "name at least one policy")
-        for n, name in enumerate(self.policies):
-            if name in self.policies[:n]:
-                raise SimulationError("policy", f"{name} is named twice")
-        if not 0 <= self.seed <= MOST_SEED:
-            raise SimulationError("seed", f"{self.seed} is outside 0 to {MOST_SEED}")
-        if self.until_h is not None and not 0 < self.until_h < math.inf:
-            raise SimulationError("until", f"{self.until_h:g} is not a number of hours above 0")
-        try:
-            return {name: parameters_for(name, self.knobs) for name in self.policies}
-        except InvalidParameter as error:
-            raise SimulationError("knob", str(error)) from error
-        except EngineError as error:
-            raise SimulationError("policy", str(error)) from error
+        return asked_check(policies=self.policies, seed=self.seed, until_h=self.until_h, knobs=self.knobs)
 
 
 def simulation_run(*, request: Request, processes: int = 1, watch: Watch | None = None) -> dict[str, Any]:

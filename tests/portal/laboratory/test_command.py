@@ -41,7 +41,11 @@ def uncomputed(monkeypatch):
 
 
 def test_a_refusal_is_one_line_and_status_2(call, files):
-    assert call("simulate", *files, "--seed", "-1") == (2, "", "berth: seed: -1 is outside 0 to 4294967295\n")
+    assert call("simulate", *files, "--seed", "-1") == (
+        2,
+        "",
+        "berth: seed: A seed is a whole number from 0 to 2147483647.\n",
+    )
     assert call("simulate")[0::2] == (
         2,
         "berth: trace: give one of --trace (with --format), --history and --generator\n",

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 EVERY = ", ".join([*POLICIES, *RIVALS])
 
 
+OPTIONS = {"policies": "policy", "until_h": "until", "knobs": "knob"}
+"""How the command names what form and REST name otherwise."""
+
+
 class Command(LabCommand):
     help = "Replay a trace on a described cluster under several policies, with the service's own scheduler."
 
@@ -70,8 +74,10 @@ class Command(LabCommand):
         outputs_check({"--csv": options["csv"], "--html": options["html"]})
         try:
             answer = self.simulated(options)
-        except (SimulationError, TraceError) as error:
+        except TraceError as error:
             raise Refused(error) from error
+        except SimulationError as error:
+            raise Refused(f"{OPTIONS.get(error.field, error.field)}: {error.detail}") from error
         except KeyboardInterrupt:
             raise CommandError("stopped; nothing is kept", returncode=INTERRUPTED) from None
         if options["csv"]:
