@@ -41,7 +41,7 @@ class AlikeNodes:
                 self._put(number)
 
     def offers(self) -> list[Offer]:
-        """The first node of each shelf, by id."""
+        """The first node of each group, by id."""
         if self._sorted is None:
             for key, nodes in self._nodes.items():
                 first = self._first.get(key)

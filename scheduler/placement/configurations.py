@@ -4,7 +4,7 @@ For each allowed GPU type, each node t of it with S_t idle GPUs and each require
 - aggregated {t: R_k} when R_k <= S_t (deviation: the paper's text has <, which would exclude full nodes);
 - distributed, for low-sensitivity jobs (rho <= sigma) or when R_1 exceeds the largest node of the type: nodes filled
   one after another in id order from t on, each as much as possible; only those with the fewest nodes are kept.
-At least one core per GPU; which core counts are offered beside the wanted one is the type's menu (see `menu`). Memory
+At least one core per GPU; which core counts are offered beside the wanted one stands in `core_choices`. Memory
 is a hard need. A resumed attempt only goes where its checkpoint can be read.
 """
 
@@ -40,7 +40,7 @@ def generate_on(
     sigma: float = SIGMA,
     core_choices: CoreChoices | None = None,
 ) -> tuple[Configuration, ...]:
-    """As `generate`, on offers already read from the ledger, with their menus: a planning reads them once for all."""
+    """As `generate`, on offers already read from the ledger, with their core choices: a planning reads them once for all."""
     allowance = ledger.allowances.get(job.tenant)
     most_cores = allowance.cores if allowance is not None else None
     most_gpus = allowance.gpus if allowance is not None else None

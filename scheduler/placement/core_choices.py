@@ -2,7 +2,7 @@
 
 *Cores.* A job wants c cores a GPU; on a node with G idle GPUs and C idle cores it gets min(c*g, C), and where its share
 floor(C*g/G) is smaller, that too, its throughput falling linearly with the missing cores. Ours: the counts that the
-nodes of a type would give form one *menu* for the type, thinned to `MENU_LEVELS` that include the largest and the
+nodes of a type would give form one list of choices for the type, thinned to `MENU_LEVELS` that include the largest and the
 smallest, and every node of the type that has the cores offers them all. So the number of choices does not grow with the
 number of nodes, and nodes with the same idle resources are interchangeable whatever their neighbours have.
 Spread over nodes every part gets the same whole number of cores a GPU, 2 or 1, for the job waits for its slowest part.
@@ -54,7 +54,7 @@ def spread_rates(job: Job) -> range:
 
 
 def core_choices_of(ledger: Ledger) -> dict[bool, CoreChoices]:
-    """The menus of what is idle now: for jobs whose cores are limited to the reserved ones, and for the others."""
+    """The core choices of what is idle now: for jobs whose cores are limited to the reserved ones, and for the others."""
     rooms = ledger.rooms.items()
     return {
         limited: CoreChoices(

@@ -31,7 +31,7 @@ class Ledger:
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
         self.core_limits: dict[int, int] = {}  # what is left of those on each node
         self.changed: set[int] = set()
-        self._unshelved: set[int] = set()  # changed since the shelves were last looked at
+        self._ungrouped: set[int] = set()  # changed since alike nodes were last looked at
         self._alike_nodes: AlikeNodes | None = None  # made when somebody asks
         self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
@@ -60,7 +60,7 @@ class Ledger:
     def note(self, node: int) -> None:
         """The node's room has changed."""
         self.changed.add(node)
-        self._unshelved.add(node)
+        self._ungrouped.add(node)
 
     def reset(
         self, node: int, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
@@ -70,7 +70,7 @@ class Ledger:
         if room is None:
             return
         room.gpus, room.cores, room.memory_mib, room.tenants, room.kept = gpus, cores, memory_mib, tenants, Withheld()
-        self._unshelved.add(node)
+        self._ungrouped.add(node)
 
     def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
         """Make what tenants hold, and what their quotas leave, what it really is."""
@@ -84,9 +84,9 @@ class Ledger:
         """The rooms as they are now, alike ones together."""
         if self._alike_nodes is None:
             self._alike_nodes = AlikeNodes(self.rooms)
-        elif self._unshelved:
-            self._alike_nodes.moved(self._unshelved)
-        self._unshelved.clear()
+        elif self._ungrouped:
+            self._alike_nodes.moved(self._ungrouped)
+        self._ungrouped.clear()
         return self._alike_nodes
 
     def _hold(self, tenant: int, gpus: int, cores: int) -> None:

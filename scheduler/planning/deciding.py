@@ -117,7 +117,7 @@ def decide(
     replan: bool,
     began_s: float,
 ) -> Decided:
-    """Decide on what the books say, taking from their ledger. `began_s`: when the planning began, on `clock`."""
+    """Decide on the input, taking from its ledger. `began_s`: when the planning began, on `clock`."""
     replan = replan and policy.replans and parameters.placement == "ilp"
     ledger, state = inputs.ledger, inputs.state
     taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []

@@ -86,7 +86,7 @@ class PlanningInput(Protocol):
 
 
 class SnapshotInput:
-    """Books read from a snapshot. Bad nodes and jobs are set aside and named; never raises."""
+    """The input read from a snapshot. Bad nodes and jobs are set aside and named; never raises."""
 
     def __init__(self, given: ClusterState, memory: Memory = NOTHING) -> None:
         self.memory = memory

@@ -70,7 +70,7 @@ class Engine:
         policy: Policy | None = None,
     ) -> None:
         """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
-        and what was decided from the kept books. `policy`: in place of the one that the parameters name.
+        and what was decided from the input that is kept. `policy`: in place of the one that the parameters name.
         """
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock

@@ -126,7 +126,7 @@ class _Account:
 
 @dataclass(slots=True)
 class MaxMinRounds:
-    """One run's policy: it keeps books from round to round, which our own policies do not."""
+    """One run's policy: it remembers from round to round, which our own policies do not."""
 
     name: str = "shockwave-max-min"
     meaning: str = "max-min fairness of GPU time as Shockwave's simulator ran it"

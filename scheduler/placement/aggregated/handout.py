@@ -35,7 +35,7 @@ class Seated:
 
 
 def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], IdleColumns]) -> Seated:
-    """Seat the plan on a fresh stock's nodes: tightly if everybody finds room so, else by the plan's patterns."""
+    """Seat the plan on the idle nodes: tightly if everybody finds room so, else by the plan's patterns."""
     asked = list(_asked(plan, problem))
     seated = _seat_tightly(asked, fresh())
     return seated if not seated.homeless else _seat_by_patterns(asked, _slots(plan, problem, fresh()), fresh())

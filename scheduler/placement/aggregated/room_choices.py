@@ -68,7 +68,7 @@ def menu_of(offer: Offer, rooms: Sequence[Room], options: Options) -> RoomChoice
 
 
 def best_values(room_choices: RoomChoices, worth: np.ndarray) -> np.ndarray:
-    """F for all (GPUs, cores, limit) up to the menu's most: the worth of the best pattern of such a node."""
+    """F for all (GPUs, cores, limit) up to the room's most: the worth of the best pattern of such a node."""
     return table_of(room_choices, worth)[0]
 
 

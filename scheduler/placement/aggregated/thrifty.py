@@ -73,7 +73,7 @@ def seat_by_prices(
     idle_columns: IdleColumns,
     late: Callable[[], bool],
 ) -> Iterator[Taken]:
-    """Seat the waiting jobs on the stock one after another."""
+    """Seat the waiting jobs on idle nodes one after another."""
     turn = _Turn(options, prices, caps, idle_columns)
     waiting = np.array([group.running is None for group in options.groups])
     willing = np.flatnonzero(waiting & (turn.best > -1e-9))

@@ -63,7 +63,7 @@ def _of_plan(told):
 
 
 def check_as_planned(state, made, decided):
-    """The books that the engine keeps lead to what the service would have planned from a snapshot."""
+    """The input that the engine keeps leads to what the service would have planned from a snapshot."""
     check_feasible(made, state)
     outcome = decided.outcome
     assert {each.placement.job: each.placement for each in outcome.chosen.values()} == {

@@ -1,4 +1,4 @@
-"""The engine decides by books that it keeps; whatever happens, the service would have decided the same from a snapshot.
+"""The engine decides by an input that it keeps current; whatever happens, the service would have decided the same from a snapshot.
 
 `run` compares the two at every planning (placements, queue, stops, promises, who is eligible, fragments), and checks each
 plan's feasibility and that no GPU-second is lost.
