@@ -173,7 +173,7 @@ def test_nothing_is_restored_over_a_running_berth(sqlite_site, tmp_path):
     with lock:
         refused = sqlite_site.run("restore", tmp_path / "any", check=False)
     assert refused.returncode == 1
-    assert "Stop it first" in refused.stderr
+    assert "./berth down --keep-jobs" in refused.stderr
     assert sqlite_site.state == before
 
 

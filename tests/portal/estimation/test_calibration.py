@@ -105,7 +105,7 @@ def test_the_command_needs_an_operator_a_tenant_and_time(cluster, capsys):
     with pytest.raises(CommandError, match="no tenant nobody; --tenant takes one of: vision-lab"):
         call_command("calibrate", "--tenant", "nobody")
     given.Tenant.objects.create(name="second")
-    with pytest.raises(CommandError, match="Say with --tenant"):
+    with pytest.raises(CommandError, match="Choose with --tenant"):
         call_command("calibrate")
     with pytest.raises(CommandError, match="--wait-s must be at least 1"):
         call_command("calibrate", "--wait-s", "0")
