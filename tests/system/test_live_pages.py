@@ -236,7 +236,7 @@ def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
     until(
         page,
         f"document.querySelector('.b-head [data-since]').innerText !== {since!r} && document.querySelector('#attempts [data-since]').innerText !== {ran!r}",
-        limit_s=5,
+        limit_s=20,
     )
 
     tenant.act(number, "requeue")
