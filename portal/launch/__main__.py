@@ -86,6 +86,17 @@ def manage(arguments: list[str]) -> NoReturn:
     os.execve(sys.executable, [sys.executable, program, *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
+def _status(layout: Layout, *, as_json: bool) -> int:
+    """Its reader may leave early (`| head`): what is still in the buffer can go nowhere then, and nobody need hear of it."""
+    try:
+        code = control.status(layout, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
 def main(argv: list[str]) -> int:
     try:
         preflight.check_python()
@@ -101,7 +112,7 @@ def main(argv: list[str]) -> int:
             return backups.backup(layout, arguments.to)
         if arguments.verb == "restore":
             return backups.restore(layout, arguments.file)
-        return control.status(layout, as_json=arguments.json)
+        return _status(layout, as_json=arguments.json)
     except LaunchError as error:
         print(f"berth: {error}", file=sys.stderr)  # noqa: T201 - the one line a person gets
         return 1
