@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.dashboard.parts.formatting import number, share
+from portal.rounds.read.larger import larger_words
 from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
@@ -196,19 +197,6 @@ def _binding(why: dict[str, Any]) -> Rich | None:
     if larger:
         return [{"text": f"{larger} "}, *(_bound(why) or [])]
     return _bound(why)
-
-
-def larger_words(chosen: dict[str, Any] | None) -> str:
-    """4 GPUs rather than 8: the other 4 would add 40 % speed while job 71 waits."""
-    larger = (chosen or {}).get("larger")
-    if chosen is None or not larger:
-        return ""
-    who = f"job {larger['job']} waits" if larger["job"] is not None else "a job of another tenant waits"
-    more = larger["gpus"] - chosen["gpus"]
-    return (
-        f"{chosen['gpus']} GPU{'s' if chosen['gpus'] > 1 else ''} rather than {larger['gpus']}: the other {more} would "
-        f"add {100 * larger['adds']:.0f} % speed while {who}."
-    )
 
 
 def _bound(why: dict[str, Any]) -> Rich | None:

@@ -10,6 +10,7 @@ from portal.jobs.states import QUEUED
 from portal.rounds.models import Planning
 from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_missing, range_shown
 from portal.rounds.read.keepers import KeepersNow
+from portal.rounds.read.larger import chosen_told, larger_words
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 from portal.rounds.record.decisions import decisions_read
@@ -28,8 +29,8 @@ def explanation(job: Job) -> dict[str, Any]:
     Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
     `queue`, `place`, `queue_length` and `ahead` (where it stands now: `explaining.places`), `rank` (by priority, of all jobs that
     the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
-    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
-    `best_rejected` are those of `scheduler.explaining.detail`, as of `detail_planning`.
+    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen`,
+    `best_rejected` and what `larger_sentence` says are those of `scheduler.explaining.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_read(planning)
@@ -88,7 +89,13 @@ def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
     """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it."""
     told = (detail["detail"] if detail else None) or {}
     names = ("formulation", "weight", "candidates", "classes", "chosen", "best_rejected")
-    return {"share_at_turn": told.get("share"), **{name: told.get(name) for name in names}}
+    chosen = chosen_told(told.get("chosen"))
+    return {
+        "share_at_turn": told.get("share"),
+        **{name: told.get(name) for name in names},
+        "chosen": chosen,
+        "larger_sentence": larger_words(chosen) or None,
+    }
 
 
 def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.dashboard.jobs.numbers import larger_words
+from portal.rounds.read.larger import larger_words
 
 
 @pytest.mark.parametrize(
