@@ -36,7 +36,7 @@ def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
         .values_list("owner_id", "ran_s", "age_s", "gpus", "attained_gpu_s")[:RUNS_READ]
     )
     past = [
-        PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s))
+        PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s), sizes=tuple(sizes))
         for owner, ran_s, age_s, sizes, gpu_s in ended
     ]
     live = (
@@ -47,7 +47,7 @@ def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
         ran_s = job.ran_s + here_s
         if ran_s > 0:
             size = _size(job.gpus, (job.attained_gpu_s + attempt.gpus * here_s) / ran_s)
-            past.append(PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size))
+            past.append(PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size, sizes=tuple(job.gpus)))
     since = now - timedelta(seconds=ARRIVALS_S)
     came = list(
         Job.objects.runnable()
