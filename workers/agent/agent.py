@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from workers.agent.checkscript import CheckScript
 from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
+from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal
@@ -61,6 +63,13 @@ class Agent:
             f"slow {about}", f"Reading or writing the files of {about} takes too long."
         )
         files.on_closed = self._open_again
+        self.health = NodeHealth(
+            beat=measuring.beat, driver_trouble=measuring.driver_trouble, is_virtual=inventory["virtual"]
+        )
+        measuring.on_taken = lambda taken: self.health.look(taken, measuring.outside)
+        portal.on_skew = self.health.skew
+        script = settings.health_check
+        self._script = script and CheckScript(script, limit_s=settings.health_check_limit_s, health=self.health)
         measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
@@ -69,6 +78,7 @@ class Agent:
         )
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
+        self._reporter.health, self.health.on_change = self.health.current, self._reporter.wake
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
@@ -122,6 +132,7 @@ class Agent:
                 self._look_at_disk,
                 self._look_at_modes,
                 self._tidy,
+                self._check_script,
             ):
                 group.create_task(self._contact.for_ever(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
@@ -135,7 +146,8 @@ class Agent:
     async def _say_hello(self) -> None:
         hello = await self._portal.hello(self._inventory)
         self._hello = hello
-        self._measuring.period_s = hello["sample_period_s"]
+        self._measuring.known = hello.get("measures")
+        self._measuring.heartbeat(hello["sample_period_s"])
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
@@ -152,6 +164,8 @@ class Agent:
     async def _sync(self) -> None:
         asked_at = boottime()
         answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
+        if "heartbeat_s" in answer:
+            self._measuring.heartbeat(answer["heartbeat_s"])
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
 
@@ -209,6 +223,11 @@ class Agent:
         else:
             self._problems.clear("disk")
         await asyncio.sleep(_DISK_S)
+
+    async def _check_script(self) -> None:
+        if self._script:
+            await self._script.run()
+        await asyncio.sleep(self._settings.health_check_period_s)
 
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
