@@ -250,24 +250,26 @@ class Engine:
             simulated.promise(simulated.loads[number], None)
         again = decided.window_ran_out
         self._note_eligible(set(decided.ineligible()))
-        for number, chosen in outcome.chosen.items():
+        for number, chosen in outcome.answers.chosen.items():
             load = simulated.loads[number]
             age_s = decided.age(load.traced.job).age_s if load.age_s is None else load.age_s
             simulated.start(load, chosen.placement, age_s, now_s)
         for order in decided.profiles.orders:
             number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)
-        for number in outcome.invalid:
+        for number in outcome.answers.invalid:
             simulated.refuse(simulated.loads[number], now_s)
-        freed = [self._stop(order) for order in outcome.stops]
-        for given in outcome.promises:
+        freed = [self._stop(order) for order in outcome.answers.stops]
+        for given in outcome.answers.promises:
             simulated.promise(simulated.loads[given.job], Promise(given.shares, now_s, given.cause))
-        idle = not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.promises
-        if outcome.chosen or not idle:
+        idle = (
+            not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.answers.promises
+        )
+        if outcome.answers.chosen or not idle:
             self._fruitless = 0
         elif round_begins:
             self._fruitless += 1
-        return any(freed) or (again and bool(outcome.chosen))
+        return any(freed) or (again and bool(outcome.answers.chosen))
 
     def _note_eligible(self, ineligible: set[int]) -> None:
         """Waiting counts for whom it should from now on."""
