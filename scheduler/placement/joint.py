@@ -73,13 +73,10 @@ def place_aggregated(
     access_rules: OfferingRules | None = None,
     solved: int = 0,
 ) -> Staged:
+    """Solve by class of node and take what was placed. `solved`: see `place_jointly`."""
     if not stage:
         return Staged()
-    gap = work.parameters.gap_for(work.ledger.gpus_up)
-    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
-    deadline_s = work.deadline_s - rest_s
-    memory = work.memory.of(solved)
-    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)), memory)
+    limits = _limits(work, solved)
     answer = solve_aggregated(
         stage,
         worth.weights,
@@ -90,20 +87,32 @@ def place_aggregated(
         rules=access_rules or NO_RULES,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
-    answers.invalid |= answer.options.invalid
+    answers.invalid.update(answer.options.invalid)
     worth.least.update(answer.options.least)
+    trail.classed.update(_classed(answer))
+    _take(answer, work, answers, worth)
+    late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
+    return Staged(_figures(answer, limits.gap), late, (answer.left,))
+
+
+def _limits(work: Work, solved: int) -> Limits:
+    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
+    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
+    return Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
+
+
+def _classed(answer: Aggregated) -> dict[int, Classed]:
     rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    trail.classed.update(
-        {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
-    )
+    return {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+
+
+def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
             weight = worth.weights[job.id]
             answers.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
-    late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
-    return Staged(_figures(answer, gap), late, (answer.left,))
 
 
 def _figures(answer: Aggregated, gap: float) -> SolverFigures:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from scheduler.placement.access import OfferingRules, Rules
     from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
-    from scheduler.placement.located import Candidate
+    from scheduler.placement.located import Candidate, Program
     from scheduler.placement.outcome import Trail
+    from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
@@ -67,14 +68,9 @@ def place_located(
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
     generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
-    worth.least.update(least_of(stage, work, worth.weights, access_rules or NO_RULES))
-    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(
-        stage, trail.candidates, worth.weights, least=worth.least, rules=access_rules or NO_RULES
-    )
+    candidates = _valued(stage, work, worth, trail, access_rules or NO_RULES)
     if not candidates:
         return Staged(out_of_time=out_of_time)
-    candidates = revalued(candidates, work.participants, worth.weights) if work.participants else candidates
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
@@ -86,6 +82,14 @@ def place_located(
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, answers, worth, trail)
     return Staged(figures, out_of_time)
+
+
+def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rules: Rules) -> Sequence[Candidate]:
+    """What was generated with its value; `worth.least` is filled in on the way."""
+    worth.least.update(least_of(stage, work, worth.weights, rules))
+    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
+    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    return revalued(candidates, work.participants, worth.weights) if candidates and work.participants else candidates
 
 
 def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
@@ -108,17 +112,13 @@ def _generate(
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             return generated, frozenset(late.job.id for late in stage[position:])
+        running = work.participants.get(ranked.job.id)
         try:
-            running = work.participants.get(ranked.job.id)
             offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
+            cores = core_choices[ranked.job.id in work.ledger.limited]
             found = configurations.generate_on(
-                ranked.job,
-                offers,
-                work.ledger,
-                work.estimator,
-                sigma=work.parameters.sigma,
-                core_choices=core_choices[ranked.job.id in work.ledger.limited],
+                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
             )
         except InvalidJob as error:
             answers.invalid[ranked.job.id] = error
@@ -142,22 +142,16 @@ def _solve(
     must_run(program, candidates, must_start)
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
-    gap = work.parameters.gap_for(work.ledger.gpus_up)
-    seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()
-    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
-    answer = solver.NOTHING
-    if limit_s > 0:
-        answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    answer = _answer(program, greedy, work)
     figures = replace(
         figures,
         formulation="located",
         status=answer.status,
-        incumbent="greedy",
         variables=len(program.objective),
         constraints=len(program.rows),
         bound=answer.bound,
-        gap_allowed=gap,
+        gap_allowed=work.parameters.gap_for(work.ledger.gpus_up),
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
@@ -165,6 +159,16 @@ def _solve(
     if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
         return answer.chosen, replace(figures, incumbent="ilp")
     return greedy, figures
+
+
+def _answer(program: Program, greedy: Sequence[int], work: Work) -> Solution:
+    """The solver's, if there is time to ask it."""
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    seed = int(work.rng.integers(2**31 - 1))
+    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    if limit_s <= 0:
+        return solver.NOTHING
+    return solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
 def _take(candidate: Candidate, work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
