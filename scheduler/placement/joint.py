@@ -59,19 +59,13 @@ def _gpu_nodes(work: Work) -> int:
     return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values())
 
 
-def _place_aggregated(
-    stage: Sequence[Ranked],
-    work: Work,
-    outcome: Outcome,
-    rules: Rules,
-) -> None:
+def _place_aggregated(stage: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules) -> None:
     if not stage:
         return
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
-    deadline_s = work.deadline_s - rest_s
     memory = work.memory.of(len(outcome.left))
-    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)), memory)
+    limits = Limits(work.clock, work.deadline_s - rest_s, gap, int(work.rng.integers(2**31 - 1)), memory)
     answer = solve_aggregated(
         stage,
         outcome.weights,
@@ -82,6 +76,18 @@ def _place_aggregated(
         rules=rules,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
+    _note(answer, outcome)
+    for placed in answer.placed:
+        job, configuration = placed.ranked.job, placed.configuration
+        if work.ledger.shortfall(configuration, job.tenant) is None:
+            placement = work.ledger.take(configuration, job.tenant)
+            weight = outcome.weights[job.id]
+            outcome.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
+    outcome.solver = _figures(answer, gap)
+
+
+def _note(answer: Aggregated, outcome: Outcome) -> None:
+    """What of the answer the next planning and the explanations need."""
     outcome.left.append(answer.left)
     outcome.invalid |= answer.options.invalid
     outcome.least |= answer.options.least
@@ -90,13 +96,6 @@ def _place_aggregated(
     outcome.classed |= {
         each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members
     }
-    for placed in answer.placed:
-        job, configuration = placed.ranked.job, placed.configuration
-        if work.ledger.shortfall(configuration, job.tenant) is None:
-            placement = work.ledger.take(configuration, job.tenant)
-            weight = outcome.weights[job.id]
-            outcome.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
-    outcome.solver = _figures(answer, gap)
 
 
 def _figures(answer: Aggregated, gap: float) -> SolverFigures:

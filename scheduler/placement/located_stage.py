@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules, Rules
-    from scheduler.placement.located import Candidate
+    from scheduler.placement.located import Candidate, Program
+    from scheduler.placement.solver import Solution
     from scheduler.placement.work import Outcome, Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
@@ -92,17 +93,13 @@ def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, access_rule
         if work.remaining_s < enough_s:
             outcome.out_of_time.update(late.job.id for late in stage[position:])
             break
+        running = work.participants.get(ranked.job.id)
         try:
-            running = work.participants.get(ranked.job.id)
             offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
+            cores = core_choices[ranked.job.id in work.ledger.limited]
             found = configurations.generate_on(
-                ranked.job,
-                offers,
-                work.ledger,
-                work.estimator,
-                sigma=work.parameters.sigma,
-                core_choices=core_choices[ranked.job.id in work.ledger.limited],
+                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
             )
         except InvalidJob as error:
             outcome.invalid[ranked.job.id] = error
@@ -126,22 +123,16 @@ def _solve(
     must_run(program, candidates, outcome.must_start)
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
-    gap = work.parameters.gap_for(work.ledger.gpus_up)
-    seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()
-    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
-    answer = solver.NOTHING
-    if limit_s > 0:
-        answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    answer = _answer(program, greedy, work)
     figures = replace(
         figures,
         formulation="located",
         status=answer.status,
-        incumbent="greedy",
         variables=len(program.objective),
         constraints=len(program.rows),
         bound=answer.bound,
-        gap_allowed=gap,
+        gap_allowed=work.parameters.gap_for(work.ledger.gpus_up),
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
@@ -149,6 +140,16 @@ def _solve(
     if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
         return answer.chosen, replace(figures, incumbent="ilp")
     return greedy, figures
+
+
+def _answer(program: Program, greedy: Sequence[int], work: Work) -> Solution:
+    """The solver's, if there is time to ask it."""
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    seed = int(work.rng.integers(2**31 - 1))
+    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    if limit_s <= 0:
+        return solver.NOTHING
+    return solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
 def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:

@@ -1,11 +1,12 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
-profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
-applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
-their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
-`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
-GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning and
+periods of watching a node's memory end, profiles are known, jobs arrive, then a planning is made if one is due. Plans are
+applied to the letter, as the portal applies them: what is placed starts at once, who is ordered to stop waits again after
+`stop_s`, promises are kept with their jobs. A planning is due at the first multiple of `tick_s` after something happened;
+a re-plan at each multiple of `replan_s` while jobs are live, if the policy re-plans; and one more at once when the window
+ran out before the idle GPUs did, or when stops that take no time freed what is promised. The rules in full:
+docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -160,6 +161,8 @@ class Engine:
             self._to_come -= 1
             self.simulated.arrive(self.simulated.loads[number], self.now_s)
             self._join(self.simulated.loads[number])
+        elif event is Event.WATCHED:
+            return self.simulated.relieve(number, self.now_s)
         elif event is Event.PROFILED:
             self.simulated.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:
