@@ -8,8 +8,14 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+from portal.choices import TextChoices
+
 UNREACHABLE_AFTER_S = 30
 """A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
+
+
+SAMPLE_FRESH_S = 30
+"""A telemetry sample older than this says nothing about now."""
 
 
 class GpuType(models.Model):
@@ -118,6 +124,13 @@ class Node(models.Model):
         return "disk-low" if self.disk_low else "up"
 
     @property
+    def live_gpus(self) -> dict[str, dict[str, float]]:
+        """Return the last sample by GPU index; {} when it is too old to say anything about now."""
+        live = self.live or {}
+        fresh = timezone.now().timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
+        return live.get("gpus", {}) if fresh else {}
+
+    @property
     def is_schedulable(self) -> bool:
         return self.health == "up"
 
@@ -133,7 +146,7 @@ class GpuQuerySet(models.QuerySet):
 
 
 class Gpu(models.Model):
-    class Mode(models.TextChoices):
+    class Mode(TextChoices):
         EXCLUSIVE = "exclusive", "Exclusive"
         SHARED = "shared", "Shared"
 

@@ -12,6 +12,9 @@ from portal.cluster.models import Node, NodeEvent
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 
 
+GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
+
+
 class NodeSerializer(serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
@@ -35,8 +38,24 @@ class GpuSerializer(serializers.Serializer):
     uuid = serializers.CharField()
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True)
+    cordoned_at = serializers.DateTimeField(allow_null=True, help_text="No new job gets it.")
+    cordon_check = serializers.CharField(help_text="Which check cordoned it; empty: an operator, or nobody.")
+    cordon_reason = serializers.CharField()
+    cordon_remedy = serializers.CharField()
+    outside_since = serializers.DateTimeField(allow_null=True, help_text="A process outside Berth computes on it.")
+    sample = serializers.DictField(
+        child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
+    )
     allocated = serializers.BooleanField()
     job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+
+
+class FindingSerializer(serializers.Serializer):
+    subject = serializers.CharField(help_text="node, or gpu:INDEX")
+    check = serializers.CharField()
+    level = serializers.ChoiceField(choices=["warn", "drain", "fail"])
+    detail = serializers.CharField()
+    remedy = serializers.CharField()
 
 
 class NodePartSerializer(serializers.Serializer):
@@ -56,22 +75,24 @@ class NodeEventSerializer(serializers.ModelSerializer):
 
 class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
+    findings = FindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
     running = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField(help_text="The last 20.")
 
     class Meta(NodeSerializer.Meta):
-        fields = [*NodeSerializer.Meta.fields, "gpu_list", "running", "events"]
+        fields = [*NodeSerializer.Meta.fields, "heartbeat_s", "findings", "gpu_list", "running", "events"]
         read_only_fields = fields
 
     @extend_schema_field(GpuSerializer(many=True))
     def get_gpu_list(self, node: Node) -> list[dict[str, Any]]:
-        held = node.used["gpus"]
+        held, samples = node.used["gpus"], node.live_gpus
         rows = [
             {
                 "index": gpu.index,
                 "uuid": gpu.uuid,
                 "memory_mib": gpu.memory_mib,
-                "missing_since": gpu.missing_since,
+                **{name: getattr(gpu, name) for name in GPU_STATE},
+                "sample": samples.get(str(gpu.index), {}),
                 "allocated": gpu.index in held,
                 "job": held.get(gpu.index),
             }

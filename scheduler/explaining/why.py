@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.keepers import Keeper
     from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Outcome
 
 __all__ = ["Hindsight", "Why", "placed", "sentence"]
 
@@ -51,16 +51,18 @@ class Hindsight:
     ) -> None:
         """`keepers`: of what is promised. `late`: whether it is too late to look for more than what lies at hand."""
         self._details, self._late, self._is_late = details, late, False
-        self._start, self._final, self._outcome, self._limit_s = start, final, outcome, limit_s
+        self._start, self._final, self._limit_s = start, final, limit_s
+        self._answers, self._standings, self._obstacles = outcome.answers, outcome.standings, outcome.obstacles
+        self._outcome = outcome
         self._idle, self._left = idle_offers(start), idle_offers(final)
-        self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.answers.promises}
         self._keepers = keepers if final.withholds else ()
         self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
         self._queue = queue
         self._takers = [
-            (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
+            (each, frozenset(piece.node for piece in outcome.answers.chosen[each.job.id].placement.pieces))
             for each in queue
-            if each.job.id in outcome.chosen
+            if each.job.id in outcome.answers.chosen
         ]
         # Queues are long and their jobs alike: what depends on a job's shape alone is found once.
         self._levels: dict[tuple[object, ...], Level | None] = {}
@@ -71,7 +73,14 @@ class Hindsight:
         self._ends: dict[tuple[object, ...], dict[str, Any] | None] = {}
         self._told = self._promised | {each.job for each in outcome.reservations}
         self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
-        alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
+        alone = (
+            outcome.standings.window,
+            outcome.standings.sated,
+            outcome.obstacles.out_of_time,
+            outcome.obstacles.unswept or (),
+            outcome.obstacles.kept,
+            self._told,
+        )
         self._alone = set().union(*alone)
         self._open: dict[tuple[object, ...], list[Ranked]] = {}
         self._exclusive = any(offer.node.exclusive_tenant for offer in self._idle)
@@ -79,7 +88,7 @@ class Hindsight:
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
         job = ranked.job
-        if self._outcome.unswept is not None and job.id not in self._alone and not job.is_cpu:
+        if self._obstacles.unswept is not None and job.id not in self._alone and not job.is_cpu:
             return self._why_of_kind(ranked)
         why = self._why_alone(ranked)
         if job.id not in self._told:
@@ -87,9 +96,9 @@ class Hindsight:
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
             why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
-        for given in self._outcome.promises:
+        for given in self._answers.promises:
             if given.job == ranked.job.id:
-                stopped = sum(order.for_job == given.job for order in self._outcome.stops)
+                stopped = sum(order.for_job == given.job for order in self._answers.stops)
                 nodes = self._names(share.node for share in given.shares)
                 why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
         if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
@@ -98,7 +107,7 @@ class Hindsight:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._queue, self._outcome, self._final)
+        return Places(self._queue, self._answers, self._standings, self._final)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
@@ -119,15 +128,15 @@ class Hindsight:
         return why
 
     def _why_alone(self, ranked: Ranked) -> Why:
-        job, outcome = ranked.job, self._outcome
-        if job.id in (outcome.out_of_time if job.is_cpu or outcome.unswept is None else outcome.unswept):
+        job, obstacles = ranked.job, self._obstacles
+        if job.id in (obstacles.out_of_time if job.is_cpu or obstacles.unswept is None else obstacles.unswept):
             reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
             return Why(reason, {"limit_s": self._limit_s})
         if (short := self._final.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
-        if job.id in outcome.sated:
+        if job.id in self._standings.sated:
             return self._sated(job)
-        if job.id not in outcome.window and (outcome.unswept is None or job.is_cpu):
+        if job.id not in self._standings.window and (obstacles.unswept is None or job.is_cpu):
             return self._outside(ranked)
         if not self._is_late:
             self._is_late = self._late()
@@ -140,11 +149,11 @@ class Hindsight:
 
     def _why_beaten(self, ranked: Ranked) -> Why:
         """It fitted what was idle: that is kept from it, or went to others."""
-        job, outcome = ranked.job, self._outcome
+        job, obstacles = ranked.job, self._obstacles
         if (kept := self._kept_by_promise(job)) is not None:
             return Why(Reason.RESERVED, {"needs": needs(job), **kept})
-        if job.id in outcome.kept:
-            return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
+        if job.id in obstacles.kept:
+            return Why(Reason.RESERVED, {"needs": needs(job), **obstacles.kept[job.id]})
         return self._lost(ranked)
 
     def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
@@ -198,9 +207,9 @@ class Hindsight:
 
     def _outside(self, ranked: Ranked) -> Why:
         """Its turn has not come: where it stands, and how far the planning came or who blocks a strict queue."""
-        outcome = self._outcome
+        obstacles = self._obstacles
         figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
-        blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
+        blocked = obstacles.blocked_by or obstacles.blocked_tenants.get(ranked.job.tenant)
         if blocked is None:
             figures |= {**self._places.window(ranked), **self._details.outside(ranked)}
         else:
@@ -212,17 +221,17 @@ class Hindsight:
 
     def _lost(self, ranked: Ranked) -> Why:
         """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
-        job, outcome = ranked.job, self._outcome
+        job, obstacles = ranked.job, self._obstacles
         rivals = self._rivals_of(job)
         ahead = bisect_left(rivals.ranks, ranked.rank)
         figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
-        if job.id in outcome.window:  # of others no candidates were made
+        if job.id in self._standings.window:  # of others no candidates were made
             figures |= self._details.rejected(job)
-        swept = outcome.unswept is not None and not job.is_cpu
+        swept = obstacles.unswept is not None and not job.is_cpu
         if swept and not rivals.ranks and (level := first_failing(job, self._left, self._start.largest)) is not None:
             return short_of(job, level, self._left, ever=True)  # not jobs took it: profiles, or what runs now
-        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
-            return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
+        if not rivals.ranks or (self._outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
+            return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": self._outcome.solver.gap})
         figures["lost_to"] = {
             "own_jobs": rivals.own[:NODES_SHOWN],
             "other_tenants_jobs": len(rivals.ranks) - len(rivals.own),

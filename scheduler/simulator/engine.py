@@ -1,11 +1,12 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
-profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
-applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
-their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
-`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
-GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning and
+periods of watching a node's memory end, profiles are known, jobs arrive, then a planning is made if one is due. Plans are
+applied to the letter, as the portal applies them: what is placed starts at once, who is ordered to stop waits again after
+`stop_s`, promises are kept with their jobs. A planning is due at the first multiple of `tick_s` after something happened;
+a re-plan at each multiple of `replan_s` while jobs are live, if the policy re-plans; and one more at once when the window
+ran out before the idle GPUs did, or when stops that take no time freed what is promised. The rules in full:
+docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -160,6 +161,8 @@ class Engine:
             self._to_come -= 1
             self.simulated.arrive(self.simulated.loads[number], self.now_s)
             self._join(self.simulated.loads[number])
+        elif event is Event.WATCHED:
+            return self.simulated.relieve(number, self.now_s)
         elif event is Event.PROFILED:
             self.simulated.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:
@@ -250,24 +253,26 @@ class Engine:
             simulated.promise(simulated.loads[number], None)
         again = decided.window_ran_out
         self._note_eligible(set(decided.ineligible()))
-        for number, chosen in outcome.chosen.items():
+        for number, chosen in outcome.answers.chosen.items():
             load = simulated.loads[number]
             age_s = decided.age(load.traced.job).age_s if load.age_s is None else load.age_s
             simulated.start(load, chosen.placement, age_s, now_s)
         for order in decided.profiles.orders:
             number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)
-        for number in outcome.invalid:
+        for number in outcome.answers.invalid:
             simulated.refuse(simulated.loads[number], now_s)
-        freed = [self._stop(order) for order in outcome.stops]
-        for given in outcome.promises:
+        freed = [self._stop(order) for order in outcome.answers.stops]
+        for given in outcome.answers.promises:
             simulated.promise(simulated.loads[given.job], Promise(given.shares, now_s, given.cause))
-        idle = not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.promises
-        if outcome.chosen or not idle:
+        idle = (
+            not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.answers.promises
+        )
+        if outcome.answers.chosen or not idle:
             self._fruitless = 0
         elif round_begins:
             self._fruitless += 1
-        return any(freed) or (again and bool(outcome.chosen))
+        return any(freed) or (again and bool(outcome.answers.chosen))
 
     def _note_eligible(self, ineligible: set[int]) -> None:
         """Waiting counts for whom it should from now on."""

@@ -59,32 +59,42 @@ class Agent:
         self._walls = walls
         self._measuring = measuring
         self._problems, self._files = Problems(), files
-        files.on_slow = lambda about: self._problems.note(
-            f"slow {about}", f"Reading or writing the files of {about} takes too long."
-        )
-        files.on_closed = self._open_again
-        self.health = NodeHealth(
-            beat=measuring.beat, driver_trouble=measuring.driver_trouble, is_virtual=inventory["virtual"]
-        )
-        measuring.on_taken = lambda taken: self.health.look(taken, measuring.outside)
-        portal.on_skew = self.health.skew
-        script = settings.health_check
-        self._script = script and CheckScript(script, limit_s=settings.health_check_limit_s, health=self.health)
-        measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
-        self._engine.on_broken = lambda error: self._problems.note(
-            f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
-        )
+        self._hear_of_trouble()
+        self._health, self._script = self._health_make()
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
-        self._reporter.health, self.health.on_change = self.health.current, self._reporter.wake
+        self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
         self._contact = self._contact_make()
+
+    def _hear_of_trouble(self) -> None:
+        """Let files, measuring and engine note what goes wrong with them among the node's problems."""
+        note = self._problems.note
+        self._files.on_slow = lambda about: note(
+            f"slow {about}", f"Reading or writing the files of {about} takes too long."
+        )
+        self._files.on_closed = self._open_again
+        self._measuring.on_refused = lambda why: note("telemetry", why)
+        self._engine.on_broken = lambda error: note(
+            f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
+        )
+
+    def _health_make(self) -> tuple[NodeHealth, CheckScript | None]:
+        """Make what watches the node's health, and the operator's own check if there is one."""
+        measuring, settings = self._measuring, self._settings
+        driver, is_virtual = measuring.driver_trouble, self._inventory["virtual"]
+        health = NodeHealth(beat=measuring.beat, driver_trouble=driver, is_virtual=is_virtual)
+        measuring.on_taken = lambda taken: health.look(taken, measuring.outside)
+        self._portal.on_skew = health.skew
+        if settings.health_check is None:
+            return health, None
+        return health, CheckScript(settings.health_check, limit_s=settings.health_check_limit_s, health=health)
 
     def _tools_make(self) -> Tools:
         both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}

@@ -98,6 +98,34 @@ class NodeProblem(TypedDict):
     detail: str
 
 
+class FindingRow(TypedDict):
+    """What a check of the node found; `remedy` is for operators."""
+
+    what: str
+    level: str
+    bad: bool
+    detail: str
+    remedy: str
+
+
+class GpuRow(TypedDict):
+    """A GPU's last figures as texts."""
+
+    index: int
+    use: str
+    memory: str
+    power: str
+    energy: str
+    temperature: str
+    pcie: str
+    clocks: str
+    throttle: str
+    ecc: str
+    closed: str  # why no new job gets it
+    remedy: str
+    cordoned: bool
+
+
 class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
@@ -108,4 +136,6 @@ class NodePageContext(TypedDict):
     events: list[ClusterEvent]
     plots: list[PlotContext]
     problems: list[NodeProblem]
+    findings: list[FindingRow]
+    hardware: list[GpuRow]
     can_operate: bool

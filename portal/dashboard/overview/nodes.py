@@ -83,6 +83,8 @@ def gpu_groups(node: Node, snapshot: Snapshot) -> list[GpuGroup]:
 
 def _holder(gpu: Gpu, node: Node, part: Allocation | None, snapshot: Snapshot, *, idle_cores: int) -> Holder:
     if part is None:
+        if gpu.closed_because:
+            return Holder(gpu.closed_because, note=gpu.cordon_remedy or None)
         note = f"{idle_cores} idle core{'s' if idle_cores != 1 else ''}"
         return Holder(_idle_words(gpu, node, snapshot), note=note)
     return job_holder(part, snapshot.reader)
@@ -114,13 +116,14 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
     for gpu in node.gpus_present:
         sample = live.get(str(gpu.index), {})
         memory_mib = sample.get("memory_mib")
-        cells.append(
-            {
-                "index": gpu.index,
-                "active": active_share(snapshot.intervals.get(gpu.pk, []), since=since, now=snapshot.now),
-                "use_percent": sample.get("utilisation"),
-                "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
-                "idle": gpu.pk not in held,
-            }
-        )
+        cell: GpuCell = {
+            "index": gpu.index,
+            "active": active_share(snapshot.intervals.get(gpu.pk, []), since=since, now=snapshot.now),
+            "use_percent": sample.get("utilisation"),
+            "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
+            "idle": gpu.pk not in held,
+        }
+        if gpu.closed_because:
+            cell["tone"] = "fail"
+        cells.append(cell)
     return cells

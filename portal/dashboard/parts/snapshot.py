@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.cluster.selectors import nodes_with_gpus
-from portal.dashboard.board.facts import SAMPLE_FRESH_S
 from portal.dashboard.board.feed import facts_now
 from portal.dashboard.parts.masking import Reader
 from portal.events.shared import Sharing
@@ -140,6 +139,4 @@ class Snapshot:
 
     def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
         """Return the node's last sample by GPU index; {} when it is too old."""
-        live = node.live or {}
-        fresh = self.now.timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
-        return live.get("gpus", {}) if fresh else {}
+        return node.live_gpus

@@ -20,7 +20,7 @@ from portal.dashboard.parts.formatting import DASH, duration, number, percent, p
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.parts.context import GpuCell, Rich
+    from portal.dashboard.parts.context import GpuCell, Rich, Segment
 
 register = template.Library()
 for figure_words in (duration, precise, number, percent, share, size):
@@ -120,7 +120,7 @@ def _moment(text: str) -> str:
         return text
 
 
-def _segment(part: dict[str, Any]) -> SafeString:
+def _segment(part: Segment) -> SafeString:
     text = _timed(part["text"])
     if part.get("code"):
         text = format_html('<code class="b-reason">{}</code>', text)
@@ -167,6 +167,8 @@ def cell_title(cell: GpuCell) -> str:
         parts.append(f"allocated {share(cell['active'])} of the time shown")
     if cell["memory_percent"] is not None:
         parts.append(f"memory {percent(cell['memory_percent'])}")
+    if cell.get("tone") == "fail":
+        parts.append("takes no new jobs")
     return ", ".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
@@ -12,7 +12,7 @@ from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.cluster.selectors import node_get, nodes_visible_to
 from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
-from portal.cluster.services import node_declare_dead, node_drain, node_resume
+from portal.cluster.services import gpu_cordon, gpu_resume, node_declare_dead, node_drain, node_resume
 from portal.errors import NotFound
 from portal.jobs.node_use import nodes_counted, nodes_with_use
 from portal.tenants.authentication import tenant_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 NODE_PATH = (OpenApiParameter("name", str, OpenApiParameter.PATH),)
+GPU_PATH = (*NODE_PATH, OpenApiParameter("index", int, OpenApiParameter.PATH))
 ORDERINGS = ("id", "name", "cores", "last_contact_at", "registered_at")
 
 
@@ -57,7 +58,7 @@ class NodesView(ApiView):
             nodes = nodes.filter(gpu_type__name=gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")
 
-        def rows(page: list[Node]) -> list[dict]:
+        def rows(page: list[Node]) -> Any:
             return NodeSerializer(nodes_counted(page), many=True).data
 
         return Response(page_of(query, nodes, rows))
@@ -114,6 +115,37 @@ class NodeResumeView(OperatorView):
         node = node_of(request, name)
         body_of(request)
         return node_answer(request, node_resume(node=node, actor=request.user))
+
+
+class GpuCordonView(OperatorView):
+    @documented(
+        "Give a GPU to no new job",
+        answer=NodeDetailSerializer,
+        refusals=(404, 413, 415),
+        parameters=GPU_PATH,
+        request=Reason,
+        operation_id="gpus_cordon",
+    )
+    def post(self, request: Request, name: str, index: int) -> Response:
+        node = node_of(request, name)
+        gpu_cordon(node=node, index=index, actor=request.user, reason=reason_of(request))
+        return node_answer(request, node)
+
+
+class GpuResumeView(OperatorView):
+    @documented(
+        "Give a GPU to jobs again; what its checks still find is set aside until it comes again",
+        answer=NodeDetailSerializer,
+        refusals=(404, 413, 415),
+        parameters=GPU_PATH,
+        request=None,
+        operation_id="gpus_resume",
+    )
+    def post(self, request: Request, name: str, index: int) -> Response:
+        node = node_of(request, name)
+        body_of(request)
+        gpu_resume(node=node, index=index, actor=request.user)
+        return node_answer(request, node)
 
 
 class NodeDeadView(OperatorView):
