@@ -21,13 +21,20 @@ class NodeSerializer(serializers.ModelSerializer):
     gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
     gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
     cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
+    gpu_active_rate = serializers.FloatField(
+        source="active.gpus", read_only=True, allow_null=True, help_text="GPUs held over the last `hours`, 0 to 1."
+    )
+    cpu_active_rate = serializers.FloatField(
+        source="active.cores", read_only=True, allow_null=True, help_text="Cores held over the last `hours`, 0 to 1."
+    )
     memory_allocated_mib = serializers.IntegerField(source="counts.memory_allocated_mib", read_only=True)
 
     class Meta:
         model = Node
         fields = [
             "name", "health", "gpu_type", "gpus", "gpus_allocated", "cores", "cores_allocated", "memory_mib",
-            "memory_allocated_mib", "storage_domain", "agent_version", "is_virtual", "registered_at",
+            "memory_allocated_mib", "gpu_active_rate", "cpu_active_rate", "storage_domain",
+            "agent_version", "is_virtual", "registered_at",
             "last_contact_at", "drained_at", "drain_reason", "dead_at", "disk_free_mib", "disk_total_mib",
         ]  # fmt: skip
         read_only_fields = fields

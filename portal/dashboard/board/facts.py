@@ -29,8 +29,8 @@ class Facts:
     """Columns a node (`names` ... `kept`), then columns a GPU in the order of nodes and indices (`gpu_ids` ...).
 
     `types`: GPU type, None without GPUs. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
-    per cent of the last sample, None where it is too old or has none.
-    `closed`: no new job gets the GPU. `held_by_tenant`: GPUs by tenant id.
+    per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU. `cores_measured`:
+    held cores of jobs whose use is known, `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id.
     """
 
     at: float
@@ -45,6 +45,8 @@ class Facts:
     joined: list[float] = field(default_factory=list)
     cores: list[int] = field(default_factory=list)
     cores_held: list[int] = field(default_factory=list)
+    cores_measured: list[int] = field(default_factory=list)
+    cores_used: list[float] = field(default_factory=list)
     gpus: list[int] = field(default_factory=list)
     gpus_held: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
@@ -102,13 +104,15 @@ def facts_read() -> Facts:
     holders = dict(
         GpuAllocation.objects.filter(released_at=None).values_list("gpu_id", "allocation__attempt__job__tenant_id")
     )
-    cores: Counter[int] = Counter()
-    for node, core_ids in Allocation.objects.filter(released_at=None).values_list("node_id", "core_ids"):
-        cores[node] += len(core_ids)
+    parts: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for node, key, core_ids in Allocation.objects.filter(released_at=None).values_list(
+        "node_id", "attempt__key", "core_ids"
+    ):
+        parts[node].append((key, len(core_ids)))
     facts.held_by_tenant = {str(tenant): count for tenant, count in Counter(holders.values()).items()}
     kept = kept_gpus()
     for node in Node.objects.select_related("gpu_type").order_by("name"):
-        _node_add(facts, node, cores=cores[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
+        _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
     return facts
 
 
@@ -116,7 +120,7 @@ def _node_add(
     facts: Facts,
     node: Node,
     *,
-    cores: int,
+    parts: list[tuple[str, int]],
     gpus: list[GpuRow],
     holders: dict[int, int],
     kept: dict[int, int | None],
@@ -133,12 +137,22 @@ def _node_add(
     facts.heard.append(node.last_contact_at.timestamp() if node.last_contact_at else None)
     facts.joined.append(node.registered_at.timestamp())
     facts.cores.append(node.cores)
-    facts.cores_held.append(cores)
+    _cores_add(facts, node, parts)
     facts.gpus.append(len(gpus))
     facts.gpus_held.append(sum(held))
     wanted = kept.get(node.pk, 0)
     facts.kept.append(idle if wanted is None else min(idle, wanted))
     _gpus_add(facts, node, gpus, held)
+
+
+def _cores_add(facts: Facts, node: Node, parts: list[tuple[str, int]]) -> None:
+    live = node.live or {}
+    fresh = facts.at - live.get("at", 0) < SAMPLE_FRESH_S
+    uses = {key: measures.get("cpu_cores") for key, measures in live.get("attempts", {}).items()} if fresh else {}
+    known = [(min(use, count), count) for key, count in parts if (use := uses.get(key)) is not None]
+    facts.cores_held.append(sum(count for _, count in parts))
+    facts.cores_measured.append(sum(count for _, count in known))
+    facts.cores_used.append(round(sum(use for use, _ in known), 3))
 
 
 def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) -> None:

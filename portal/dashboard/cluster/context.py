@@ -41,6 +41,7 @@ class NodeRow(TypedDict):
     cells: list[GpuCell]
     gpus_held: int
     gpu_count: int
+    active: str  # "GPUs 71 %, cores 40 %" over h; empty where nothing is known
     cores_gpu_jobs: int
     cores_cpu_jobs: int
     cores_total: int

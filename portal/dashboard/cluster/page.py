@@ -10,7 +10,7 @@ from django.urls import reverse
 from portal.cluster.selectors import node_events
 from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
-from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_cells, health_word
+from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_cells, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.kept import kept_rows
@@ -114,6 +114,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "cells": cells,
         "gpus_held": len(cells) - idle_gpus - closed,
         "gpu_count": len(cells),
+        "active": active_words(snapshot.rates[node.pk]),
         "cores_gpu_jobs": cores[True],
         "cores_cpu_jobs": cores[False],
         "cores_total": node.cores,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import GpuCell, GpuGroup
     from portal.dashboard.parts.masking import Reader
     from portal.dashboard.parts.snapshot import Snapshot
+    from portal.jobs.held_time import ActiveRates
     from portal.jobs.models import Allocation
 
 MIB_OF_GIB = 1024
@@ -42,9 +43,18 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
         "cores_used": sum(len(part.core_ids) for part in parts),
         "cores_total": node.cores,
         "memory_percent": memory_percent(node, parts),
+        "active": active_words(snapshot.rates[node.pk]),
         "groups": gpu_groups(node, snapshot),
         "cpu_job_count": sum(1 for part in parts if not part.gpu_allocations.all()),
     }
+
+
+def active_words(rates: ActiveRates) -> str:
+    """Return a node's active rates over h in words; empty where none is known."""
+    known = {"GPUs": rates.gpus, "cores": rates.cores}
+    return ", ".join(
+        f"{name} {share:.0%}".replace("%", "\u00a0%") for name, share in known.items() if share is not None
+    )
 
 
 def health_word(node: Node, now: datetime) -> str:

@@ -18,6 +18,7 @@ from portal.cluster.selectors import nodes_with_gpus
 from portal.dashboard.board.feed import facts_now
 from portal.dashboard.parts.masking import Reader
 from portal.events.shared import Sharing
+from portal.jobs.held_time import active_rates
 from portal.jobs.occupancy import gpu_intervals, parts_live
 from portal.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
 from portal.rounds.models import Planning, Round
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from portal.cluster.models import Node
     from portal.dashboard.board.facts import Facts
+    from portal.jobs.held_time import ActiveRates
     from portal.jobs.models import Allocation
     from portal.jobs.occupancy import Interval
     from portal.rounds.read.kept import KeptFor
@@ -108,6 +110,11 @@ class Snapshot:
     def intervals(self) -> dict[int, list[Interval]]:
         ids = None if self.names is None else self._node_ids
         return gpu_intervals(since=self.since, node_ids=ids)
+
+    @cached_property
+    def rates(self) -> dict[int, ActiveRates]:
+        """The nodes' active rates over h, by row id."""
+        return active_rates(self.nodes, hours=self.hours, now=self.now)
 
     @cached_property
     def knobs(self) -> dict[str, Any]:
