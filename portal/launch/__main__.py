@@ -35,8 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--tls-key", type=Path, metavar="F", help="PEM key of that certificate")
     up.add_argument("--insecure", action="store_true", help="use plain HTTP even when other machines can connect")
-    up.add_argument("--with-node", action="store_true", help="make this machine a node, even when the kernel cannot keep "
-                    "jobs out of the data directory")  # fmt: skip
+    up.add_argument(
+        "--with-node",
+        action="store_true",
+        help="make this machine a node, even when the kernel cannot keep jobs out of the data directory",
+    )
     down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
     down.add_argument("--keep-jobs", action="store_true", help="do not stop the running jobs")
     status = verbs.add_parser("status", help="show whether Berth runs, and how it is", allow_abbrev=False)
@@ -57,10 +60,17 @@ def _up(arguments: argparse.Namespace) -> int:
 
     hide()
     options = Options(
-        data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
-        detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
-        demo_minutes=arguments.demo_minutes, with_node=arguments.with_node,
-    )  # fmt: skip
+        data=Path(arguments.data),
+        demo=arguments.demo,
+        host=arguments.host,
+        port=arguments.port,
+        detach=arguments.detach,
+        tls_cert=arguments.tls_cert,
+        tls_key=arguments.tls_key,
+        insecure=arguments.insecure,
+        demo_minutes=arguments.demo_minutes,
+        with_node=arguments.with_node,
+    )
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key
     )
