@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 HERE, OWN, DESCRIBED = "here", "own", "described"
 """This cluster as it is; the generator's own; one that is described."""
 
-FIELDS = (
-    "name", "tenant", "trace", "generator", "jobs", "cluster", "description", "policies", "knobs", "seed", "until_h",
-)  # fmt: skip
+FIELDS = tuple(
+    """
+        name tenant trace generator jobs cluster description policies knobs seed until_h
+    """.split()
+)
 MOST_CHARS = 100
 """Of a policy's, a knob's or a generator's name; an error repeats it."""
 

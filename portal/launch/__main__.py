@@ -50,8 +50,11 @@ def _up_parser(verbs: Any) -> argparse.ArgumentParser:
     )
     up.add_argument("--tls-key", type=Path, metavar="F", help="PEM key of that certificate")
     up.add_argument("--insecure", action="store_true", help="use plain HTTP even when other machines can connect")
-    up.add_argument("--with-node", action="store_true", help="make this machine a node, even when the kernel cannot keep "
-                    "jobs out of the data directory")  # fmt: skip
+    up.add_argument(
+        "--with-node",
+        action="store_true",
+        help="make this machine a node, even when the kernel cannot keep jobs out of the data directory",
+    )
     return up
 
 
@@ -62,10 +65,17 @@ def _up(arguments: argparse.Namespace) -> int:
 
     hide()
     options = Options(
-        data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
-        detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
-        demo_minutes=arguments.demo_minutes, with_node=arguments.with_node,
-    )  # fmt: skip
+        data=Path(arguments.data),
+        demo=arguments.demo,
+        host=arguments.host,
+        port=arguments.port,
+        detach=arguments.detach,
+        tls_cert=arguments.tls_cert,
+        tls_key=arguments.tls_key,
+        insecure=arguments.insecure,
+        demo_minutes=arguments.demo_minutes,
+        with_node=arguments.with_node,
+    )
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key
     )

@@ -41,9 +41,11 @@ for foreign in BEAT:
 
 @admin.register(Planning)
 class PlanningAdmin(ConsoleAdmin):
-    list_display = (
-        "number", "started_at", "state", "policy", "queue_length", "window_jobs", "placed", "dropped", "took", "round",
-    )  # fmt: skip
+    list_display = tuple(
+        """
+            number started_at state policy queue_length window_jobs placed dropped took round
+        """.split()
+    )
     list_filter = ("status", "policy", ("started_at", RangeDateTimeFilter))
     list_filter_submit = True
     list_select_related = ("round",)
