@@ -105,7 +105,7 @@ def _description(value: Any) -> str:
 
 
 def _knobs(value: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, str | float] = {}
     for name, each in checks.mapping(value, "knobs", max_items=len(PARAMETERS)).items():
         _text(name, "knobs", MOST_CHARS)
         if isinstance(each, str):

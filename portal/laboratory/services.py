@@ -180,8 +180,8 @@ def owned_share(*, row: LabTrace | Simulation, actor: User, shared_with: str) ->
         raise Forbidden(detail, field="shared_with")
     type(row).objects.filter(pk=row.pk).update(shared_with=shared_with)
     kind = "trace" if isinstance(row, LabTrace) else "simulation"
-    detail = {"with": shared_with}
-    audit_record(actor=actor, action=f"{kind}.share", target=f"{kind}:{row.pk}", tenant=row.tenant, detail=detail)
+    told = {"with": shared_with}
+    audit_record(actor=actor, action=f"{kind}.share", target=f"{kind}:{row.pk}", tenant=row.tenant, detail=told)
 
 
 def simulation_delete(*, simulation: Simulation, actor: User) -> None:
