@@ -65,8 +65,11 @@ def kept_by(
     owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
     owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
     return {
-        "kept_for": "array", "array": str(access.home), "owner": owner and str(owner), "borrowing": access_rules.lends,
-    }  # fmt: skip
+        "kept_for": "array",
+        "array": str(access.home),
+        "owner": owner and str(owner),
+        "borrowing": access_rules.lends,
+    }
 
 
 def _keeper(kept: Reservation, gpus: Mapping[int, int]) -> Keeper:

@@ -144,9 +144,14 @@ class Sweep:
             shape.access = self._access_rules.opened(shape.access)
         spreads = self._spreads(job)
         key = (
-            job.requirement[0], job.gpu_types, job.least_cores, job.checkpoint_domain, shape.access, spreads,
+            job.requirement[0],
+            job.gpu_types,
+            job.least_cores,
+            job.checkpoint_domain,
+            shape.access,
+            spreads,
             job.tenant if nodes.tells_tenants_apart else 0,
-        )  # fmt: skip
+        )
         memory = job.memory_mib
         if good.get(key, -1) < memory < self._hopeless.get(key, memory + 1):
             (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory

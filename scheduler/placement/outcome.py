@@ -90,6 +90,10 @@ class Obstacles:
     kept: Mapping[int, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
     """Job id -> for whom the idle GPUs are kept that would fit it."""
 
+    def jobs(self) -> set[int]:
+        """Everybody of whom a step knows it."""
+        return {*self.out_of_time, *(self.unswept or ()), *self.kept}
+
 
 def greedy_figures(answers: Answers) -> SolverFigures:
     """The figures of a policy that solves nothing."""

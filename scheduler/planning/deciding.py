@@ -48,27 +48,44 @@ RECORDING_MOST = 0.5
 """But at most so much of what is left of the limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The queue in its order with who stands aside, and how others are ranked as its jobs are."""
+
+    queue: Sequence[Ranked]
+    aside: Mapping[int, Why]
+    age: Callable[[Job], Age]
+    order_s: float
+    rank: Callable[[Sequence[Job]], list[Ranked]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """The probes and profiles that begin, who is left to be placed, and the state with what those hold."""
+
+    left: Sequence[Ranked]
+    state: ClusterState
+    profiles: profiling.Profiles = field(default_factory=profiling.Profiles)
+    probes: tuple[LinkOrder, ...] = ()
+
+
 @dataclass(frozen=True)
 class Decided:
-    """A planning's decisions. `aside`: who took no part, and why; `lapsed`: job ids."""
+    """A planning's decisions."""
 
     policy: Policy
     inputs: PlanningInput
-    queue: Sequence[Ranked]
-    aside: Mapping[int, Why]
+    line: Line
+    measuring: Measuring
     outcome: Outcome
-    profiles: profiling.Profiles
-    probes: tuple[LinkOrder, ...]
-    lapsed: tuple[int, ...]
+    lapsed: tuple[int, ...]  # ids of jobs whose promise is given up
     replan: bool
     replan_s: float | None  # when the next re-plan should be, where that is before its round is over
-    age: Callable[[Job], Age]
-    order_s: float
     unexplained_s: float  # on the planning's clock: from then on it is too late to look for more than what lies at hand
 
     def ineligible(self) -> Iterator[int]:
         """Who waits through no doing of the cluster's, as `Decision.eligible` has it."""
-        for number, why in self.aside.items():
+        for number, why in self.line.aside.items():
             if why.reason in INELIGIBLE:
                 yield number
         answers, ledger = self.outcome.answers, self.inputs.ledger
@@ -76,9 +93,9 @@ class Decided:
         yield from answers.invalid
         if not ledger.quotas:
             return
-        for ranked in self.queue:
+        for ranked in self.line.queue:
             number = ranked.job.id
-            if number in answers.chosen or number in out_of_time or number in self.profiles.waiting:
+            if number in answers.chosen or number in out_of_time or number in self.measuring.profiles.waiting:
                 continue
             if number in sated or ledger.over_quota(ranked.job) is not None:
                 yield number
@@ -100,11 +117,11 @@ class Decided:
             return False
         outside = (
             ranked.job
-            for ranked in self.queue
+            for ranked in self.line.queue
             if ranked.job.id not in chosen
             and ranked.job.id not in obstacles.out_of_time
             and ranked.job.id not in standings.sated
-            and ranked.job.id not in self.profiles.waiting
+            and ranked.job.id not in self.measuring.profiles.waiting
             and ledger.over_quota(ranked.job) is None
         )
         return any_fits(outside, ledger)
@@ -123,53 +140,20 @@ def decide(
 ) -> Decided:
     """Decide on the input, taking from its ledger. `began_s`: when the planning began, on `clock`."""
     replan = replan and policy.replans and parameters.placement == "ilp"
-    ledger, running = inputs.ledger, inputs.state.running
-    taking_part = participants.taking_part(running, ledger, parameters, now_s) if replan else []
+    running = inputs.state.running
+    taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
     line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
     settled = _settle(inputs, line, now_s, parameters)
     measuring = _measure(inputs, line, settled.kept, now_s, parameters, policy)
-    end_s, reserve_s = began_s + parameters.limit_s, _recording_s(parameters, clock() - began_s)
-    work = Work(
-        measuring.left,
-        ledger,
-        inputs.estimator,
-        parameters,
-        rng,
-        clock,
-        end_s - reserve_s,
-        measuring.state,
-        now_s,
-        replan=replan,
-        memory=inputs.memory,
-        check=inputs.check,
-    )
+    ends_s = began_s + parameters.limit_s
+    reserve_s = _recording_s(parameters, clock() - began_s)
+    means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
+    work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
-    return Decided(
-        policy=policy,
-        inputs=inputs,
-        queue=line.queue,
-        aside=line.aside,
-        outcome=outcome,
-        profiles=measuring.profiles,
-        probes=measuring.probes,
-        lapsed=tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)])),
-        replan=replan,
-        replan_s=_next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s),
-        age=line.age,
-        order_s=line.order_s,
-        unexplained_s=end_s - reserve_s * 2 / 3,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The queue in its order with who stands aside, and how others are ranked as its jobs are."""
-
-    queue: Sequence[Ranked]
-    aside: Mapping[int, Why]
-    age: Callable[[Job], Age]
-    order_s: float
-    rank: Callable[[Sequence[Job]], list[Ranked]]
+    lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
+    replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
+    unexplained_s = ends_s - reserve_s * 2 / 3
+    return Decided(policy, inputs, line, measuring, outcome, lapsed, replan, replan_s, unexplained_s)
 
 
 def _line_up(
@@ -179,7 +163,7 @@ def _line_up(
     policy: Policy,
     clock: Clock,
     taking_part: Sequence[Running],
-) -> _Line:
+) -> Line:
     ledger, state = inputs.ledger, inputs.state
     foresight = inputs.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
     priority = policy.priority(parameters)
@@ -191,10 +175,10 @@ def _line_up(
     began_s = clock()
     queue, aside = inputs.line_up(foresight, priority, moment, age)
     order_s = clock() - began_s
-    return _Line(queue, aside, age, order_s, lambda own: order(own, priority, moment(len(queue)), age))
+    return Line(queue, aside, age, order_s, lambda own: order(own, priority, moment(len(queue)), age))
 
 
-def _settle(inputs: PlanningInput, line: _Line, now_s: float, parameters: Parameters) -> Settled:
+def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Parameters) -> Settled:
     """What becomes of the promises given before."""
     promised = [job for job in inputs.promised if job.id not in line.aside]
     return settle(
@@ -207,39 +191,29 @@ def _settle(inputs: PlanningInput, line: _Line, now_s: float, parameters: Parame
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Measuring:
-    """The probes and profiles that begin, who is left to be placed, and the state with what those hold."""
-
-    left: Sequence[Ranked]
-    state: ClusterState
-    profiles: profiling.Profiles = field(default_factory=profiling.Profiles)
-    probes: tuple[LinkOrder, ...] = ()
-
-
 def _measure(
     inputs: PlanningInput,
-    line: _Line,
+    line: Line,
     promised: AbstractSet[int],
     now_s: float,
     parameters: Parameters,
     policy: Policy,
-) -> _Measuring:
+) -> Measuring:
     """Choose what is measured; nothing for policies that know no speeds. `promised`: the jobs with a promise."""
     queue, ledger, state = line.queue, inputs.ledger, inputs.state
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
-        return _Measuring(waiting, state)
+        return Measuring(waiting, state)
     probes = probing.choose(waiting, ledger, state, parameters)
     if probes:
         state = replace(state, running=probing.seen_in(state, probes, now_s))
     profiles = profiling.choose(waiting, ledger, state, parameters, now_s)
     waiting, state = profiles.apart(waiting), profiles.seen_in(state, queue, now_s)
     inputs.estimator.explore(exploring.choose(waiting, state.running, inputs.estimator, line.age, parameters))
-    return _Measuring(waiting, state, profiles, probes)
+    return Measuring(waiting, state, profiles, probes)
 
 
-def _place(policy: Policy, work: Work, taking_part: Sequence[Running], line: _Line) -> Outcome:
+def _place(policy: Policy, work: Work, taking_part: Sequence[Running], line: Line) -> Outcome:
     taken_up, left_out = participants.gather(taking_part, work, rank=line.rank, check=work.check)
     running = taken_up or left_out
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)

@@ -43,30 +43,37 @@ def record(
 ) -> Plan:
     """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
     ledger, outcome = inputs.ledger, decided.outcome
-    details = Details(start, ledger, outcome, decided.queue, inputs.estimator)
+    details = Details(start, ledger, outcome, decided.line.queue, inputs.estimator)
     hindsight = _hindsight(decided, inputs, start, details, now_s, parameters, clock)
     decisions = [
         *_decide_queue(decided, ledger, hindsight, details),
-        *_decide_aside(inputs.jobs, decided.aside, decided.age),
+        *_decide_aside(inputs.jobs, decided.line.aside, decided.line.age),
         *(_invalid(error, job) for job, error in inputs.faulty_jobs),
     ]
     left = _left(decided, inputs, decisions, now_s, parameters)
     return Plan(
-        policy=decided.policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
         metrics=_measure(replace(inputs.state, jobs=inputs.jobs), inputs.nodes, left, decisions, parameters, now_s),
-        queue_length=len(decided.queue),
         total_s=clock() - began_s,
         lapsed=_lapsed(decided, inputs),
-        replan=decided.replan,
-        replan_early=decided.round_is_over(now_s),
-        window_ran_out=decided.window_ran_out,
         faults=_faults(inputs.faults, outcome.answers.invalid.values()),
-        profiles=tuple(decided.profiles.orders),
-        probes=decided.probes,
+        **_of_decided(decided, now_s),
         **_of_outcome(outcome),
     )
+
+
+def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
+    """What the plan repeats of how it was decided."""
+    return {
+        "policy": decided.policy.name,
+        "queue_length": len(decided.line.queue),
+        "replan": decided.replan,
+        "replan_early": decided.round_is_over(now_s),
+        "window_ran_out": decided.window_ran_out,
+        "profiles": tuple(decided.measuring.profiles.orders),
+        "probes": decided.measuring.probes,
+    }
 
 
 def _of_outcome(outcome: Outcome) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def _hindsight(
     clock: Clock,
 ) -> Hindsight:
     """Who says why a job waits, for as long as there is time to say more than what lies at hand."""
-    outcome, queue = decided.outcome, decided.queue
+    outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
         outcome.answers.promises,
@@ -122,7 +129,7 @@ def _left(
 ) -> _Left:
     reservations = decided.outcome.reservations
     beside = beside_fitting(
-        ((ranked.job, decision) for ranked, decision in zip(decided.queue, decisions, strict=False)),
+        ((ranked.job, decision) for ranked, decision in zip(decided.line.queue, decisions, strict=False)),
         inputs.ledger,
         reservations,
         inputs.estimator,
@@ -149,10 +156,14 @@ def _blocking(obstacles: Obstacles) -> tuple[Blocking, ...]:
 
 
 def _decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:
-    answers, standings, measured_of = decided.outcome.answers, decided.outcome.standings, decided.profiles.waiting
+    answers, standings, measured_of = (
+        decided.outcome.answers,
+        decided.outcome.standings,
+        decided.measuring.profiles.waiting,
+    )
     chosen_of, invalid, window, standing_of = answers.chosen, answers.invalid, standings.window, standings.of
     decisions: list[Decision] = []
-    for ranked in decided.queue:  # there may be 100 000
+    for ranked in decided.line.queue:  # there may be 100 000
         job = ranked.job
         job_id = job.id
         result, placement, eligible = Result.WAITING, None, False
@@ -221,7 +232,6 @@ def _measure(
     wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
     fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
-    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
     return Metrics(
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
@@ -233,11 +243,14 @@ def _measure(
         waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,
         live_lr_max=largest,
-        raqlr=raqlr,
-        raqlr_jobs=ended,
-        raqlr_hours=parameters.raqlr_hours,
+        **_of_the_past(state, parameters, now_s),
         **_held(nodes, left.ledger.with_kept()),
     )
+
+
+def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> dict[str, Any]:
+    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
+    return {"raqlr": raqlr, "raqlr_jobs": ended, "raqlr_hours": parameters.raqlr_hours}
 
 
 def _held(nodes: Sequence[Node], final: Ledger) -> dict[str, Any]:

@@ -140,9 +140,7 @@ def settle(
     if TOPPING_UP in work.parameters.off:
         return 0
     topped_up = 0
-    failed: set[tuple[object, ...]] = (
-        set()
-    )  # what is idle only shrinks: where one found nothing, its like finds nothing
+    failed = set[tuple[object, ...]]()  # what is idle only shrinks: where one found nothing, its like finds nothing
     promised = {given.job for given in answers.promises}
     most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:

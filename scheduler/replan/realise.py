@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Job, Ranked, Share
     from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
+    from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Trail
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
@@ -84,74 +85,95 @@ def _keep_at_home(
     borrows: Callable[[Job, Configuration], bool],
 ) -> None:
     """Give it the configuration on its own nodes, present or smaller, that costs the plan least in borrowers."""
-    each, ledger = solving.participants[number], solving.ledger
-    nodes = {share.node for share in each.present.shares}
-    lent = {
-        other: chosen
-        for other, chosen in answers.chosen.items()
-        if other in waiting
-        and nodes.intersection(share.node for share in chosen.configuration.shares)
-        and borrows(waiting[other], chosen.configuration)
-    }
-    cheapest_first = sorted(lent, key=lambda other: (lent[other].weight * lent[other].gain, other))
-    weight = worth.weight(number)
-    candidates = trail.candidates.get(number, ())
-    ways: list[tuple[float, int, Configuration, list[int]]] = []
-    for way in each.offered(candidates) if lent else ():
-        if {share.node for share in way.shares} != nodes:
-            continue
-        trial, given_up = ledger.copy(), list[int]()
-        while trial.shortfall(way, each.live.tenant) is not None and len(given_up) < len(cheapest_first):
-            given_up.append(cheapest_first[len(given_up)])
-            other = given_up[-1]
-            trial.release(lent[other].placement.pieces, waiting[other].tenant, other)
-        if trial.shortfall(way, each.live.tenant) is None:
-            value = weight * worth.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
-            lost = sum(lent[other].weight * lent[other].gain for other in given_up)
-            ways.append((value - lost, -len(ways), way, given_up))
+    each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
+    lent = _lent(each, answers, waiting, borrows)
+    ways = [
+        (way, given_up)
+        for way in (each.offered(candidates) if lent else ())
+        if _nodes(way) == _nodes(each.present)
+        and (given_up := _given_up(way, each.live.tenant, lent, waiting, ledger)) is not None
+    ]
+
+    def gained(one: int) -> tuple[float, int]:
+        way, given_up = ways[one]
+        value = worth.weight(number) * worth.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
+        return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
+
     if ways:
-        _, _, way, given_up = max(ways, key=lambda one: one[:2])
+        way, given_up = ways[max(range(len(ways)), key=gained)]
         for other in given_up:
             ledger.release(answers.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
-        gain = worth.gain_of(way, candidates)
+        gain, weight = worth.gain_of(way, candidates), worth.weight(number)
         answers.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
+
+
+def _lent(
+    each: Participant,
+    answers: Answers,
+    waiting: Mapping[int, Job],
+    borrows: Callable[[Job, Configuration], bool],
+) -> dict[int, Chosen]:
+    """The waiting jobs that were placed on its nodes, where they only borrow."""
+    nodes = _nodes(each.present)
+    return {
+        other: chosen
+        for other, chosen in answers.chosen.items()
+        if other in waiting and nodes & _nodes(chosen.configuration) and borrows(waiting[other], chosen.configuration)
+    }
+
+
+def _given_up(
+    way: Configuration, tenant: int, lent: Mapping[int, Chosen], waiting: Mapping[int, Job], ledger: Ledger
+) -> list[int] | None:
+    """Which borrowers, the cheapest first, must give up their place for it; None = even all of them are not enough."""
+    trial, given_up = ledger.copy(), list[int]()
+    cheapest_first = iter(sorted(lent, key=lambda other: (lent[other].weight * lent[other].gain, other)))
+    while trial.shortfall(way, tenant) is not None:
+        other = next(cheapest_first, None)
+        if other is None:
+            return None
+        given_up.append(other)
+        trial.release(lent[other].placement.pieces, waiting[other].tenant, other)
+    return given_up
 
 
 def realise(work: Work, answers: Answers) -> None:
     """Turn what was chosen on the joint resources into stops, promises and starts on `work.ledger`, which holds them."""
     chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
     stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
+    late = _start(work, answers)
+    configurations = {number: chosen[number].configuration if number in chosen else None for number in stopped}
+    causes = {number: cause_of(each, configurations[number]) for number, each in stopped.items()}
     coming = Coming(each.live for each in stopped.values())
-    ledger = work.ledger
-    late: list[tuple[Ranked, Chosen]] = []
-    for ranked in (each for each in work.queue if each.job.id in answers.chosen):
-        picked = answers.chosen.pop(ranked.job.id)
-        if ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
-            placement = ledger.take(picked.configuration, ranked.job.tenant)
-            answers.chosen[ranked.job.id] = replace(picked, placement=placement)
-        else:
-            late.append((ranked, picked))
-    causes = {
-        number: cause_of(each, chosen[number].configuration if number in chosen else None)
-        for number, each in stopped.items()
-    }
     for number, each in stopped.items():
-        if number in chosen:
-            shares = chosen[number].configuration.shares
-            keep(shares, each.live.tenant, ledger, coming)
-            answers.promises.append(Promised(number, shares, causes[number]))
+        if (own := configurations[number]) is not None:
+            keep(own.shares, each.live.tenant, work.ledger, coming)
+            answers.promises.append(Promised(number, own.shares, causes[number]))
     for_job: dict[int, int] = {}
     for ranked, picked in late:
         shares = picked.configuration.shares
         makers = [number for number, each in stopped.items() if _makes_room(each, ranked, shares)]
-        if makers and can_keep(shares, ranked.job.tenant, ledger, coming):
-            keep(shares, ranked.job.tenant, ledger, coming)
+        if makers and can_keep(shares, ranked.job.tenant, work.ledger, coming):
+            keep(shares, ranked.job.tenant, work.ledger, coming)
             answers.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
             for number in makers:
                 for_job.setdefault(number, ranked.job.id)
     for number, each in stopped.items():
-        to_gpus = chosen[number].configuration.gpus if number in chosen else 0
+        to_gpus = own.gpus if (own := configurations[number]) is not None else 0
         answers.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
+
+
+def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
+    """Start the waiting jobs that what is truly idle holds, in the queue's order. Returns the others that were chosen."""
+    late: list[tuple[Ranked, Chosen]] = []
+    for ranked in (each for each in work.queue if each.job.id in answers.chosen):
+        picked = answers.chosen.pop(ranked.job.id)
+        if work.ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
+            placement = work.ledger.take(picked.configuration, ranked.job.tenant)
+            answers.chosen[ranked.job.id] = replace(picked, placement=placement)
+        else:
+            late.append((ranked, picked))
+    return late
 
 
 def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> bool:
@@ -166,6 +188,10 @@ def cause_of(each: Participant, configuration: Configuration | None) -> str:
         return "preempt"
     before, after = (_by_node(one) for one in (each.present, configuration))
     return "move" if before.keys() != after.keys() and each.present.gpus == configuration.gpus else "resize"
+
+
+def _nodes(configuration: Configuration) -> set[int]:
+    return {share.node for share in configuration.shares}
 
 
 def _by_node(configuration: Configuration) -> dict[int, int]:

@@ -72,7 +72,7 @@ def _asked(
 ) -> Collection[tuple[int, frozenset[str]]]:
     """R_1 and allowed types of those who wait for the cluster alone."""
     asked: Collection[tuple[int, frozenset[str]]] = simulated.wanting
-    apart = {*without, *decided.profiles.waiting}
+    apart = {*without, *decided.measuring.profiles.waiting}
     if apart:
         others = (load.traced.job for number, load in simulated.waiting.items() if number not in apart)
         asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}

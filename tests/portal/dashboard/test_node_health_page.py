@@ -15,9 +15,16 @@ from tests.portal import given
 
 pytestmark = pytest.mark.django_db
 SAMPLE = {
-    "utilisation": 41.0, "memory_mib": 1024.0, "power_w": 350.4, "energy_j": 7.2e6, "temperature_c": 61.0,
-    "pcie_tx_mb_s": 12.0, "throttle": 0x44, "ecc_corrected": 3.0, "ecc_uncorrected": 0.0,
-}  # fmt: skip
+    "utilisation": 41.0,
+    "memory_mib": 1024.0,
+    "power_w": 350.4,
+    "energy_j": 7.2e6,
+    "temperature_c": 61.0,
+    "pcie_tx_mb_s": 12.0,
+    "throttle": 0x44,
+    "ecc_corrected": 3.0,
+    "ecc_uncorrected": 0.0,
+}
 
 
 @pytest.fixture

@@ -62,8 +62,21 @@ def test_an_xid_that_breaks_the_gpu_fails_it_and_one_of_a_program_is_only_told(h
     assert look(health) == {}
 
 
-@pytest.mark.parametrize(("code", "kind"), [(48, "reset"), (64, "reset"), (79, "reboot"), (95, "reset"), (119, "reset"),
-                                            (54, "support"), (63, "watch"), (94, "app"), (13, "app"), (999, "app")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (48, "reset"),
+        (64, "reset"),
+        (79, "reboot"),
+        (95, "reset"),
+        (119, "reset"),
+        (54, "support"),
+        (63, "watch"),
+        (94, "app"),
+        (13, "app"),
+        (999, "app"),
+    ],
+)
 def test_xids_are_classed_as_nvidia_s_catalog_says(code, kind):
     assert xid_words(code, 5)[2] == kind
     assert "-i 5" in xid_words(48, 5)[1]
@@ -73,8 +86,9 @@ def test_xids_are_classed_as_nvidia_s_catalog_says(code, kind):
 def test_a_gpu_that_does_not_answer_is_failed_until_it_does(health):
     assert look(health, GpuTrouble(0, "nvml", "GPU is lost")) == {("gpu:0", "nvml"): "fail"}
     assert look(health, GpuTrouble(0, "nvml", "GPU is lost"), GpuTrouble(0, "ecc", "", 2)) == {
-        ("gpu:0", "nvml"): "fail", ("gpu:0", "ecc"): "drain",
-    }  # fmt: skip
+        ("gpu:0", "nvml"): "fail",
+        ("gpu:0", "ecc"): "drain",
+    }
     assert health.changes == 2, "the same again is no news"
     assert look(health) == {}
 

@@ -37,10 +37,19 @@ print(json.dumps({"inventory": inventory, "sample": last["samples"], "fast": fas
 
 
 ALL = {
-    "utilisation": 41.0, "memory_mib": 1001.0, "power_w": 350.5, "pcie_tx_mb_s": 1.024, "pcie_rx_mb_s": 2.048,
-    "energy_j": 123456.789, "temperature_c": 61.0, "clock_mhz": 1980.0, "memory_clock_mhz": 2619.0, "throttle": 4.0,
-    "ecc_corrected": 3.0, "ecc_uncorrected": 0.0,
-}  # fmt: skip
+    "utilisation": 41.0,
+    "memory_mib": 1001.0,
+    "power_w": 350.5,
+    "pcie_tx_mb_s": 1.024,
+    "pcie_rx_mb_s": 2.048,
+    "energy_j": 123456.789,
+    "temperature_c": 61.0,
+    "clock_mhz": 1980.0,
+    "memory_clock_mhz": 2619.0,
+    "throttle": 4.0,
+    "ecc_corrected": 3.0,
+    "ecc_uncorrected": 0.0,
+}
 """What the stub says of GPU 1, the older PCIe call's kilobytes being 1 024 bytes."""
 
 
