@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 BIN_S = 15
 """A plotted point is the mean of so many seconds of samples at 1 Hz: 240 an hour."""
-PLOTS = {"gpu": ("GPU use", "mean of its GPUs, %", "plot-1"), "cores": ("Cores", "used, % of all", "plot-3"),
-         "memory": ("Memory", "used, % of all", "plot-4")}  # fmt: skip
+PLOTS = {
+    "gpu": ("GPU use", "mean of its GPUs, %", "plot-1"),
+    "cores": ("Cores", "used, % of all", "plot-3"),
+    "memory": ("Memory", "used, % of all", "plot-4"),
+}
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:
@@ -84,7 +87,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
     facts += _link_facts(node)
     if node.isolation:
-        facts.append({"label": "Isolation of jobs", **isolation_words(node.isolation)})
+        value, note = isolation_words(node.isolation)
+        facts.append({"label": "Isolation of jobs", "value": value, "note": note})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -113,12 +117,12 @@ def _rate(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
 
 
-def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:
+def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
     """What the node says its jobs are kept out of, as a fact's value and note."""
     why = isolation["why"]
     if not isolation["files"]:
-        return {"value": "none", "note": f"a job may read whatever the agent may: {why}"}
-    return {"value": "on", "note": why or "jobs are kept out of Berth's files and processes and of each other's"}
+        return "none", f"a job may read whatever the agent may: {why}"
+    return "on", why or "jobs are kept out of Berth's files and processes and of each other's"
 
 
 def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
@@ -134,7 +138,7 @@ def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
         "gpus": ", ".join(map(str, indices)) or "none",
         "cores": len(part.core_ids),
         "since": (attempt.started_at or attempt.created_at).isoformat(),
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def plot_contexts(node: Node) -> list[PlotContext]:
