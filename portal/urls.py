@@ -6,6 +6,8 @@ from django.urls import include, path
 from portal.health.health import healthz, livez
 from portal.health.prometheus import metrics
 
+admin.autodiscover()
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Links
 
 with warnings.catch_warnings():
-    # pynvml 13 only wraps nvidia-ml-py, and warns of that at each import.
+    # A .venv of Berth 0.1 also has the package pynvml, which only wraps nvidia-ml-py and warns of that at each import.
     warnings.filterwarnings("ignore", category=FutureWarning)
     import pynvml
 
