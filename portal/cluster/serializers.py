@@ -22,11 +22,11 @@ class NodeSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Node
-        fields = [
-            "name", "health", "gpu_type", "gpus", "gpus_allocated", "cores", "cores_allocated", "memory_mib",
-            "memory_allocated_mib", "storage_domain", "agent_version", "is_virtual", "registered_at",
-            "last_contact_at", "drained_at", "drain_reason", "dead_at", "disk_free_mib", "disk_total_mib",
-        ]  # fmt: skip
+        fields = """
+            name health gpu_type gpus gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
+            storage_domain agent_version is_virtual registered_at last_contact_at drained_at drain_reason dead_at
+            disk_free_mib disk_total_mib
+        """.split()
         read_only_fields = fields
 
 

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 BIN_S = 15
 """A plotted point is the mean of so many seconds of samples at 1 Hz: 240 an hour."""
-PLOTS = {"gpu": ("GPU use", "mean of its GPUs, %", "plot-1"), "cores": ("Cores", "used, % of all", "plot-3"),
-         "memory": ("Memory", "used, % of all", "plot-4")}  # fmt: skip
+PLOTS = {
+    "gpu": ("GPU use", "mean of its GPUs, %", "plot-1"),
+    "cores": ("Cores", "used, % of all", "plot-3"),
+    "memory": ("Memory", "used, % of all", "plot-4"),
+}
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 
-READ = (
-    "tenant", "state", "cancel_requested_at", "array", "array_size", "epoch", "checkpointable", "restartable",
-    "waiting_since", "waited_s", "started_at", "age_s", "age_source",
-)  # fmt: skip
+READ = tuple(
+    """
+        tenant state cancel_requested_at array array_size epoch checkpointable restartable waiting_since waited_s
+        started_at age_s age_source
+    """.split()
+)
 """What placing looks at of a job."""
 
 

@@ -50,8 +50,11 @@ class Outlook:
         self._tables = []
         for home, pools in members.items():
             own = self._table == numbers[home]
-            pieces = [(row, key.gpus, key.cores, 0) for key, row in options.rows.items()
-                      if isinstance(key, PieceRow) and key.pool in pools]  # fmt: skip
+            pieces = [
+                (row, key.gpus, key.cores, 0)
+                for key, row in options.rows.items()
+                if isinstance(key, PieceRow) and key.pool in pools
+            ]
             most = max((cores for _, _, cores, _ in pieces), default=0)
             cores = min(int(idle_columns.cores[own].max()), int(idle_columns.gpus[own].max()) * most)
             room = Room(int(idle_columns.gpus[own].max()), cores, 0)

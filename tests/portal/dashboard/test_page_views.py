@@ -425,8 +425,16 @@ def test_unknown_api_paths_answer_in_json(world):
 
 def test_queries_do_not_grow_with_the_cluster():
     world = grow(people(World()), nodes=4, jobs=20)
-    paths = ("/", *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS), "/cluster/", "/cluster/n000/", "/rounds/",
-             "/figures/latency-ratio", "/account/tokens/", "/search?q=job")  # fmt: skip
+    paths = (
+        "/",
+        *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS),
+        "/cluster/",
+        "/cluster/n000/",
+        "/rounds/",
+        "/figures/latency-ratio",
+        "/account/tokens/",
+        "/search?q=job",
+    )
     small = counts(world, paths)
     grow(world, nodes=36, jobs=190)
     large = counts(world, paths)
