@@ -11,7 +11,7 @@ import pytest
 from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, rows
 from tests.system.helpers.ledger import alive
-from tests.workers.instrument.torches import needs, python_with
+from tests.workers.instrument.torches import python_with, torchrun_works
 
 pytestmark = pytest.mark.system
 
@@ -245,7 +245,9 @@ print("world", distributed.get_world_size(), "sum", int(told.item()), flush=True
 """
 
 
-@needs("torch")
+@pytest.mark.skipif(
+    not torchrun_works(), reason="no Python here has PyTorch 2; set BERTH_TEST_TORCH_PYTHON to one that has"
+)
 def test_torchrun_finds_its_partner_on_the_other_node(tenant, tmp_path):
     """By the variables that Berth gives, over two nodes; one process a node, for each takes seconds to begin here."""
     script = tmp_path / "reduce.py"
