@@ -7,6 +7,8 @@ from portal.health.gpus import gpu_metrics
 from portal.health.health import healthz, livez
 from portal.health.prometheus import metrics
 
+admin.autodiscover()
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", healthz, name="healthz"),
