@@ -1,4 +1,4 @@
-"""The queue's jobs by *shape*: jobs of one shape fit the same places, so that the sweep asks once for all of them."""
+"""The queue's jobs by *shape*. Jobs of one shape fit the same places, so that the sweep looks once for all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.borrowing import AccessRules
@@ -33,38 +33,39 @@ def shapes_of(
     estimator: Estimator,
     promised: Collection[int],
 ) -> list[Shape]:
-    """The shapes of the queue, without jobs that nothing idle could hold whatever else they ask for, and the promised."""
-    alike: dict[tuple[object, ...], list[Ranked]] = {}
-    if nodes.gpus_left:
-        held: dict[tuple[int, frozenset[str]], bool] = {}
-        most = nodes.most_by_type(estimator)
-        for ranked in queue:
-            job = ranked.job
-            kind = (job.requirement[0], job.gpu_types)
-            fits = held.get(kind)
-            if fits is None:
-                fits = held[kind] = any(
-                    kind[0] <= gpus and (not kind[1] or name in kind[1]) for name, gpus in most.items()
-                )
-            if fits and job.id not in promised:
-                key = (
-                    kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores,
-                )  # fmt: skip
-                own = alike.get(key)
-                if own is None:
-                    alike[key] = [ranked]
-                else:
-                    own.append(ranked)
+    """The shapes of the queue, without jobs for which too few GPUs are idle in any place, and without jobs with a promise."""
+    if not nodes.gpus_left:
+        return []
     return [
         shape
-        for jobs in alike.values()
+        for jobs in _alike(queue, nodes.most_by_type(estimator), promised)
         for own in _apart(jobs, access_rules, estimator)
         for shape in _by_memory(own, access_rules)
     ]
 
 
+def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collection[int]) -> Iterable[list[Ranked]]:
+    """The queue's jobs in groups that ask for the same, apart from memory. `most`: by GPU type, the most GPUs for one job."""
+    alike: dict[tuple[object, ...], list[Ranked]] = {}
+    held: dict[tuple[int, frozenset[str]], bool] = {}
+    for ranked in queue:
+        job = ranked.job
+        size, types = kind = (job.requirement[0], job.gpu_types)
+        fits = held.get(kind)
+        if fits is None:
+            fits = held[kind] = any(size <= gpus and (not types or name in types) for name, gpus in most.items())
+        if fits and job.id not in promised:
+            key = (kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores)
+            own = alike.get(key)
+            if own is None:
+                alike[key] = [ranked]
+            else:
+                own.append(ranked)
+    return alike.values()
+
+
 def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
-    """Jobs that differ in memory at most: there may be as many amounts as jobs, and one answer to what they may use."""
+    """The shapes of jobs that differ in memory alone. What they may use is the same, and is asked once."""
     access = access_rules.access(jobs[0])
     shapes: dict[int, Shape] = {}
     for ranked in jobs:
@@ -78,7 +79,7 @@ def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
 
 
 def _apart(jobs: list[Ranked], access_rules: AccessRules, estimator: Estimator) -> list[list[Ranked]]:
-    """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
+    """Jobs that ask for the same, in groups by the reservations that bar them and by measured speeds."""
     measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
     if not access_rules.reservations and not measured:
         return [jobs]

@@ -1,4 +1,4 @@
-"""Whose turn it is behind the windows' ends: the tenant with the smallest share, with its first job (algorithms.md section 4)."""
+"""The sweep's turns behind the windows: the tenant with the smallest share, with its first job (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The tenants' shares, running, picked and swept, and what a job adds to one."""
+    """The tenants' shares, with running, picked and swept jobs, and what a job adds to one."""
 
     shares: Shares
     by_type: Mapping[str, int]  # GPUs
@@ -49,23 +49,17 @@ def by_share(
     wants: Callable[[Ranked], bool],
     started: Callable[[int], bool],
 ) -> Iterator[tuple[Ranked, Shape]]:
-    """Jobs whose shape still fits at their turn; whoever asks for the next has said by then whether one `started`.
+    """The jobs whose shape still fits at their turn. Before the caller asks for the next one, `started` must tell of the last.
 
     `fair` false: the queue's order alone. `wants`: whether a job takes part.
     """
-    lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
-    for place, shape in enumerate(shapes):
-        if (head := _head(shape, wants)) is not None:
-            lines.setdefault(head.job.tenant if fair else 0, []).append((head.rank, place))
-    for line in lines.values():
-        heapify(line)
+    lines = _lines(shapes, wants, fair=fair)
     heap = [(standing.shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]
     heapify(heap)
     while heap:
         _, _, tenant = heappop(heap)
         line = lines[tenant]
-        found = _next(line, shapes)
-        if found is None:
+        if (found := _next(line, shapes)) is None:
             continue
         shape = shapes[found]
         ranked = shape.jobs[shape.next]
@@ -77,6 +71,17 @@ def by_share(
             heappush(line, (head.rank, found))
         if line:
             heappush(heap, (standing.shares.of(tenant), line[0][0], tenant))
+
+
+def _lines(shapes: Sequence[Shape], wants: Callable[[Ranked], bool], *, fair: bool) -> dict[int, list[tuple[int, int]]]:
+    """Tenant -> the heads of its shapes, as a heap: rank, place in `shapes`."""
+    lines: dict[int, list[tuple[int, int]]] = {}
+    for place, shape in enumerate(shapes):
+        if (head := _head(shape, wants)) is not None:
+            lines.setdefault(head.job.tenant if fair else 0, []).append((head.rank, place))
+    for line in lines.values():
+        heapify(line)
+    return lines
 
 
 def _head(shape: Shape, wants: Callable[[Ranked], bool]) -> Ranked | None:

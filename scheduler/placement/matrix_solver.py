@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from scheduler.placement.matrix import Matrix
 from scheduler.placement.solver import highs_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.placement.matrix import Matrix
 
 PRESOLVE_MATRIX = 20_000
 """The same for aggregated programs, where presolve finds much: a dive leaves most rows with nothing to give."""
 
+
+PROVING = {
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+}
+"""For programs that hold every pattern, where dives found nearly the best plan: searches within the search take half the
+time there and find nothing; elsewhere they find the plans."""
 
 PROGRESS = 0.05
 """What lessens a search's gap by less of itself is no progress."""
@@ -70,24 +81,19 @@ def solve_matrix(
     start: np.ndarray | None = None,
     enough: float | None = None,
     patience: int | None = None,
+    proving: bool = False,
 ) -> tuple[np.ndarray | None, float | None]:
     """Whole values of the columns (None = none found) and the proven bound (None = none).
 
-    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`.
+    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`;
+    `proving`: see `PROVING`.
     """
     import highspy
 
-    highs = highspy.Highs()
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
-    for name, value in {**options, **highs_options(seed)}.items():
-        highs.setOptionValue(name, value)
-    # It looks at no limit, and dives find better plans.
-    highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
+    limits = {"mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
+    highs = _set_up(highspy, matrix, {**limits, **highs_options(seed), **(PROVING if proving else {})})
     if enough is not None:
         highs.setOptionValue("objective_target", enough)
-    if matrix.columns > PRESOLVE_MATRIX:
-        highs.setOptionValue("presolve", "off")
-    highs.passModel(_columnwise(highspy, matrix, whole=True))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start
@@ -95,12 +101,29 @@ def solve_matrix(
     if patience is not None:
         highs.cbMipInterrupt.subscribe(_Patience(patience))
     highs.run()
+    return _found(highs)
+
+
+def _found(highs: Any) -> tuple[np.ndarray | None, float | None]:
     info = highs.getInfo()
     bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else None
     values = np.array(highs.getSolution().col_value)
     if not math.isfinite(info.objective_function_value) or not len(values):
         return None, bound
     return np.round(values), bound
+
+
+def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
+    """The solver with the program in it."""
+    highs = highspy.Highs()
+    # The feasibility jump looks at no limit, and dives find better plans.
+    fixed = {"output_flag": False, "threads": 1, "mip_heuristic_run_feasibility_jump": False}
+    for name, value in {**fixed, **options}.items():
+        highs.setOptionValue(name, value)
+    if matrix.columns > PRESOLVE_MATRIX:
+        highs.setOptionValue("presolve", "off")
+    highs.passModel(_columnwise(highspy, matrix, whole=True))
+    return highs
 
 
 class _Patience:

@@ -53,9 +53,10 @@ def plan_on(
     replan: bool = False,
     policy: Policy | None = None,
 ) -> tuple[Plan, Memory]:
-    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone.
+    """Plan as `plan` does, with what the last planning left; return the plan with what it leaves to the next planning.
 
-    A driver may hand the last planning's jobs in again, with nothing but their `wait_s` moved on.
+    Without it a planning gives as good a plan, later. A driver may pass the last planning's job objects again, with only
+    `wait_s` changed.
     """
     began_s = clock()
     inputs = SnapshotInput(state, memory)
@@ -63,4 +64,4 @@ def plan_on(
     policy = policy or POLICIES[parameters.policy]
     decided = decide(inputs, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
     made = record(decided, inputs, start, now_s, parameters, clock, began_s=began_s)
-    return made, Memory(tuple(decided.outcome.left), inputs.sound, inputs.known_types)
+    return made, Memory(decided.outcome.left, inputs.sound, inputs.known_types)

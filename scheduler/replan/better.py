@@ -1,10 +1,10 @@
 """Better places for running jobs that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
 
-By class the solve knows running jobs on one node, a few a node; else a part of the cluster. All others that may be changed
-would stay as they are for good, however much became idle: the longest job of a queue that has been worked off would crawl
-on with its smallest size on the slowest type. So, once everybody else has been served, each of them in the queue's order
-takes its best configuration on what is still idle and what it holds itself, where that is worth its restart. Nobody is
-displaced for it.
+A re-plan's solve cannot look at all running jobs of a large cluster: by class it looks at a few on each node, else at a part of
+the cluster. Without this step the others would never change, however much became idle: when a queue has been worked off, its
+longest job would go on slowly, with its smallest size on the slowest type. So, after all other steps, each of these jobs in the
+queue's order takes its best configuration on what is still idle and on what it holds itself, if that is worth its restart.
+No other job is displaced for it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
 
 
 class Rules(NamedTuple):
-    """What of a ledger's idle resources a job may use, the factor on the worth of what it borrows, and of which running
-    job's tenant it may take, whatever the objective says.
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of what it borrows. `may_take`: whether
+    an urgent job may take from a running one.
     """
 
     offers: Callable[[Ranked, Ledger], Sequence[Offer]]
@@ -43,25 +45,25 @@ class Rules(NamedTuple):
 ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
 
 
-def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
-    """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
+def take_better(work: Work, answers: Answers, gain: Gain, rules: Rules = ANYTHING) -> None:
+    """Add to `answers` the stops and promises of the jobs of `work.left_out` that gain; `work.ledger` keeps the promises."""
     if TAKING_BETTER in work.parameters.off:
         return
-    stopping = {order.job for order in outcome.stops}
+    stopping = {order.job for order in answers.stops}
     for number, each in work.left_out.items():
         if not work.ledger.idle_gpus or work.remaining_s <= 0:
             return
-        best = None if number in stopping else _best(each, work, outcome, rules)
+        best = None if number in stopping else _best(each, work, gain, rules)
         if best is None:
             continue
         live = each.live
-        outcome.stops.append(StopOrder(number, cause_of(each, best), None, live.gpus, best.gpus))
-        outcome.promises.append(Promised(number, best.shares, cause_of(each, best)))
+        answers.stops.append(StopOrder(number, cause_of(each, best), None, live.gpus, best.gpus))
+        answers.promises.append(Promised(number, best.shares, cause_of(each, best)))
         keep(best.shares, live.tenant, work.ledger, Coming([live]))
 
 
-def _best(each: Participant, work: Work, outcome: Outcome, rules: Rules) -> Configuration | None:
-    """The configuration of most worth, restart included; None when staying is worth no less."""
+def _best(each: Participant, work: Work, gain: Gain, rules: Rules) -> Configuration | None:
+    """The configuration that is worth most, with the restart counted; None when staying is worth as much."""
     ledger = released(work.ledger, [each.live])
     try:
         found = generate_on(
@@ -71,7 +73,7 @@ def _best(each: Participant, work: Work, outcome: Outcome, rules: Rules) -> Conf
         return None  # it runs on
 
     def worth(one: Configuration) -> float:
-        return outcome.gain.of(one.throughput) * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
+        return gain.of(one.throughput) * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
 
     best = max(found, key=lambda one: (worth(one), -len(one.shares)), default=each.present)
     return best if worth(best) > worth(each.present) * (1.0 + 1e-9) else None

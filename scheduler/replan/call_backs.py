@@ -1,11 +1,11 @@
 """Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
 
-For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
-what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The borrowers are then
-stopped, and the configuration is promised to the job: it starts exactly there once all of it is idle.
+A job of the fronts that the solve did not place, in the order of picking, may get resources of its own array back: if its
+smallest size would fit with what movable borrowers hold there, the fewest of them are stopped. The configuration is promised to
+the job, which starts exactly there once all of it is idle.
 
-Elastic borrowers, where there are re-plans, are called back in re-plans alone, after the solve that might have moved them or made
-them smaller, and keep what they have for ten restarts' time like everybody there: docs/decisions/0016.
+Where there are re-plans, elastic borrowers are called back in re-plans alone, after the solve that may move them or make them
+smaller. Like all elastic jobs they keep what they have for the time of ten restarts: docs/decisions/0016.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import ArrayWindow
     from scheduler.model import Ranked, Running
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.work import Work
 
 
 CAUSE = "call-back"
 
 LONGEST_ROUND_S = 900.0
-"""With longer rounds owners do not wait for the re-plan."""
+"""If rounds are longer than this, owners do not wait for the re-plan."""
 
 
 def call_back(
@@ -43,17 +44,17 @@ def call_back(
     work: Work,
     access_rules: AccessRules,
     division: Division,
-    outcome: Outcome,
+    answers: Answers,
     *,
     replans: bool,
 ) -> None:
-    """Add to `outcome` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet.
+    """Add to `answers` the stops and promises for jobs of the fronts. What borrowers hold is handed out once they have stopped.
 
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """
     homes = access_rules.homes
     if CALL_BACKS in work.parameters.off or all(
-        outcome.has_answer(ranked.job.id) for window in by_array.values() for ranked in window.front
+        answers.has(ranked.job.id) for window in by_array.values() for ranked in window.front
     ):
         return
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
@@ -62,12 +63,12 @@ def call_back(
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
-            if outcome.has_answer(job.id) or work.remaining_s <= 0:
+            if answers.has(job.id) or work.remaining_s <= 0:
                 continue
             if work.ledger.over_quota(job) is None:
-                stopped = {order.job for order in outcome.stops}
+                stopped = {order.job for order in answers.stops}
                 lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
-                _call_for(ranked, work, access_rules, lenders, outcome)
+                _call_for(ranked, work, access_rules, lenders, answers)
 
 
 def _may_be_called(live: Running, work: Work) -> bool:
@@ -79,20 +80,20 @@ def _may_be_called(live: Running, work: Work) -> bool:
 
 
 def _call_for(
-    ranked: Ranked, work: Work, access_rules: AccessRules, lenders: Sequence[Running], outcome: Outcome
+    ranked: Ranked, work: Work, access_rules: AccessRules, lenders: Sequence[Running], answers: Answers
 ) -> None:
     offers = [with_lent(offer, lenders) for offer in access_rules.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
         wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        outcome.invalid[ranked.job.id] = error
+        answers.invalid[ranked.job.id] = error
         return
     ways = [(each, stopped) for each in wanted if (stopped := whom_to_stop(each, work.ledger, lenders))]
     if ways:
         best, stopped = min(ways, key=lambda way: (len(way[1]), -min(live.started_s for live in way[1])))
         job = ranked.job
-        outcome.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
-        outcome.promises.append(Promised(job.id, best.shares, CAUSE))
+        answers.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
+        answers.promises.append(Promised(job.id, best.shares, CAUSE))
         keep(best.shares, job.tenant, work.ledger, Coming(stopped))
         access_rules.refresh()

@@ -1,17 +1,18 @@
 """Room for waiting jobs from running ones that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
 
-By class the solve can stop running jobs on one node, a few a node. Where the others hold most of the cluster, a waiting
-job that needs a whole node, or two, would wait behind every smaller one until enough of them happen to end together. So,
-after the solve, each waiting job of the front without an answer, in order, may have the fewest of the running jobs that
-take part in re-plans stopped, by the solve's own measure: only where
+A solve by class can stop running jobs on one node alone, and a few on each. If other jobs hold most of the cluster, a waiting
+job that needs a whole node, or two, would wait until enough of them happen to end together. So after the solve each job of the
+front that has no answer yet, in order, may have running jobs stopped for it, the fewest that are enough. This is done only if it
+pays by the measure of the solve itself:
 
     w * G  >  sum over the stopped of  w * G_present * (1 + S / period)
 
-*Urgent* jobs (`early`) come first and need not pass that measure, which a job of one small size never does beside elastic
-ones; instead only who has waited half as much for its length makes room for them, and no tenant for one that holds more.
+*Urgent* jobs (`early`) come first and need not pass this measure, because a small rigid job never would beside elastic ones.
+Instead, a running job makes room for an urgent one only if its latency ratio is at most half as large, and only if its tenant
+holds no less than the urgent job's tenant.
 
-What it gets, its smallest size, is promised to it; the stopped ones wait again, and what they leave over is theirs to ask
-for with everybody else.
+The job's smallest size is promised to it. The stopped jobs wait again, and compete with all others for the rest of what they
+held.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
     from scheduler.placement.running import Participant
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
     from scheduler.replan.better import Rules
 
 CAUSE = "preempt"
 
 MOST_JOBS = 8
-"""Waiting jobs that are looked at in one re-plan: each asks about every node."""
+"""So many waiting jobs are looked at in one re-plan, because each asks about every node."""
 
 
 class _Way(NamedTuple):
@@ -50,31 +53,36 @@ class _Way(NamedTuple):
 
 
 def make_room(
-    urgent: Sequence[Ranked], front: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules = ANYTHING
+    urgent: Sequence[Ranked],
+    front: Sequence[Ranked],
+    work: Work,
+    answers: Answers,
+    worth: Worth,
+    rules: Rules = ANYTHING,
 ) -> None:
-    """Add to `outcome` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
+    """Add to `answers` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
     if not work.changeable or work.parameters.preemption != "on":
         return
     pressing = {each.job.id for each in urgent}
     off = work.parameters.off
-    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at everybody
+    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at every running job
     waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
-    for ranked in [each for each in waiting if not outcome.has_answer(each.job.id)][:MOST_JOBS]:
+    for ranked in [each for each in waiting if not answers.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, outcome, rules, urgent=ranked.job.id in pressing)
+        way = _best_way(ranked, work, answers, worth, rules, urgent=ranked.job.id in pressing)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
-        outcome.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
-        outcome.promises.append(Promised(number, shares, CAUSE))
+        answers.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
+        answers.promises.append(Promised(number, shares, CAUSE))
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules, *, urgent: bool) -> _Way | None:
-    stopping = {order.job for order in outcome.stops}
+def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules, *, urgent: bool) -> _Way | None:
+    stopping = {order.job for order in answers.stops}
     lenders = sorted(
         (
             each.live
@@ -88,15 +96,15 @@ def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules, *, urg
     try:
         found = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        outcome.invalid[ranked.job.id] = error
+        answers.invalid[ranked.job.id] = error
         return None
-    weight = outcome.weights.get(ranked.job.id, 1.0)
+    weight = worth.weight(ranked.job.id)
     ways = []
     for wanted in found:
         stopped = whom_to_stop(wanted, work.ledger, lenders)
         if stopped:
-            worth = weight * outcome.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
-            ways.append(_Way(worth - sum(_loss(live, work, outcome) for live in stopped), wanted, stopped))
+            value = weight * worth.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(value - sum(_loss(live, work, worth) for live in stopped), wanted, stopped))
     best = max(ways, key=lambda way: way.gain, default=None)
     return best if best is not None and (urgent or best.gain > 0) else None
 
@@ -106,14 +114,14 @@ def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
     return GROWTH * each.ranked.latency_ratio <= urgent.latency_ratio and rules.may_take(urgent, each.live)
 
 
-def _loss(live: Running, work: Work, outcome: Outcome) -> float:
-    """What the objective loses when the running job goes on no more."""
+def _loss(live: Running, work: Work, worth: Worth) -> float:
+    """What the objective loses if the running job is stopped."""
     each = work.changeable[live.job]
-    gain = outcome.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
-    return outcome.weights.get(live.job, 1.0) * gain * (1.0 + each.unselected_cost)
+    gain = worth.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
+    return worth.weight(live.job) * gain * (1.0 + each.unselected_cost)
 
 
 def _least(job: Job, work: Work) -> float:
-    """Its smallest size on its slowest type: near enough to the least of all that could be generated."""
+    """The throughput of its smallest size on its slowest type: close to the smallest that could be generated."""
     hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
     return min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())

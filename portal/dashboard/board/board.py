@@ -1,7 +1,7 @@
 """The board of one h: a byte a GPU for active share, use, memory and state, and the groups' figures. Pure.
 
-`active`, `use`, `memory` are per cent, 255 for unknown; `state` is 0 held, 1 idle, 2 idle and kept for a job, 3 out (its
-node takes no jobs). `order` gives, a grouping, each group's nodes as they are drawn: by active share, then drained,
+`active`, `use`, `memory` are per cent, 255 for unknown; `state` is 0 held, 1 idle, 2 idle and kept for a job, 3 out (it
+or its node takes no jobs). `order` gives, a grouping, each group's nodes as they are drawn: by active share, then drained,
 unreachable and dead ones. It changes once in `ORDER_S` only, so that nothing moves under the pointer.
 """
 
@@ -13,7 +13,7 @@ from portal.dashboard.board.facts import UP
 from portal.dashboard.board.groups import group_titles, groupings, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.dashboard.board.facts import Facts
     from portal.dashboard.board.groups import Demand
@@ -38,15 +38,8 @@ def board_made(
 ) -> Board:
     """Return the board without its version. `measured_at`: when the held seconds were summed, Unix time."""
     spans = [measured_at - max(measured_at - hours * 3600, joined) for joined in facts.joined]
-    active: list[float | None] = []
-    for place, start in enumerate(facts.starts):
-        span = spans[place]
-        held = (gpu_held_s.get(gpu, 0.0) for gpu in facts.gpu_ids[start : start + facts.gpus[place]])
-        active += [min(1.0, seconds / span) if span > 0 else None for seconds in held]
-    cores = [
-        min(1.0, core_held_s.get(node, 0.0) / (span * count)) if span > 0 and count else None
-        for node, span, count in zip(facts.ids, spans, facts.cores, strict=True)
-    ]
+    active = _active(facts, spans, gpu_held_s)
+    cores = _cores_active(facts, spans, core_held_s)
     means = [_mean(active[start : start + count]) for start, count in zip(facts.starts, facts.gpus, strict=True)]
     made = {
         "h": hours,
@@ -63,6 +56,24 @@ def board_made(
         },
     }
     return made | _order(facts, made, means, before)
+
+
+def _active(facts: Facts, spans: Sequence[float], held_s: Mapping[int, float]) -> list[float | None]:
+    """Return each GPU's held share of its node's span in seconds; None on a node that has just joined."""
+    found: list[float | None] = []
+    for place, start in enumerate(facts.starts):
+        span = spans[place]
+        held = (held_s.get(gpu, 0.0) for gpu in facts.gpu_ids[start : start + facts.gpus[place]])
+        found += [min(1.0, seconds / span) if span > 0 else None for seconds in held]
+    return found
+
+
+def _cores_active(facts: Facts, spans: Sequence[float], held_s: Mapping[int, float]) -> list[float | None]:
+    """Return the held share of each node's cores over its span in seconds."""
+    return [
+        min(1.0, held_s.get(node, 0.0) / (span * count)) if span > 0 and count else None
+        for node, span, count in zip(facts.ids, spans, facts.cores, strict=True)
+    ]
 
 
 def _mean(shares: Sequence[float | None]) -> float:
@@ -82,10 +93,11 @@ def _states(facts: Facts) -> list[int]:
         if facts.health[place] != UP:
             found += [OUT] * len(held)
             continue
-        plain_idle = held.count(False) - facts.kept[place]
-        for is_held in held:
-            plain_idle -= not is_held
-            found.append(HELD if is_held else IDLE if plain_idle >= 0 else KEPT)
+        closed = facts.closed[start : start + facts.gpus[place]]
+        plain_idle = facts.idle(place)[0] - facts.kept[place]
+        for is_held, is_closed in zip(held, closed, strict=True):
+            plain_idle -= not is_held and not is_closed
+            found.append(HELD if is_held else OUT if is_closed else IDLE if plain_idle >= 0 else KEPT)
     return found
 
 

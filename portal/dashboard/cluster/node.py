@@ -11,8 +11,9 @@ from django.urls import reverse
 
 from portal.cluster.selectors import node_events
 from portal.cluster.telemetry import batches_between
+from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
-from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_groups
+from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_groups
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 
 BIN_S = 15
 """A plotted point is the mean of so many seconds of samples at 1 Hz: 240 an hour."""
-PLOTS = {"gpu": ("GPU use", "mean of its GPUs, %", "plot-1"), "cores": ("Cores", "used, % of all", "plot-3"),
-         "memory": ("Memory", "used, % of all", "plot-4")}  # fmt: skip
+PLOTS = {
+    "gpu": ("GPU use", "mean of its GPUs, %", "plot-1"),
+    "cores": ("Cores", "used, % of all", "plot-3"),
+    "memory": ("Memory", "used, % of all", "plot-4"),
+}
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:
@@ -56,6 +60,8 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
         "plots": plot_contexts(node),
         "problems": node.problems if snapshot.user.is_operator else [],
+        "findings": finding_rows(node, snapshot),
+        "hardware": gpu_rows(node, snapshot),
         "can_operate": snapshot.user.is_operator,
     }
 
@@ -82,9 +88,12 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
+    if words := active_words(snapshot.rates[node.pk]):
+        facts.append({"label": "Active, last hour", "value": words, "note": "held by jobs"})
     facts += _link_facts(node)
     if node.isolation:
-        facts.append({"label": "Isolation of jobs", **isolation_words(node.isolation)})
+        value, note = isolation_words(node.isolation)
+        facts.append({"label": "Isolation of jobs", "value": value, "note": note})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -113,12 +122,12 @@ def _rate(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
 
 
-def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:
+def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
     """What the node says its jobs are kept out of, as a fact's value and note."""
     why = isolation["why"]
     if not isolation["files"]:
-        return {"value": "none", "note": f"a job may read whatever the agent may: {why}"}
-    return {"value": "on", "note": why or "jobs are kept out of Berth's files and processes and of each other's"}
+        return "none", f"a job may read whatever the agent may: {why}"
+    return "on", why or "jobs are kept out of Berth's files and processes and of each other's"
 
 
 def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
@@ -134,7 +143,7 @@ def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
         "gpus": ", ".join(map(str, indices)) or "none",
         "cores": len(part.core_ids),
         "since": (attempt.started_at or attempt.created_at).isoformat(),
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def plot_contexts(node: Node) -> list[PlotContext]:

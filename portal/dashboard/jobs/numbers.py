@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.dashboard.parts.formatting import number, share
-from portal.rounds.read.larger import larger_words
 from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
-    from portal.dashboard.jobs.context import Candidate, NumbersContext
+    from portal.dashboard.jobs.context import Candidate, NumbersContext, Verdict
     from portal.dashboard.parts.context import Fact, Rich
     from portal.jobs.models import Job
 
@@ -122,10 +121,14 @@ def _shape(each: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _not_placed() -> Candidate:
-    empty = dict.fromkeys(("gpus", "cores", "throughput", "goodness", "weight", "loss"))
     return {
         "configuration": "not placed in this planning",
-        **empty,
+        "gpus": None,
+        "cores": None,
+        "throughput": None,
+        "goodness": None,
+        "weight": None,
+        "loss": None,
         "objective": 0.0,
         "verdict": "chosen",
         "result": "",
@@ -133,7 +136,7 @@ def _not_placed() -> Candidate:
 
 
 def _row(
-    each: dict[str, Any], why: dict[str, Any], *, verdict: str, result: str, than: float | None = None
+    each: dict[str, Any], why: dict[str, Any], *, verdict: Verdict, result: str, than: float | None = None
 ) -> Candidate:
     loss = None if than is None else each["value"] - than
     return {
@@ -193,7 +196,7 @@ def binding_words(binding: dict[str, Any] | None) -> str:
 
 
 def _binding(why: dict[str, Any]) -> Rich | None:
-    _rejected, larger = why["best_rejected"], larger_words(why["chosen"])
+    _rejected, larger = why["best_rejected"], why.get("larger_sentence")
     if larger:
         return [{"text": f"{larger} "}, *(_bound(why) or [])]
     return _bound(why)

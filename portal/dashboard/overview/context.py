@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.parts.context import Choice, GpuGroup, PlotContext
 
+SparkKind = Literal["line", "bars"]
+SparkTone = Literal["accent", "wait"]
+
 
 class Spark(TypedDict):
     """A tile's small plot. `low` and `high` are the y-scale: 0 and 100 for percentages, shared by RAQLR and live LR."""
@@ -14,8 +17,8 @@ class Spark(TypedDict):
     values: list[float | None]
     low: float
     high: float
-    kind: Literal["line", "bars"]
-    tone: Literal["accent", "wait"]
+    kind: SparkKind
+    tone: SparkTone
 
 
 class TileContext(TypedDict):
@@ -46,6 +49,7 @@ class NodeContext(TypedDict):
     cores_used: int
     cores_total: int
     memory_percent: float | None  # of memory asked for, not measured
+    active: str  # "GPUs 71 %, cores 40 %" over h
     groups: list[GpuGroup]
     cpu_job_count: int
 
@@ -84,7 +88,7 @@ class RoundColumn(TypedDict):
     number: int
     url: str
     placed: int
-    fragments: int | None
+    fragments: float | None
     solve_ms: int | None
     current: bool
 

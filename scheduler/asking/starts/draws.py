@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from scheduler.asking.starts.scene import Scene
     from scheduler.model import Chosen, Job, Ranked, StopOrder
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Outcome
 
 REPEATS = 5
 """Plannings at one moment of a draw at most: stops are through at once, and what they freed is placed."""
@@ -147,14 +147,16 @@ class Draw:
         found: list[int] = []
         for _ in range(REPEATS):
             outcome = self._planned(now_s, replan=replan)
-            found += [self._start(job_id, outcome.chosen[job_id], now_s) for job_id in sorted(outcome.chosen)]
-            for order_ in outcome.stops:
+            found += [
+                self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
+            ]
+            for order_ in outcome.answers.stops:
                 self._stop(order_, now_s)
-            for given in outcome.promises:
+            for given in outcome.answers.promises:
                 if given.job in self._waiting:
                     promise = Promise(given.shares, now_s, given.cause)
                     self._waiting[given.job] = replace(self._waiting[given.job], promise=promise)
-            if not outcome.stops:
+            if not outcome.answers.stops:
                 break
             replan = False
         return found
@@ -180,8 +182,8 @@ class Draw:
             work = self._resizing(work, live, lambda own: order(own, priority, moment, age))
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
-        outcome.chosen = {**settled.started, **outcome.chosen}
-        for job_id in sorted(outcome.invalid):
+        outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
+        for job_id in sorted(outcome.answers.invalid):
             self._waiting.pop(job_id, None)
         return outcome
 
@@ -213,10 +215,18 @@ class Draw:
             end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), job.requirement, self._normal())
         elastic = scene.resizes and job.movable and len(job.requirement) > 1
         live = Running(
-            job_id, job.tenant, placement.pieces, now_s, job.requirement, expected_end_s=now_s + expected_s,
-            elastic=elastic, movable=elastic, description=replace(job, promise=None) if elastic else None,
-            restarts=job.restarts, owner=job.owner,
-        )  # fmt: skip
+            job_id,
+            job.tenant,
+            placement.pieces,
+            now_s,
+            job.requirement,
+            expected_end_s=now_s + expected_s,
+            elastic=elastic,
+            movable=elastic,
+            description=replace(job, promise=None) if elastic else None,
+            restarts=job.restarts,
+            owner=job.owner,
+        )
         self._runs(live, end_s)
         return job_id
 

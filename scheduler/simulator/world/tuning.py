@@ -19,7 +19,7 @@ from scheduler.estimator.tuner import STEP_S, Way, advance, begin
 if TYPE_CHECKING:
     from scheduler.estimator.tuner import Tuning
     from scheduler.simulator.cluster import Cluster
-    from scheduler.simulator.load import Attempt, Load
+    from scheduler.simulator.load import Load
     from scheduler.simulator.past import Past
 
 __all__ = ["STEP_S", "is_tuned", "step", "wish"]
@@ -55,11 +55,11 @@ def step(load: Load, cluster: Cluster, utilisation: float) -> bool:
     within = len(piece.cores) + len(cluster.idle[piece.node].cores)
     if attempt.tuning is None:
         if len(piece.cores) < load.cores * gpus:
-            _hold(load, attempt, cluster, min(within, load.cores * gpus))
+            attempt.exchange(cluster, min(within, load.cores * gpus), load.traced.job.tenant)
             return False
         attempt.tuning = begin(load.cores, max(load.cores, cluster.nodes[piece.node].cores_total // gpus))
     attempt.tuning = _within(advance(attempt.tuning, min(1.0, utilisation)), within // gpus)
-    _hold(load, attempt, cluster, attempt.tuning.cores * gpus)
+    attempt.exchange(cluster, attempt.tuning.cores * gpus, load.traced.job.tenant)
     load.cores, load.tuned = attempt.tuning.best, attempt.tuning.is_done
     return load.tuned
 
@@ -69,11 +69,3 @@ def _within(tuning: Tuning, most: int) -> Tuning:
     if tuning.cores <= most:
         return tuning
     return replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
-
-
-def _hold(load: Load, attempt: Attempt, cluster: Cluster, cores: int) -> None:
-    """Have so many cores on the attempt's node."""
-    piece = attempt.pieces[0]
-    if len(piece.cores) != cores:
-        piece = cluster.exchange(piece, cores, load.traced.job.tenant)
-        attempt.placement = replace(attempt.placement, pieces=(piece,))
