@@ -135,12 +135,8 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
     kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
     ledger = ledger.with_kept() if kept_on else ledger
-    shapes = {
-        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
-        for job in waiting
-        if not job.is_cpu
-    }
-    jobs = list(shapes.values())
+    kinds = {job.alike: job for job in waiting}
+    jobs = [job for job in kinds.values() if not job.is_cpu]
     every = [offer for offer in idle_offers(ledger) if offer.gpus]
     kept = {
         offer.node.id: kept_on[offer.node.id]

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.sentences import sentence
+from scheduler.explaining.together import passed_by, told_apart
 from scheduler.fairness.keepers import in_the_way, kept_figures
-from scheduler.model import Reason
+from scheduler.model import Reason, who_of
 from scheduler.placement.feasibility import Level, first_failing, idle_offers, usable
 from scheduler.placement.rooms import Shortfall
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.detail import Details
     from scheduler.fairness.keepers import Keeper
-    from scheduler.model import Job, Ranked
+    from scheduler.model import Alike, Job, Queue, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Outcome
 
@@ -59,8 +62,7 @@ class Hindsight:
         self._queue = queue
         self._takers = [
             (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
-            for each in queue
-            if each.job.id in outcome.chosen
+            for each in who_of(queue, outcome.chosen)
         ]
         # Queues are long and their jobs alike: what depends on a job's shape alone is found once.
         self._levels: dict[tuple[object, ...], Level | None] = {}
@@ -70,7 +72,7 @@ class Hindsight:
         self._rivals: dict[tuple[object, ...], _Rivals] = {}
         self._ends: dict[tuple[object, ...], dict[str, Any] | None] = {}
         self._told = self._promised | {each.job for each in outcome.reservations}
-        self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
+        self._groups: dict[Alike, tuple[list[int], dict[int, Why]]] = {}
         alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
         self._alone = set().union(*alone)
         self._open: dict[tuple[object, ...], list[Ranked]] = {}
@@ -105,18 +107,31 @@ class Hindsight:
 
     def _why_of_kind(self, ranked: Ranked) -> Why:
         """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
-        job = ranked.job
-        kind = (
-            job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
-        )  # fmt: skip
+        kind = ranked.job.alike
         group = self._groups.get(kind)
         if group is None:
-            group = self._groups[kind] = (self._rivals_of(job).ranks, {})
+            group = self._groups[kind] = (self._rivals_of(ranked.job).ranks, {})
         ahead = bisect_left(group[0], ranked.rank)
         why = group[1].get(ahead)
         if why is None:
             why = group[1][ahead] = self._why_alone(ranked)
         return why
+
+    def in_common(self, queue: Queue, others: Collection[int]) -> tuple[np.ndarray, list[Why]]:
+        """The reasons of all whom nothing tells apart from others of their kind, as `why_waiting` gives them, all at once.
+
+        By place in the queue: the number of its reason among those returned; -1 = ask about it by itself. `others` waits
+        for none of these. The queue is the whole one, so that ranks are places.
+        """
+        found = np.full(len(queue), -1)
+        if self._outcome.unswept is None:
+            return found, []
+        of_cpu = [kind for kind, head in queue.heads.items() if head.job.is_cpu]
+        alike = ~(queue.among(self._alone) | queue.among(others) | np.isin(queue.kinds, of_cpu))
+        at = np.flatnonzero(alike)
+        ahead = passed_by(queue, lambda head: self._rivals_of(head.job).ranks)
+        found[at], firsts = told_apart(queue.kinds[at], ahead[at])
+        return found, [self._why_of_kind(queue[place]) for place in at[firsts].tolist()]
 
     def _why_alone(self, ranked: Ranked) -> Why:
         job, outcome = ranked.job, self._outcome

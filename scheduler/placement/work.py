@@ -125,7 +125,7 @@ class Outcome:
     turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
     factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed
-    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    home: Callable[[Job], str] | None = None  # a GPU job's array, where there are arrays; alike jobs have the same
     standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
     windows: list[WindowView] = field(default_factory=list)
     shares: list[ShareView] = field(default_factory=list)
@@ -136,8 +136,13 @@ class Outcome:
         known = self.standings.get(job.id)
         if known is not None:
             return known
-        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
-        return _standing(array, job.id in self.window)
+        return self.standing_of_kind(job, inside=job.id in self.window)
+
+    def standing_of_kind(self, job: Job, *, inside: bool) -> Standing:
+        """Where all jobs stand that are like this one and had no turn: `inside` the window or not."""
+        if job.is_cpu:
+            return _standing("cpu", inside)
+        return _standing(self.home(job) if self.home is not None else "gpu-small", inside)
 
     def has_answer(self, job: int) -> bool:
         """Whether the job is placed, promised a place, or cannot be planned."""

@@ -52,22 +52,18 @@ def place(work: Work, mode: Mode) -> Outcome:
     division = divided(work, mode)
     gpu_queue, cpu_queue = apart(work.queue, mode)
     homes = HomeArrays(division, work.ledger)
-    at_home = homes.of_all(each.job for each in gpu_queue)
     whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-    windows, shares = fill(gpu_queue, solving, mode, division, at_home)
+    windows, shares = fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
-    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
+    waiting = {*windows.arrays, *([Array.CPU] if cpu_queue else [])}
     access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     access_rules.limit(each.job for each in gpu_queue)
     outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
-    outcome.homes = {  # those who have a promise are in no window of this planning
-        **windows.homes,
-        **{job.id: homes.of(job) for job in work.state.jobs if job.promise is not None and not job.is_cpu},
-    }
+    outcome.home = homes.of
     outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
     outcome.shares, outcome.window_s = shares, window_s
     outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
