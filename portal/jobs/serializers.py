@@ -42,13 +42,12 @@ class JobSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Job
-        fields = [
-            "id", "number", "url", "name", "tenant", "owner", "state", "labels", "category", "model", "gpus",
-            "gpu_types", "cores_per_gpu", "cores", "memory_mib", "disk_gib", "time_limit_s", "priority",
-            "array_job", "array_index", "array_size", "array_concurrency", "array_counts", "array_retries", "nodes",
-            "submitted_at", "started_at", "ended_at", "waited_s", "latency_ratio", "reason", "reason_figures",
-            "reason_at", "epoch", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores
+            memory_mib disk_gib time_limit_s priority array_job array_index array_size array_concurrency
+            array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
+            reason_figures reason_at epoch exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     def get_url(self, job: Job) -> str:
@@ -118,6 +117,13 @@ class SpeedSerializer(serializers.Serializer):
     last_samples_per_s = serializers.FloatField(allow_null=True)
     predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
     predicted_source = serializers.CharField(help_text="entity, type, theory, nodes or assumed; empty for a CPU job.")
+    samples_saved = serializers.FloatField(
+        allow_null=True, help_text="Samples of the job in the attempt's newest checkpoint; null where it told of none."
+    )
+    samples_lost = serializers.FloatField(
+        allow_null=True, help_text="Samples done after it: what the end of the attempt cost, or would cost now."
+    )
+    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that these took.")
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
     dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")
@@ -146,10 +152,10 @@ class AttemptSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Attempt
-        fields = [
-            "epoch", "state", "planning_number", "gpus", "cores", "parts", "speed", "created_at", "started_at", "ended_at",
-            "stop_reason", "stop_cause", "stop_for", "stop_to_gpus", "stop_at", "restart_s", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            epoch state planning_number gpus cores parts speed created_at started_at ended_at stop_reason
+            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     @extend_schema_field({"type": "string", "nullable": True})
@@ -173,10 +179,10 @@ class ProfileSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Attempt
-        fields = [
-            "number", "state", "gpu_type", "parts", "speed", "time_limit_s", "planning_number", "created_at", "started_at",
-            "ended_at", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            number state gpu_type parts speed time_limit_s planning_number created_at started_at ended_at
+            exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     @extend_schema_field(PartSerializer(many=True))
@@ -208,13 +214,13 @@ class JobDetailSerializer(JobSerializer):
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
-        fields = [
-            *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
-            "pipelined", "parameters", "heavy_between_iterations", "instrumented", "batch_per_gpu", "samples",
-            "learning_rate", "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures",
-            "requeues", "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
-            "profiles",
-        ]  # fmt: skip
+        own_fields = """
+            command working_directory environment files depends_on pipelined parameters heavy_between_iterations
+            instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
+            retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
+            progress attempts profiles
+        """.split()
+        fields = [*JobSerializer.Meta.fields, *own_fields]
         read_only_fields = fields
 
     def get_command(self, job: Job) -> str:

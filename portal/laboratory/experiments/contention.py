@@ -2,7 +2,7 @@
 
 The same jobs run under policy `coda` with tuned cores, once with CPU jobs held back that take a node's memory bandwidth
 from training jobs, once without; for several parts of the CPU jobs with such traffic, of which the paper has 0.5 %. The
-GPU jobs are `LOAD` times the month's, for under the month's own load nobody queues here (docs/evidence.md, `coda`).
+GPU jobs are `LOAD` times the month's, as in `coda-pressed`: under the month's own load nobody queues here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
 from portal.laboratory.experiments.coda import DAY_S, medians_of
 from portal.laboratory.experiments.coda_figures import figures_of, queued_jobs
+from portal.laboratory.experiments.coda_pressed import LOAD
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
     from scheduler.simulator.records import Run
     from scheduler.simulator.world.truth import TracedJob, World
 
-LOAD = 1.75
-"""Times the month's GPU jobs: what they need at full speed is then about 95 % of the GPUs. Not set on a result."""
-HEAVY = (0.005, 0.02, 0.05)
+HEAVY = (0.005, 0.05)
 """Parts of the CPU jobs that draw more than a node's memory can do; the first is the paper's."""
-DAYS, WARM_DAYS = 1.5, 0.5
+DAYS, WARM_DAYS = 2.0, 1.0
 QUICK_DAYS, QUICK_WARM_DAYS = 0.3, 0.1
 
 PAPER = {"utilisation_lost": 0.023, "queue_times": 2.0}

@@ -12,14 +12,24 @@ from scheduler.model import Promise, Ranked, Reason, Running, Share, Tenant
 from scheduler.model.speeds import Knowledge
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.work import Outcome
+from scheduler.placement.outcome import Outcome, Trail
 from tests.scheduler.builders import decisions_of, job, make_plan, node, running
 from tests.scheduler.planning.test_plan import clusters, queues
 
 BERTH = {"policy": "berth", "arrays": "off"}
 CANDIDATE_KEYS = {
-    "gpu_type", "gpus", "cores", "memory_mib", "spread", "nodes", "throughput", "source", "gain", "factor", "value",
-}  # fmt: skip
+    "gpu_type",
+    "gpus",
+    "cores",
+    "memory_mib",
+    "spread",
+    "nodes",
+    "throughput",
+    "source",
+    "gain",
+    "factor",
+    "value",
+}
 
 
 def detail(made, number):
@@ -102,7 +112,7 @@ def test_a_node_kept_for_another_job_binds():
 def test_a_candidate_that_would_fit_after_all_was_left_by_the_search():
     ledger = Ledger([node(1, 4)], (), ())
     (found,) = generate(job(1, 2), ledger, estimator_for(Knowledge(), {}, ledger.nodes))
-    outcome = Outcome(candidates={1: (found,)})
+    outcome = Outcome(trail=Trail(candidates={1: (found,)}))
     details = Details(ledger, ledger, outcome, [Ranked(job(1, 2), 1, 1.0, 1.0, 60.0, "")], None)
     assert details(1)["best_rejected"]["binding"]["resource"] == "solver"
 
@@ -128,12 +138,22 @@ def test_the_share_when_picked_front_backfill_and_the_boundary():
     assert shares == {1: 0.5, 2: 0.0, 3: 0.25, 4: 0.75, 5: 1.0}
     windows = {number: detail(made, number)["window"] for number in (1, 2, 3, 4, 5)}
     assert {n: (w["turn"], w["side"]) for n, w in windows.items()} == {
-        1: (3, "backfill"), 2: (1, "front"), 3: (2, "front"), 4: (4, "backfill"), 5: (None, "outside"),
-    }  # fmt: skip
+        1: (3, "backfill"),
+        2: (1, "front"),
+        3: (2, "front"),
+        4: (4, "backfill"),
+        5: (None, "outside"),
+    }
     assert windows[5] == {
-        "side": "outside", "turn": None, "jobs": 4, "front_jobs": 2, "asked_gpus": 8, "capacity_gpus": 8,
-        "idle_gpus": 4, "last_rank": 4,
-    }  # fmt: skip
+        "side": "outside",
+        "turn": None,
+        "jobs": 4,
+        "front_jobs": 2,
+        "asked_gpus": 8,
+        "capacity_gpus": 8,
+        "idle_gpus": 4,
+        "last_rank": 4,
+    }
     assert {detail(made, n)["array"] for n in windows} == {"gpu-small"}
 
 
