@@ -63,7 +63,7 @@ def ages(
     samples_per_s: Callable[[Job], Mapping[str, float]],
     gpus_by_type: Mapping[str, int],
 ) -> Ages:
-    """`age_of` with all but the job filled in: the same answers, for who asks about each of a long queue."""
+    """`age_of` with everything but the job given: the same answers, and faster for a long queue."""
 
     def age(job: Job) -> Age:
         known = {} if job.total_samples is None else samples_per_s(job)

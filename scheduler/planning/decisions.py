@@ -115,5 +115,5 @@ def decide_aside(jobs: Sequence[Job], aside: Mapping[int, Why], age_for: Callabl
 
 
 def decide_invalid(error: InvalidJob, job: Job) -> Decision:
-    # Nothing of the job's own numbers is repeated: they may be what is wrong with it (a NaN is not JSON).
+    # None of the job's own numbers are repeated: one of them may be the fault, and a NaN is no JSON.
     return Decision(job.id, Result.INVALID, Reason.INVALID, {"detail": error.detail})

@@ -99,7 +99,7 @@ def _hindsight(
     parameters: Parameters,
     clock: Clock,
 ) -> Hindsight:
-    """Who says why a job waits, for as long as there is time to say more than what lies at hand."""
+    """What says why jobs wait. After `decided.unexplained_s` it gives only reasons that need no search."""
     outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
@@ -138,7 +138,7 @@ def _left(
 
 
 def _lapsed(decided: Decided, inputs: SnapshotInput) -> tuple[int, ...]:
-    """Promises that are given up, those of jobs that turned out unsound included."""
+    """The jobs whose promise is given up, unsound jobs included."""
     faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
     return tuple(sorted([*decided.lapsed, *faulty]))
 
@@ -154,7 +154,9 @@ def _blocking(obstacles: Obstacles) -> tuple[Blocking, ...]:
 
 
 class _Left(NamedTuple):
-    """What a plan leaves idle: what is promised withheld, the reserved nodes and their jobs, and what fits who waits."""
+    """What a plan leaves idle: the ledger without promised resources, node -> the job it is reserved for, and what a waiting job
+    fits.
+    """
 
     ledger: Ledger
     reserved: Mapping[int, int]
@@ -172,7 +174,7 @@ def _measure(
     waiting = [decision for decision in decisions if decision.result is Result.WAITING]
     eligible = [decision for decision in waiting if decision.eligible]
     reasons = Counter(map(attrgetter("reason"), waiting))
-    # A job that is being profiled leaves nothing idle for want of a place.
+    # A job that is being profiled does not wait for a place.
     wanting = {each.job for each in eligible if each.reason is not Reason.PROFILING}
     fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible])
@@ -181,7 +183,7 @@ def _measure(
         fragments_scattered=fragments.scattered,
         fragments_kept=fragments.kept,
         fragment_rate=metrics.rate(fragments.total, sum(node.gpus_total for node in nodes)),
-        # An operator who forbids borrowing wants walls: what idles behind one does so on purpose.
+        # Without borrowing GPUs are idle beside jobs of another array on purpose.
         idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
         waiting_by_reason=dict(sorted((str(name), n) for name, n in reasons.items())),
@@ -198,7 +200,7 @@ def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> d
 
 
 def _held(nodes: Sequence[Node], final: Ledger) -> dict[str, Any]:
-    """The metrics of what is held. `final`: what the plan leaves idle, promised resources included."""
+    """The metrics of held GPUs and cores. `final`: what the plan leaves idle, promised resources included."""
     gpus, cores = metrics.allocated(nodes, final)
     gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
     return {
