@@ -4,9 +4,9 @@ For each owner (or tenant) the ratios of run time to age of its past jobs; what 
 the product-limit estimate (Kaplan and Meier, 1958), else the long jobs, which end last, would be missing. An owner with
 few jobs shares everybody's; a cluster with few has the log-normal with median 1 and sigma `SIGMA`.
 
-Jobs that accept the same sizes are a *kind*. Where a kind's median lies outside the middle four fifths of that, it is a kind
-apart: then the kind's jobs count, whosever they are, and the owner's of the kind once more. So jobs of ten GPUs that all declare
-ten times too long are soon known, among hundreds that declare the truth.
+Jobs that accept the same sizes are a *kind*. Where a kind's ratios agree and their median lies outside the middle four
+fifths of that, it is a kind apart: then the kind's jobs count, whosever they are, and the owner's of the kind once more. So jobs
+of ten GPUs that all declare ten times too long are soon known, among hundreds that declare the truth.
 
 A larger size shortens a run by (mean size / size)^b. Whether it does is learnt too: b is the slope of the past ratios
 over their sizes, from `EXPONENT` towards 0 where jobs last as long on many GPUs as on few.
@@ -30,8 +30,10 @@ SIGMA = 0.5
 """Of the log-normal that nothing is known of: two thirds of the jobs run for 0.6 to 1.65 times what is expected."""
 BELIEF, KIN = 5.0, 3.0
 """Jobs that the log-normal counts as; and everybody's or the owner's for a kind, the kind's for the owner's of it."""
-OWN_LEAST, KIND_LEAST = 20, 3
+OWN_LEAST, KIND_LEAST = 20, 5
 """Past jobs from which on an owner has a distribution of its own, and a kind may."""
+AGREED = 1.0
+"""Of a kind apart: its ratios from the 10 to the 90 % quantile, as logarithms, lie no farther apart."""
 EXPONENT, EXPONENT_BELIEF = 0.9, 2.0
 """The slope before anything is known, and the sum of squared log sizes that this counts as."""
 QUANTILES = 64
@@ -101,8 +103,10 @@ class RunTimes:
 
 
 def _is_apart(kind: Sequence[Row], curve: Sequence[float]) -> bool:
-    ratios = [ratio for ratio, ended in kind if ended]
-    return len(ratios) >= KIND_LEAST and not _at(curve, 0.1) <= median(ratios) <= _at(curve, 0.9)
+    ratios = sorted(ratio for ratio, ended in kind if ended)
+    if len(ratios) < KIND_LEAST or _at(ratios, 0.9) - _at(ratios, 0.1) > AGREED:
+        return False
+    return not _at(curve, 0.1) <= median(ratios) <= _at(curve, 0.9)
 
 
 def _curve(rows: Sequence[Row], prior: Sequence[float], belief: float) -> list[float]:

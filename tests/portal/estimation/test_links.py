@@ -153,15 +153,19 @@ def test_what_a_running_job_records_of_its_communication_is_its_tenants_vote(clu
     assert len(LinkVote.objects.get().recent) == 1, "one GPU has nobody to communicate with"
 
 
-def test_theory_speaks_from_the_first_minute_and_an_8_or_16_gpu_job_takes_two_idle_nodes(cluster):
+@pytest.mark.parametrize("measured", [False, True])
+def test_theory_speaks_from_the_first_minute_and_an_8_or_16_gpu_job_takes_two_idle_nodes(cluster, measured):
     """Without links it stayed on one node for good: nothing but a run over two could have told its sensitivity."""
     Node.objects.all().delete()
     for name in ("big-1", "big-2"):
         tells(given.node_make(name, gpus=8, cores=64))
+    if measured:  # as two virtual nodes' probes found them
+        now = timezone.now()
+        Link.objects.update(within_node=47e6, within_measured_at=now, between_nodes=3.3e6, between_measured_at=now)
     job = cluster.submit(gpus=[8, 16], model="vgg", instrumented=True, checkpointable=True, cores_per_gpu=2)
     run = cluster.start(cluster.submit(gpus=1, model="vgg"), Node.objects.get(name="big-1"))
     rows = [[0.01, 0.2, 0.4, 0.01, 0.0, 0.0, 0.61]] * 12
-    send(run, record(parameters=5_000_000, rows=rows))
+    send(run, record(parameters=100_000 if measured else 5_000_000, rows=rows))
     cluster.end(run)
     planning_run()
     attempt = job.attempts.runs().get()
@@ -169,7 +173,7 @@ def test_theory_speaks_from_the_first_minute_and_an_8_or_16_gpu_job_takes_two_id
     for part in attempt.allocations.all():
         cluster.report(attempt, "running", rank=part.rank, pid=100 + part.rank, node=part.node)
     send(attempt, record(world=16))
-    assert AttemptSpeed.objects.get(attempt=attempt).predicted_source == "theory-assumed"
+    assert AttemptSpeed.objects.get(attempt=attempt).predicted_source == ("theory" if measured else "theory-assumed")
 
 
 def votes(link, *tenants):

@@ -30,9 +30,15 @@ def test_a_kind_that_others_declare_too_long_is_soon_known_and_no_other_kind_wit
     times = RunTimes([*runs(1.0, owner=1), *runs(0.05, owner=2, count=5, sizes=(10,))])
     assert times.ratio(1, (10,), 0.0) == pytest.approx(0.05, rel=0.1)
     assert times.ratio(1, ONE, 0.0) == pytest.approx(1.0, rel=0.05)
-    both = (*runs(0.05, owner=2, count=5, sizes=(10,)), *runs(2.0, owner=1, count=5, sizes=(10,)))
+    both = (*runs(0.05, owner=2, count=5, sizes=(10,)), *runs(0.1, owner=1, count=5, sizes=(10,)))
     own = RunTimes([*runs(1.0, owner=1), *both])
-    assert own.ratio(1, (10,), 0.0) == pytest.approx(2.0, rel=0.1)  # the owner's of the kind tell most
+    assert own.ratio(1, (10,), 0.0) == pytest.approx(0.1, rel=0.1)  # the owner's of the kind tell most
+
+
+def test_a_kind_whose_jobs_disagree_is_none():
+    """Where nobody declares, ratios are anything: the owner's jobs tell as much."""
+    mixed = [run for ratio in (0.01, 0.1, 0.2) for run in runs(ratio, owner=2, count=5, sizes=(10,))]
+    assert RunTimes([*runs(1.0, owner=1), *mixed]).ratio(1, (10,), 0.0) == pytest.approx(1.0, rel=0.05)
 
 
 def test_what_still_runs_counts_as_longer():
