@@ -41,6 +41,7 @@ class SmallPortal:
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
         self.report_lengths: list[int] = []
+        self.holding: list[dict] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -213,6 +214,7 @@ class SmallPortal:
     def report(self, body: dict) -> dict:
         self.problems = body.get("problems", [])
         self.disk = body.get("disk")
+        self.holding = body["holding"]
         if self.swallow_reports:
             raise RefusalError(503, "away")
         self.report_lengths += [len(body["reports"]), len(body["holding"])]

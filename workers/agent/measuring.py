@@ -69,7 +69,10 @@ class Measuring:
             usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
         except OSError:  # the files do not answer or may not be read: this second has no figures
             usages = [None] * len(parts)
-        return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
+        return [
+            Running(p.attempt, tuple(p.gpus), use, len(p.cores), tuple(p.response))
+            for p, use in zip(parts, usages, strict=True)
+        ]
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Send everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""

@@ -139,6 +139,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         "tmp_dir": str(tmp_dir),
         "checkpoint_dir": str(checkpoint_dir),
         "records_dir": str(records_dir),
+        "cores_file": str(rooms.job / "cores"),
         "cwd": str(cwd),
         "walls": _walls(place, rooms, checkpoint_dir),
         "landlock": place.landlock,

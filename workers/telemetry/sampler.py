@@ -40,6 +40,8 @@ class PartUse:
     cpu_cores: float  # mean cores in use
     wait_cores: float  # mean number of processes that were ready but had no core
     memory_mib: float
+    cores: int = 0  # that it has by the last order that holds; 0: not known
+    response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
 
 
 class GpuSampler(Protocol):

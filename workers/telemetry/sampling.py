@@ -24,6 +24,8 @@ class Running:
     attempt: str
     gpus: tuple[int, ...]
     usage: Usage | None
+    cores: int = 0
+    response: tuple[float, ...] = ()
 
 
 class Sampling:
@@ -68,4 +70,4 @@ class Sampling:
         span_s = usage.at - before.at
         cpu_cores = max(0.0, usage.cpu_s - before.cpu_s) / span_s
         wait_cores = max(0.0, usage.wait_s - before.wait_s) / span_s
-        return PartUse(part.gpus, cpu_cores, wait_cores, usage.memory_mib)
+        return PartUse(part.gpus, cpu_cores, wait_cores, usage.memory_mib, part.cores, part.response)

@@ -21,6 +21,7 @@ from portal.cluster.services.operating import (
     node_drain,
     node_resume,
     node_token_revoke,
+    node_tuning,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "node_settled",
     "node_token_revoke",
     "node_touch",
+    "node_tuning",
     "nodes_touch",
 ]

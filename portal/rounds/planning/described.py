@@ -11,7 +11,7 @@ from portal.rounds.planning.memory import Beside
 from portal.rounds.planning.queued import jobs_blocked
 from portal.rounds.planning.restored import Restored
 from scheduler import model
-from scheduler.estimator.cores import start_cores
+from scheduler.estimator.cores import given_cores, start_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,6 +92,7 @@ def job_described(
         submitted_s=submitted_s,
         gpu_types=frozenset(job.gpu_types),
         cores=(promise and promise.cores_wanted) or cores_wanted(job=job, parameters=parameters, tuned=tuned),
+        least_cores=job.cores_per_gpu if job.cores_exactly and job.cores_per_gpu else 1,
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s if since_s is None else job.waited_s + max(0.0, now_s - since_s),
@@ -141,14 +142,13 @@ def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
-    """Cores a GPU (a CPU job: in all): what the tenant asked, else the start rule of section 8 from the owner's past."""
+    """Cores a GPU (a CPU job: in all): tuned in an earlier attempt, else asked by the tenant, else section 8's start rule."""
     if list(job.gpus) == [0]:
         return job.cores or 1
-    if job.cores_per_gpu:
-        return job.cores_per_gpu
     return start_cores(
         category=job.category,
         tuned=tuned.get(job.owner_id, {}),
+        given=given_cores(own=getattr(job, "cores_tuned", None), asked=job.cores_per_gpu, exactly=job.cores_exactly),
         pipelined=bool(job.pipelined),
         model_parameters=job.parameters,
         large_model_parameters=parameters.large_model_parameters,

@@ -15,7 +15,7 @@ PAIRS = {
     "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Links": wire.Links, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,
     "Spec": wire.Spec, "SpecWorld": wire.World, "SpecWorldNode": wire.WorldNode, "Report": wire.Report,
     "ReportRequest": wire.ReportBody, "ReportAnswer": wire.ReportAnswer, "Accepted": wire.Accepted,
-    "Refused": wire.Refused, "Renewed": wire.Lease, "PartKey": wire.PartName, "Telemetry": wire.Telemetry,
+    "Refused": wire.Refused, "Renewed": wire.Lease, "PartKey": wire.PartName, "Held": wire.Held, "Telemetry": wire.Telemetry,
     "LogAnswer": wire.LogAnswer, "Iterations": wire.Iterations, "PartRecords": wire.PartRecords,
     "RecordsRequest": wire.RecordsBody, "RecordsTaken": wire.RecordsTaken, "RecordsAnswer": wire.RecordsAnswer,
 }  # fmt: skip
