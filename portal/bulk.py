@@ -113,8 +113,8 @@ def rows_insert(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
     """Insert rows; a row is its values in the order of `fields`, the others get their defaults, alike in all. One INSERT."""
     columns = [model._meta.get_field(name) for name in fields]  # noqa: SLF001 - Django's documented Meta API
     if connection.vendor != "postgresql" or len(rows) < INSERTED_FROM:
-        names = [field.attname for field in columns]
-        model._default_manager.bulk_create(model(**dict(zip(names, row, strict=True))) for row in rows)  # noqa: SLF001
+        attributes = [field.attname for field in columns]
+        model._default_manager.bulk_create(model(**dict(zip(attributes, row, strict=True))) for row in rows)  # noqa: SLF001
         return
     others = [each for each in model._meta.concrete_fields if each not in columns and not each.primary_key]  # noqa: SLF001
     quote = connection.ops.quote_name

@@ -13,6 +13,7 @@ from portal.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
 WHOLE_FLOAT_LIMIT = 2**53
 """Above it a float no longer tells neighbouring whole numbers apart."""
@@ -119,7 +120,9 @@ def mapping(value: object, field: str, *, max_items: int) -> Mapping[str, Any]:
     return value
 
 
-def known_keys(value: Mapping[str, Any], field: str, *, required: set[str], optional: set[str] = frozenset()) -> None:
+def known_keys(
+    value: Mapping[str, Any], field: str, *, required: AbstractSet[str], optional: AbstractSet[str] = frozenset()
+) -> None:
     """Refuse an object with a name it does not know (unknown_field) or without one it needs (required)."""
     for name in value:
         if name not in required | optional:

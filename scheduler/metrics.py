@@ -135,12 +135,7 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
     kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
     ledger = ledger.with_kept() if kept_on else ledger
-    shapes = {
-        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
-        for job in waiting
-        if not job.is_cpu
-    }
-    jobs = list(shapes.values())
+    jobs = _one_of_each_shape(waiting)
     every = [offer for offer in idle_offers(ledger) if offer.gpus]
     kept = {
         offer.node.id: kept_on[offer.node.id]
@@ -148,11 +143,8 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
         if kept_on.get(offer.node.id)
         and any(job.id != reserved.get(offer.node.id) and _fits_there(job, offer) for job in jobs)
     }
-    offers = [replace(each, gpus=each.gpus - kept.get(each.node.id, 0)) for each in every]
-    offers = [offer for offer in offers if offer.gpus]
-    idle: dict[str | None, int] = {}
-    for offer in every:
-        idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
+    offers = [left for each in every if (left := replace(each, gpus=each.gpus - kept.get(each.node.id, 0))).gpus]
+    idle = _by_type(every)
     wanting = wanted_types({(job.min_gpus, job.gpu_types) for job in jobs}, idle)
     most = max((job.least_cores for job in jobs), default=1)
     short = [offer for offer in offers if offer.cores < offer.gpus * most and offer.node.gpu_type in wanting]
@@ -161,6 +153,23 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     )
     wanted, held_back = sum(idle[name] for name in wanting), sum(kept.values())
     return Fragments(short_of_cores, wanted - short_of_cores - held_back, held_back)
+
+
+def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
+    """Of the GPU jobs that ask for the same, the last."""
+    shapes = {
+        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
+        for job in waiting
+        if not job.is_cpu
+    }
+    return list(shapes.values())
+
+
+def _by_type(offers: Iterable[Offer]) -> dict[str | None, int]:
+    idle: dict[str | None, int] = {}
+    for offer in offers:
+        idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
+    return idle
 
 
 def _fits_there(job: Job, offer: Offer) -> bool:

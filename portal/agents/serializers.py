@@ -195,6 +195,7 @@ class Iterations(serializers.Serializer):
     seconds = Number(min_value=0, max_value=LONGEST_S)
     done = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
     total = Number(allow_null=True, min_value=0, max_value=MOST_SAMPLES)
+    saved = Number(allow_null=True, required=False, default=None, min_value=0, max_value=MOST_SAMPLES)
     batch = serializers.IntegerField(min_value=1, max_value=SMALL)
     world = serializers.IntegerField(min_value=1, max_value=65536)
     parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)

@@ -112,7 +112,7 @@ def documented(
 ) -> Callable[[Any], Any]:
     """Describe an operation; 400, 401, 403, 503 and 507 are possible everywhere. `more_answers`: by (status, media type)."""
     answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, 507, *refusals})}
-    found = {status: answer, **answers}
+    found: dict[Any, Any] = {status: answer, **answers}
     if more_answers:
         found = {(code, "application/json"): each for code, each in found.items()} | dict(more_answers)
     return extend_schema(summary=summary, responses=found, parameters=list(parameters), **more)

@@ -2,15 +2,17 @@
 
 from django.db import models
 
+from portal.choices import TextChoices
+
 
 class Backup(models.Model):
     """A backup that was made, and how it was checked; or the one from which this database was restored."""
 
-    class Kind(models.TextChoices):
+    class Kind(TextChoices):
         MADE = "made", "made"
         RESTORED = "restored", "restored from"
 
-    class Proof(models.TextChoices):
+    class Proof(TextChoices):
         RESTORED = "restored", "restored into a scratch database"
         READ = "read", "read back and counted"
 

@@ -22,9 +22,12 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
-from scheduler.placement.joint import place_jointly
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.work import Outcome, Work
+from scheduler.placement.outcome import Trail
+from scheduler.placement.work import Work
 from scheduler.workloads import queues
 from scheduler.workloads.queues import instance_draw
 
@@ -81,7 +84,7 @@ def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
     ledger = Ledger(instance.nodes, (), ())
     queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
-    outcome = Outcome(weights=located.weights(picked, parameters.lambda_))
+    answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
     state = ClusterState(instance.nodes, instance.jobs)
     with collector_paused():  # as the service plans
         began_s = time.process_time()
@@ -89,9 +92,8 @@ def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
             queue, ledger, instance.estimator, parameters, np.random.default_rng(seed), time.process_time,
             began_s + limit_s, state, 0.0,
         )  # fmt: skip
-        place_jointly(picked, work, outcome, formulation="aggregated")
+        solver = place_aggregated(picked, work, answers, worth, Trail()).figures
         cpu_s = time.process_time() - began_s
-    solver = outcome.solver
     return {
         "limit_s": round(limit_s, 3),
         "cpu_s": round(cpu_s, 3),
@@ -100,7 +102,7 @@ def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
         "status": solver.status,
         "incumbent": solver.incumbent,
         "window_jobs": len(picked),
-        "placed_jobs": len(outcome.chosen),
+        "placed_jobs": len(answers.chosen),
     }
 
 

@@ -22,13 +22,19 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
-from scheduler.placement.joint import FORMULATIONS, place_jointly
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.work import Outcome, Work
+from scheduler.placement.located_stage import place_located
+from scheduler.placement.outcome import Trail
+from scheduler.placement.work import Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:
     from scheduler.workloads.queues import Instance
+
+FORMULATIONS = {"located": place_located, "aggregated": place_aggregated}
 
 LOCATED_GAP = 0.01
 CORES_GAP, CORES_GAP_UP_TO_GPUS = 0.02, 1000
@@ -78,18 +84,17 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
     ledger = Ledger(instance.nodes, (), ())
     queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
-    outcome = Outcome(weights=located.weights(picked, parameters.lambda_))
+    answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
     began_cpu_s, began_s = _user_cpu_s(), time.monotonic()
     deadline_s = began_s + parameters.limit_s
     rng = np.random.default_rng(seed)
     state = ClusterState(instance.nodes, instance.jobs)
     work = Work(queue, ledger, instance.estimator, parameters, rng, time.monotonic, deadline_s, state, 0.0)
-    place_jointly(picked, work, outcome, formulation=formulation)
+    solver = FORMULATIONS[formulation](picked, work, answers, worth, Trail()).figures
     total_s, cpu_s = time.monotonic() - began_s, _user_cpu_s() - began_cpu_s
-    solver = outcome.solver
     return {
         "window_jobs": len(picked),
-        "placed_jobs": len(outcome.chosen),
+        "placed_jobs": len(answers.chosen),
         "candidates": solver.candidates,
         "variables": solver.variables,
         "constraints": solver.constraints,

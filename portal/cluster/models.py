@@ -8,6 +8,8 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+from portal.choices import TextChoices
+
 UNREACHABLE_AFTER_S = 30
 """A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
 
@@ -113,7 +115,7 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
-    class Mode(models.TextChoices):
+    class Mode(TextChoices):
         EXCLUSIVE = "exclusive", "Exclusive"
         SHARED = "shared", "Shared"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Prefetch, Q
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 
-def nodes_visible_to(user: User):  # noqa: ANN201 - a queryset
-    """Every signed-in user sees the nodes: they share them."""
+def nodes_visible_to(user: User) -> Any:
+    """Return a queryset of the nodes. Every signed-in user sees them all: users share them."""
     if not user.is_authenticated:
         return Node.objects.none()
     return Node.objects.select_related("gpu_type")
@@ -31,8 +31,8 @@ def node_get(*, user: User, name: str) -> Node:
     return node
 
 
-def nodes_with_gpus(user: User):  # noqa: ANN201 - a queryset
-    """Every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
+def nodes_with_gpus(user: User) -> Any:
+    """Return a queryset of every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
     present = Gpu.objects.filter(missing_since=None).order_by("index")
     return nodes_visible_to(user).order_by("name").prefetch_related(Prefetch("gpus", present, to_attr="gpus_present"))
 

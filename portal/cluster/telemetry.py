@@ -102,7 +102,7 @@ def batches_between(
     ids = list(node_ids)
     from_block = since - timedelta(seconds=BLOCK_S)
     # What is packed meanwhile moves from the first of the three to the last: read in this order, nothing is missed.
-    recent = defaultdict(list)
+    recent: dict[int, list[Any]] = defaultdict(list)
     frames = TelemetryFrame.objects.filter(node_id__in=ids, at__gt=from_block, at__lte=until).order_by("at")
     for node_id, packed in frames.values_list("node_id", "packed"):
         recent[node_id] += frames_of(bytes(packed))

@@ -130,16 +130,16 @@ def means_of(batches: Iterable[Mapping[str, Any]], *, start_s: float, slots: int
                     if 0 <= slot < slots:
                         values[name][slot].append(value)
     left_out = _left_out(values)
-    series: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     for name, by in values.items():
         if name.partition(".")[0] in left_out:
             continue
-        series[name] = _row({slot: sum(own) / len(own) for slot, own in by.items()})
+        rows[name] = _row({slot: sum(own) / len(own) for slot, own in by.items()})
         if name.startswith("gpu") and name.endswith(f".{SPREAD}"):
-            series[f"{name}.low"], series[f"{name}.high"] = (
+            rows[f"{name}.low"], rows[f"{name}.high"] = (
                 _row({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
             )
-    return {"series": series}
+    return {"series": rows}
 
 
 def _row(by: Mapping[int, float]) -> list[Any]:

@@ -68,7 +68,7 @@ def plain(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+    return str(value) if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
 
 
 def mib(value: int | None) -> str:

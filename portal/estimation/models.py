@@ -197,6 +197,8 @@ class AttemptSpeed(models.Model):
     samples = models.FloatField(default=0.0, help_text="Over all GPUs.")
     seconds = models.FloatField(default=0.0)
     last_samples_per_s = models.FloatField(null=True)
+    samples_done = models.FloatField(null=True, help_text="Of the whole job, as the attempt told last.")
+    samples_saved = models.FloatField(null=True, help_text="Of them in its newest checkpoint; null: it told of none.")
     records = models.PositiveBigIntegerField(default=0)
     dropped = models.PositiveBigIntegerField(default=0, help_text="What the job wrote that was no record.")
     predicted_samples_per_s = models.FloatField(null=True)
@@ -210,6 +212,19 @@ class AttemptSpeed(models.Model):
     def samples_per_s(self) -> float | None:
         """Return the attempt's mean over all GPUs; None before anything was timed."""
         return self.samples / self.seconds if self.seconds > 0 else None
+
+    @property
+    def samples_lost(self) -> float | None:
+        """Return what was done after the newest checkpoint, and a stop would cost; None where it is not known."""
+        if self.samples_done is None or self.samples_saved is None:
+            return None
+        return max(0.0, self.samples_done - self.samples_saved)
+
+    @property
+    def lost_s(self) -> float | None:
+        """Return the seconds that `samples_lost` took, at the attempt's mean speed."""
+        lost, rate = self.samples_lost, self.samples_per_s
+        return None if lost is None or not rate else lost / rate
 
 
 class PartOffset(models.Model):

@@ -119,6 +119,8 @@ def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime)
         row.seconds += record["seconds"]
         if record["seconds"] >= SHORTEST_S:
             row.last_samples_per_s = record["samples"] / record["seconds"]
+        row.samples_done = row.samples_done if record["done"] is None else record["done"]
+        row.samples_saved = row.samples_saved if record.get("saved") is None else record["saved"]
     row.at = now
     row.save()
 

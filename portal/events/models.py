@@ -2,11 +2,13 @@
 
 from django.db import models
 
+from portal.choices import TextChoices
+
 
 class OutboxMessage(models.Model):
     """A nudge not yet sent. A row is deleted once sent; sending it twice does no harm."""
 
-    class Topic(models.TextChoices):
+    class Topic(TextChoices):
         PLAN = "plan", "a planning is due"
         WAKE = "wake", "a node's wanted list changed"
         EVENT = "event", "pages should refetch"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from portal import checks
@@ -174,9 +175,9 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
         except BerthError as error:
             problems.append(error)
 
-    for name, simple in SIMPLE.items():
+    for name in SIMPLE:
         if name in given:
-            check(lambda name=name, simple=simple: {name: simple(given[name], name)})
+            check(partial(_simple, given, name))
     if "command" not in given:
         problems.append(BerthError("required", "`command` is missing; say what to run.", field="command"))
     _composed(given, values, check, r_num=r_num)
@@ -186,6 +187,10 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
         return None, problems
     values.setdefault("name", name_of(command=values["command"], model=values.get("model", "")))
     return JobDescription(**values), []
+
+
+def _simple(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: SIMPLE[name](given[name], name)}
 
 
 def _composed(

@@ -69,7 +69,8 @@ class BothStreams:
 
     def read(self, start: Cursor, *, limit: int, flush: bool) -> tuple[bytes, Cursor]:
         """Return up to `limit` bytes from the cursor on, and the cursor behind them. `flush`: no more will come."""
-        pieces, room, at = [], limit, start
+        pieces: list[bytes] = []
+        room, at = limit, start
         for stream, data in self._lines(start, limit=limit, flush=flush):
             piece = (
                 data if len(data) <= room else data[: max(data.rfind(b"\n", 0, room), data.rfind(b"\r", 0, room)) + 1]

@@ -95,9 +95,6 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
     if part is None:
         raise NotFound("attempt on this node")
     attempt, job = part.attempt, part.attempt.job
-    payload = JobPayload.objects.get(pk=job.array_id or job.pk)
-    gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
-    others = attempt.allocations.select_related("node").order_by("rank")
     return {
         "attempt": attempt.key,
         "job": job.pk,
@@ -108,25 +105,47 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "tenant": job.tenant.name,
         "tenant_id": job.tenant_id,
         "user": job.owner.username,
+        **_spec_command(attempt),
+        **_spec_resources(part, node),
+        "disk_mib": disk_limit_mib(job),
+        "time_limit_s": _time_limit_s(attempt),
+        "profile": attempt.is_profile,
+        "world": _spec_world(attempt),
+        "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
+        "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
+    }
+
+
+def _spec_command(attempt: Attempt) -> dict[str, Any]:
+    """Return what is to run; the tasks of an array share their parent's payload."""
+    job = attempt.job
+    payload = JobPayload.objects.get(pk=job.array_id or job.pk)
+    return {
         "command": payload.command,
         "files": payload.files,
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
+    }
+
+
+def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
+    gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
+    return {
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
-        "disk_mib": disk_limit_mib(job),
-        "time_limit_s": _time_limit_s(attempt),
-        "profile": attempt.is_profile,
-        "world": {
-            "nodes": [{"name": other.node.name, "address": other.node.address} for other in others],
-            "port": attempt.rendezvous_port,
-            "gpus_total": attempt.gpus,
-        },
-        "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
-        "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
+    }
+
+
+def _spec_world(attempt: Attempt) -> dict[str, Any]:
+    """Return where the attempt's parts are, by rank, and how they find each other."""
+    parts = attempt.allocations.select_related("node").order_by("rank")
+    return {
+        "nodes": [{"name": part.node.name, "address": part.node.address} for part in parts],
+        "port": attempt.rendezvous_port,
+        "gpus_total": attempt.gpus,
     }
 
 

@@ -118,6 +118,13 @@ class SpeedSerializer(serializers.Serializer):
     last_samples_per_s = serializers.FloatField(allow_null=True)
     predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
     predicted_source = serializers.CharField(help_text="entity, type, theory, nodes or assumed; empty for a CPU job.")
+    samples_saved = serializers.FloatField(
+        allow_null=True, help_text="Samples of the job in the attempt's newest checkpoint; null where it told of none."
+    )
+    samples_lost = serializers.FloatField(
+        allow_null=True, help_text="Samples done after it: what the end of the attempt cost, or would cost now."
+    )
+    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that these took.")
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
     dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")

@@ -1,9 +1,9 @@
 """The states of jobs and attempts, and which may follow which (algorithms, section 1)."""
 
-from django.db import models
+from portal.choices import TextChoices
 
 
-class JobState(models.TextChoices):
+class JobState(TextChoices):
     PENDING = "PENDING", "Waiting"
     HELD = "HELD", "Held"
     STARTING = "STARTING", "Starting"
@@ -35,7 +35,7 @@ FOLLOWERS: dict[JobState, frozenset[JobState]] = {
 """What may follow a state. A job goes back from a live state to PENDING only while retries or requeues last."""
 
 
-class AttemptState(models.TextChoices):
+class AttemptState(TextChoices):
     """A live attempt is STARTING or RUNNING; all others are ends, and an attempt ends exactly once."""
 
     STARTING = "STARTING", "Starting"
@@ -49,7 +49,7 @@ class AttemptState(models.TextChoices):
     PREEMPTED = "PREEMPTED", "Preempted"
 
 
-class StopReason(models.TextChoices):
+class StopReason(TextChoices):
     """Why the portal asks a node to stop a part."""
 
     CANCEL = "cancel", "cancelled"
@@ -59,7 +59,7 @@ class StopReason(models.TextChoices):
     LIMIT = "limit", "a profile's time is over"
 
 
-class StopCause(models.TextChoices):
+class StopCause(TextChoices):
     """Why a planning stops a running job, or keeps resources for one (algorithms, sections 4 and 6)."""
 
     CALL_BACK = "call-back", "called back"

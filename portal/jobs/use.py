@@ -28,9 +28,10 @@ class Use:
 def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
     """Return each tenant's use, by its key. Four queries."""
     live = Attempt.objects.filter(ended_at=None, job__tenant__in=tenants).values_list("job__tenant")
-    held = {row[0]: row[1:] for row in live.order_by().annotate(held_gpus=Sum("gpus"), held_cores=Sum("cores"))}
+    sums = live.order_by().annotate(held_gpus=Sum("gpus"), held_cores=Sum("cores"))
+    held = {tenant_id: (gpus, cores) for tenant_id, gpus, cores in sums}
     queued = queued_jobs(tenants)
-    return {tenant.pk: Use(*held.get(tenant.pk, (0, 0)), queued.get(tenant.pk, 0)) for tenant in tenants}
+    return {tenant.pk: Use(*held.get(tenant.pk, (0, 0)), queued_jobs=queued.get(tenant.pk, 0)) for tenant in tenants}
 
 
 def queued_jobs(tenants: QuerySet[Tenant]) -> Counter[int]:

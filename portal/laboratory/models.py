@@ -3,10 +3,11 @@
 from django.db import models
 from django.db.models import Q
 
+from portal.choices import TextChoices
 from portal.laboratory.querysets import OwnedQuerySet
 
 
-class SharedWith(models.TextChoices):
+class SharedWith(TextChoices):
     OWNER = "owner", "nobody"
     TENANT = "tenant", "the tenant"
     OPERATORS = "operators", "operators"
@@ -40,7 +41,7 @@ class LabTrace(Owned):
 
     TELLS_OF_ALL = "all_tenants"
 
-    class Origin(models.TextChoices):
+    class Origin(TextChoices):
         UPLOAD = "upload", "uploaded"
         HISTORY = "history", "the cluster's history"
 
@@ -61,7 +62,7 @@ class Simulation(Owned):
 
     TELLS_OF_ALL = "trace__all_tenants"
 
-    class State(models.TextChoices):
+    class State(TextChoices):
         QUEUED = "QUEUED", "Queued"
         RUNNING = "RUNNING", "Running"
         COMPLETED = "COMPLETED", "Completed"

@@ -4,6 +4,7 @@ from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
+from portal.choices import TextChoices
 from portal.tenants.querysets import AuditEventQuerySet, TenantQuerySet, TokenQuerySet
 
 NAME_RULE = RegexValidator(
@@ -49,7 +50,7 @@ class Tenant(models.Model):
 
 
 class Membership(models.Model):
-    class Role(models.TextChoices):
+    class Role(TextChoices):
         MEMBER = "member", "Member"
         MANAGER = "manager", "Manager"
 

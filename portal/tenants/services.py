@@ -200,15 +200,7 @@ def token_create(
     actor: User | None,
 ) -> tuple[ApiToken, str]:
     """Make a token and return it with its secret, which is shown once and not kept."""
-    unknown = [scope for scope in scopes if scope not in SCOPES]
-    if unknown or not scopes:
-        raise BerthError("invalid_scope", f"Choose scopes from {', '.join(SCOPES)}.", field="scopes")
-    if "operator" in scopes and not user.is_operator:
-        raise BerthError("invalid_scope", "Only an operator's token may carry the scope operator.", field="scopes")
-    if not name.strip():
-        raise BerthError("blank", "Give the token a name that tells what uses it.", field="name")
-    if expires_at is not None and expires_at <= timezone.now():
-        raise BerthError("in_the_past", "The expiry must lie in the future.", field="expires_at")
+    _token_check(user=user, name=name, scopes=scopes, expires_at=expires_at)
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user=user,
@@ -227,6 +219,18 @@ def token_create(
         detail={"name": token.name, "scopes": token.scopes},
     )
     return token, secret
+
+
+def _token_check(*, user: User, name: str, scopes: list[str] | tuple[str, ...], expires_at: datetime | None) -> None:
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise BerthError("invalid_scope", f"Choose scopes from {', '.join(SCOPES)}.", field="scopes")
+    if "operator" in scopes and not user.is_operator:
+        raise BerthError("invalid_scope", "Only an operator's token may carry the scope operator.", field="scopes")
+    if not name.strip():
+        raise BerthError("blank", "Give the token a name that tells what uses it.", field="name")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise BerthError("in_the_past", "The expiry must lie in the future.", field="expires_at")
 
 
 @transaction.atomic

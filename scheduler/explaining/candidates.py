@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Job, Piece, Placement
     from scheduler.placement.aggregated.classes import Pool
-    from scheduler.placement.work import Classed, Outcome
+    from scheduler.placement.outcome import Classed, Outcome
 
 LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
 
@@ -63,19 +63,21 @@ class Candidates:
     """The classes of candidates of a planning's jobs, and how they fare against what was idle before it and after."""
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
-        self._start, self._final, self._outcome, self._estimator = start, final, outcome, estimator
+        self._start, self._final, self._estimator = start, final, estimator
+        self._trail, self._worth = outcome.trail, outcome.worth
+        self._chosen, self._kept_ids = outcome.answers.chosen, outcome.obstacles.kept.keys()
         self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
-        classed = self._outcome.classed.get(job.id)
+        classed = self._trail.classed.get(job.id)
         found = self._of_options(classed) if classed else self._of_located(job)
         return sorted(found, key=_worth)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and out of how many configurations, or classes; for reasons: every waiting job asks."""
-        classed = self._outcome.classed.get(job.id)
+        classed = self._trail.classed.get(job.id)
         if classed is None:
             found = self.of(job)
             return (found[0] if found else None), sum(len(each.located) for each in found)
@@ -87,21 +89,21 @@ class Candidates:
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
-        factors = self._outcome.factors
+        factors = self._worth.factors
         return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
 
     def gpu_type(self, configuration: Configuration) -> str:
         return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
-        own = self._outcome.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
-        weight = self._outcome.weights.get(job.id, 1.0)
+        own = self._trail.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
+        weight = self._worth.weight(job.id)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
-        least = self._outcome.least_of(job.id, own) if own else 1.0
+        least = self._worth.least_of(job.id, own) if own else 1.0
         for each in own:
             key = (
                 self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source,
-                self._outcome.gain.of(each.throughput / least), self.factor(job, each),
+                self._worth.gain.of(each.throughput / least), self.factor(job, each),
             )  # fmt: skip
             alike.setdefault(key, []).append(each)
         for key, configurations in alike.items():
@@ -109,9 +111,9 @@ class Candidates:
 
     def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
         """Of one that took the best of what was left: all that it could have had when the planning began."""
-        if job.id not in self._outcome.had_turns:
+        if job.id not in self._trail.had_turns:
             return ()
-        chosen = self._outcome.chosen.get(job.id)
+        chosen = self._chosen.get(job.id)
         if job.is_cpu:
             return () if chosen is None else (chosen.configuration,)
         try:
@@ -121,7 +123,7 @@ class Candidates:
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
         """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""
-        if job.is_cpu or job.id in self._outcome.chosen or not (job.id in self._outcome.kept or self._withholds):
+        if job.is_cpu or job.id in self._chosen or not (job.id in self._kept_ids or self._withholds):
             return ()
         try:
             return generate(job, self._final.with_kept(), self._estimator)
@@ -138,7 +140,7 @@ class Candidates:
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
             pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
-            self._outcome.gain.of(option.throughput / group.least), option.factor, float(group.values[k]), pools=pools,
+            self._worth.gain.of(option.throughput / group.least), option.factor, float(group.values[k]), pools=pools,
             nodes_of=classed.nodes_of,
         )  # fmt: skip
 
@@ -158,7 +160,7 @@ class Candidates:
     def _of_pools(self, ledger: Ledger, alike: Alike) -> list[Kind]:
         found: list[Kind] = []
         for pool in alike.pools:
-            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the outcome does
+            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the trail does
             if key not in self._kinds:
                 self._kinds[key] = kind_of(ledger, alike.nodes_of[pool], limited=pool.limited)
             found.append(self._kinds[key])

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import Outcome
     from scheduler.placement.rooms import Shortfall
-    from scheduler.placement.work import Outcome
 
 CANDIDATES_SHOWN = 6
 NODES_NAMED = 4
@@ -57,7 +57,9 @@ class Details:
     def __init__(
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
-        self._start, self._outcome, self._queue = start, outcome, queue
+        self._start, self._queue = start, queue
+        self._answers, self._standings, self._worth = outcome.answers, outcome.standings, outcome.worth
+        self._classed, self._kept = outcome.trail.classed.keys(), outcome.obstacles.kept.keys()
         self._boundaries: dict[str, dict[str, Any]] = {}
         self._outside: dict[tuple[str, int], dict[str, Any]] = {}
         self._shares: dict[tuple[int, str], float] | None = None
@@ -86,7 +88,7 @@ class Details:
                 "throughput": best.throughput,
                 "source": best.source,
                 "gain": best.gain,
-                "weight": self._outcome.weights.get(job.id, 1.0),
+                "weight": self._worth.weight(job.id),
                 "value": best.value,
             },
             "binding": None if verdict.short is None else self._described(verdict.short),
@@ -95,12 +97,12 @@ class Details:
     def _of(self, ranked: Ranked) -> dict[str, Any]:
         job = ranked.job
         found = self._candidates.of(job)
-        made = "aggregated" if job.id in self._outcome.classed else "located"
+        made = "aggregated" if job.id in self._classed else "located"
         return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(job, found)}
 
     def outside(self, ranked: Ranked) -> dict[str, Any]:
         """For the reason of a job outside its array's window: where that closed, and the tenant's share."""
-        array, tenant = self._outcome.standing(ranked).array, ranked.job.tenant
+        array, tenant = self._standings.of(ranked).array, ranked.job.tenant
         known = self._outside.get((array, tenant))
         if known is None:
             known = self._outside[array, tenant] = self._find_outside(array, ranked.job)
@@ -108,37 +110,37 @@ class Details:
 
     def _find_outside(self, array: str, job: Job) -> dict[str, Any]:
         """`share` is None where it tells nothing: the policy knows no shares, or nobody else has one."""
-        view = next((each for each in self._outcome.windows if each.array == array), None)
-        fair = bool(self._outcome.turn_shares)
-        several = fair and len({each.tenant for each in self._outcome.shares if each.resource == "gpus"}) > 1
+        view = next((each for each in self._standings.windows if each.array == array), None)
+        fair = bool(self._standings.turn_shares)
+        several = fair and len({each.tenant for each in self._standings.shares if each.resource == "gpus"}) > 1
         return {
-            "window_gpus": self._outcome.window_gpus if view is None else view.capacity,
+            "window_gpus": self._standings.window_gpus if view is None else view.capacity,
             "share": self._share_with_picks(job) if several else None,
         }
 
     def _standing(self, ranked: Ranked) -> dict[str, Any]:
-        job, outcome = ranked.job, self._outcome
-        standing = outcome.standing(ranked)
+        job, standings = ranked.job, self._standings
+        standing = standings.of(ranked)
         window = {"side": str(standing.side), "turn": standing.turn, **self._boundary(standing.array)}
-        share = outcome.turn_shares.get(job.id)
+        share = standings.turn_shares.get(job.id)
         if share is None:
             share = self._share_with_picks(job)
-        return {"array": standing.array if outcome.windows else None, "share": share, "window": window}
+        return {"array": standing.array if standings.windows else None, "share": share, "window": window}
 
     def _share_with_picks(self, job: Job) -> float | None:
         resource = "cores" if job.is_cpu else "gpus"
         if self._shares is None:
             self._shares = {
                 (each.tenant, each.resource): each.with_picks / (each.capacity or 1.0) / each.weight
-                for each in self._outcome.shares
+                for each in self._standings.shares
             }
-        known = any(each.resource == resource for each in self._outcome.shares)
+        known = any(each.resource == resource for each in self._standings.shares)
         return self._shares.get((job.tenant, resource), 0.0 if known else None)
 
     @cached_property
     def _window(self) -> list[Ranked]:
         """Its GPU jobs, in queue order."""
-        window = self._outcome.window
+        window = self._standings.window
         return [each for each in self._queue if each.job.id in window and not each.job.is_cpu]
 
     def _boundary(self, array: str) -> dict[str, Any]:
@@ -148,29 +150,29 @@ class Details:
         return self._boundaries[array]
 
     def _find_boundary(self, array: str) -> dict[str, Any]:
-        outcome = self._outcome
-        if array == Array.CPU or not outcome.window_gpus:
+        standings = self._standings
+        if array == Array.CPU or not standings.window_gpus:
             return {}
-        inside = [each for each in self._window if outcome.standing(each).array == array]
-        view = next((each for each in outcome.windows if each.array == array), None)
+        inside = [each for each in self._window if standings.of(each).array == array]
+        view = next((each for each in standings.windows if each.array == array), None)
         return {
             "jobs": len(inside),
             "front_jobs": len(inside) if view is None else view.front_jobs,
             "asked_gpus": sum(each.job.min_gpus for each in inside),
-            "capacity_gpus": outcome.window_gpus if view is None else view.capacity,
+            "capacity_gpus": standings.window_gpus if view is None else view.capacity,
             "idle_gpus": None if view is None else view.idle,
             "last_rank": max((each.rank for each in inside), default=None),
         }
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
         """Weight, candidates, the chosen and the best rejected one with what bound it."""
-        outcome, chosen = self._outcome, self._outcome.chosen.get(job.id)
+        chosen = self._answers.chosen.get(job.id)
         best = self._best_rejected(found, chosen)
         rejected = None
         if best is not None:
             rejected = {**self._candidate(job, best), "binding": self._binding(job, best, chosen)}
         return {
-            "weight": None if job.is_cpu else outcome.weights.get(job.id, 1.0),
+            "weight": None if job.is_cpu else self._worth.weight(job.id),
             "candidates": [self._candidate(job, each) for each in found[:CANDIDATES_SHOWN]],
             "classes": len(found),
             "chosen": None if chosen is None else self._chosen(job, chosen, found),
@@ -217,7 +219,7 @@ class Details:
             "gain": chosen.gain,
             "factor": self._candidates.factor(job, made),
             "value": self._value(job, chosen),
-            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._outcome),
+            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._answers),
         }
 
     def _value(self, job: Job, chosen: Chosen) -> float:
@@ -244,7 +246,7 @@ class Details:
         if short is None and chosen is not None and alike.value <= self._value(job, chosen):
             value = self._value(job, chosen)
             return {"resource": "value", "node": None, "needed": value, "available": alike.value}
-        resource = "kept" if short is not None or job.id in self._outcome.kept else "solver"
+        resource = "kept" if short is not None or job.id in self._kept else "solver"
         return {"resource": resource, "node": None, "needed": None, "available": None}
 
     def _fits_unkept(self, job: Job, alike: Alike, chosen: Chosen | None) -> bool:

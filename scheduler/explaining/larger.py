@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.candidates import Alike
     from scheduler.model import Chosen, Job, Ranked
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.answers import Answers
 
 MOST_LOOKED_AT = 256
 """Of those who wait, only the first are looked through for one whom the GPUs would serve."""
 
 
 def next_larger(
-    job: Job, chosen: Chosen, gpu_type: str, found: Sequence[Alike], queue: Sequence[Ranked], outcome: Outcome
+    job: Job, chosen: Chosen, gpu_type: str, found: Sequence[Alike], queue: Sequence[Ranked], answers: Answers
 ) -> dict[str, Any] | None:
     """{gpus, adds, job}: the next larger size of its type among its candidates, the part of its speed that it would add, and
     the first job that waits for so many GPUs: its id where it is of the same tenant, else None. None: nobody waits for them.
@@ -26,15 +26,15 @@ def next_larger(
     if not larger:
         return None
     best = min(larger, key=lambda each: (each.gpus, -each.throughput))
-    waits = _who_waits(best.gpus - made.gpus, gpu_type, queue, outcome)
+    waits = _who_waits(best.gpus - made.gpus, gpu_type, queue, answers)
     if waits is None or best.throughput <= made.throughput:
         return None
     own = waits.job.id if waits.job.tenant == job.tenant else None
     return {"gpus": best.gpus, "adds": best.throughput / made.throughput - 1.0, "job": own}
 
 
-def _who_waits(gpus: int, gpu_type: str, queue: Sequence[Ranked], outcome: Outcome) -> Ranked | None:
-    without = (each for each in queue if not each.job.is_cpu and not outcome.has_answer(each.job.id))
+def _who_waits(gpus: int, gpu_type: str, queue: Sequence[Ranked], answers: Answers) -> Ranked | None:
+    without = (each for each in queue if not each.job.is_cpu and not answers.has(each.job.id))
     for _, each in zip(range(MOST_LOOKED_AT), without, strict=False):
         if each.job.min_gpus <= gpus and (not each.job.gpu_types or gpu_type in each.job.gpu_types):
             return each

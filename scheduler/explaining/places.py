@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model import Ranked
+    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Standings
 
 UNDIVIDED = "gpu"
 """The queue of all GPU jobs, where the cluster is not divided into pools."""
@@ -63,9 +64,9 @@ class _Line:
 class Places:
     """The places of a planning's queue; the cost is one walk over it."""
 
-    def __init__(self, queue: Sequence[Ranked], outcome: Outcome, final: Ledger) -> None:
-        self._outcome, self._final = outcome, final
-        self._capacities = {each.array: each.capacity for each in outcome.windows}
+    def __init__(self, queue: Sequence[Ranked], answers: Answers, standings: Standings, final: Ledger) -> None:
+        self._answers, self._standings, self._final = answers, standings, final
+        self._capacities = {each.array: each.capacity for each in standings.windows}
         self._lines: dict[str, _Line] = {}
         for ranked in queue:
             self._add(ranked)
@@ -74,15 +75,15 @@ class Places:
             line.places = {job: place for place, job in enumerate(order, start=1)}
 
     def _add(self, ranked: Ranked) -> None:
-        outcome, job = self._outcome, ranked.job
-        standing = outcome.standing(ranked)
+        answers, standings, job = self._answers, self._standings, ranked.job
+        standing = standings.of(ranked)
         line = self._lines.get(standing.array)
         if line is None:
             line = self._lines[standing.array] = _Line()
-        inside, placed = job.id in outcome.window, job.id in outcome.chosen
+        inside, placed = job.id in standings.window, job.id in answers.chosen
         line.considered += inside and job.promise is None  # a promise is kept ahead of the window
         line.started += placed and job.promise is None
-        if placed or job.id in outcome.invalid or job.id in outcome.sated or self._final.over_quota(job) is not None:
+        if placed or job.id in answers.invalid or job.id in standings.sated or self._final.over_quota(job) is not None:
             return
         if inside:
             line.inside.append((standing.turn or 0, ranked.rank, job.id))
@@ -91,12 +92,12 @@ class Places:
 
     def of(self, ranked: Ranked) -> dict[str, Any]:
         """`{"queue", "place", "queue_length"}` of a job that goes on waiting."""
-        array = self._outcome.standing(ranked).array
+        array = self._standings.of(ranked).array
         line = self._lines[array]
         queue = queue_of(array, self._capacities)
         return {"queue": queue, "place": line.places[ranked.job.id], "queue_length": len(line.places)}
 
     def window(self, ranked: Ranked) -> dict[str, int]:
         """How many jobs of the job's queue the planning considered, and how many of them it started."""
-        line = self._lines[self._outcome.standing(ranked).array]
+        line = self._lines[self._standings.of(ranked).array]
         return {"considered": line.considered, "started": line.started}

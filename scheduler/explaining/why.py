@@ -8,16 +8,17 @@ added to the final plan.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.explaining.places import Places
+from scheduler.explaining.rivals import Takers
 from scheduler.explaining.sentences import sentence
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
-from scheduler.placement.feasibility import Level, first_failing, idle_offers, usable
+from scheduler.placement.feasibility import Level, first_failing, idle_offers
 from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.keepers import Keeper
     from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Outcome
 
 __all__ = ["Hindsight", "Why", "placed", "sentence"]
 
@@ -51,35 +52,22 @@ class Hindsight:
     ) -> None:
         """`keepers`: of what is promised. `late`: whether it is too late to look for more than what lies at hand."""
         self._details, self._late, self._is_late = details, late, False
-        self._start, self._final, self._outcome, self._limit_s = start, final, outcome, limit_s
+        self._start, self._final, self._limit_s = start, final, limit_s
+        self._outcome, self._queue = outcome, queue
+        self._answers, self._standings, self._obstacles = outcome.answers, outcome.standings, outcome.obstacles
         self._idle, self._left = idle_offers(start), idle_offers(final)
-        self._promised = outcome.promised.keys() | {given.job for given in outcome.promises}
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.answers.promises}
         self._keepers = keepers if final.withholds else ()
         self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
-        self._queue = queue
-        self._takers = [
-            (each, frozenset(piece.node for piece in outcome.chosen[each.job.id].placement.pieces))
-            for each in queue
-            if each.job.id in outcome.chosen
-        ]
-        # Queues are long and their jobs alike: what depends on a job's shape alone is found once.
-        self._levels: dict[tuple[object, ...], Level | None] = {}
-        self._needs: dict[tuple[object, ...], dict[str, Any]] = {}
-        self._short: dict[tuple[object, ...], Why] = {}
-        self._offered: dict[tuple[object, ...], dict[str, Any]] = {}
-        self._rivals: dict[tuple[object, ...], _Rivals] = {}
-        self._ends: dict[tuple[object, ...], dict[str, Any] | None] = {}
+        self._takers = Takers(queue, outcome.answers.chosen, self._idle)
         self._told = self._promised | {each.job for each in outcome.reservations}
-        self._groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = {}
-        alone = (outcome.window, outcome.out_of_time, outcome.unswept or (), outcome.sated, outcome.kept, self._told)
-        self._alone = set().union(*alone)
-        self._open: dict[tuple[object, ...], list[Ranked]] = {}
-        self._exclusive = any(offer.node.exclusive_tenant for offer in self._idle)
+        self._alone = self._told.union(outcome.standings.window, outcome.standings.sated, self._obstacles.jobs())
+        self._known = _Known()
 
     def why_waiting(self, ranked: Ranked) -> Why:
         """Why a queued job was not placed, and what is kept for it or stopped for it."""
         job = ranked.job
-        if self._outcome.unswept is not None and job.id not in self._alone and not job.is_cpu:
+        if self._obstacles.unswept is not None and job.id not in self._alone and not job.is_cpu:
             return self._why_of_kind(ranked)
         why = self._why_alone(ranked)
         if job.id not in self._told:
@@ -87,9 +75,9 @@ class Hindsight:
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
             why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
-        for given in self._outcome.promises:
+        for given in self._answers.promises:
             if given.job == ranked.job.id:
-                stopped = sum(order.for_job == given.job for order in self._outcome.stops)
+                stopped = sum(order.for_job == given.job for order in self._answers.stops)
                 nodes = self._names(share.node for share in given.shares)
                 why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
         if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
@@ -98,7 +86,7 @@ class Hindsight:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._queue, self._outcome, self._final)
+        return Places(self._queue, self._answers, self._standings, self._final)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
@@ -109,9 +97,9 @@ class Hindsight:
         kind = (
             job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
         )  # fmt: skip
-        group = self._groups.get(kind)
+        group = self._known.groups.get(kind)
         if group is None:
-            group = self._groups[kind] = (self._rivals_of(job).ranks, {})
+            group = self._known.groups[kind] = (self._takers.rivals_of(job).ranks, {})
         ahead = bisect_left(group[0], ranked.rank)
         why = group[1].get(ahead)
         if why is None:
@@ -119,15 +107,15 @@ class Hindsight:
         return why
 
     def _why_alone(self, ranked: Ranked) -> Why:
-        job, outcome = ranked.job, self._outcome
-        if job.id in (outcome.out_of_time if job.is_cpu or outcome.unswept is None else outcome.unswept):
+        job, obstacles = ranked.job, self._obstacles
+        if job.id in (obstacles.out_of_time if job.is_cpu or obstacles.unswept is None else obstacles.unswept):
             reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
             return Why(reason, {"limit_s": self._limit_s})
         if (short := self._final.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
-        if job.id in outcome.sated:
+        if job.id in self._standings.sated:
             return self._sated(job)
-        if job.id not in outcome.window and (outcome.unswept is None or job.is_cpu):
+        if job.id not in self._standings.window and (obstacles.unswept is None or job.is_cpu):
             return self._outside(ranked)
         if not self._is_late:
             self._is_late = self._late()
@@ -140,11 +128,11 @@ class Hindsight:
 
     def _why_beaten(self, ranked: Ranked) -> Why:
         """It fitted what was idle: that is kept from it, or went to others."""
-        job, outcome = ranked.job, self._outcome
+        job, obstacles = ranked.job, self._obstacles
         if (kept := self._kept_by_promise(job)) is not None:
             return Why(Reason.RESERVED, {"needs": needs(job), **kept})
-        if job.id in outcome.kept:
-            return Why(Reason.RESERVED, {"needs": needs(job), **outcome.kept[job.id]})
+        if job.id in obstacles.kept:
+            return Why(Reason.RESERVED, {"needs": needs(job), **obstacles.kept[job.id]})
         return self._lost(ranked)
 
     def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
@@ -152,9 +140,9 @@ class Hindsight:
         if not self._keepers:
             return None
         shape = (*_shape(job), job.checkpoint_domain, job.tenant)
-        if shape not in self._ends:
-            self._ends[shape] = self._kept_figures(job)
-        return self._ends[shape]
+        if shape not in self._known.ends:
+            self._known.ends[shape] = self._kept_figures(job)
+        return self._known.ends[shape]
 
     def _kept_figures(self, job: Job) -> dict[str, Any] | None:
         largest, numbers = self._start.largest, self._final.rooms
@@ -171,23 +159,23 @@ class Hindsight:
 
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; asked once per shape, for queues are long."""
-        tenant = job.tenant if self._exclusive else None
+        tenant = job.tenant if self._takers.exclusive else None
         shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, tenant)
-        if shape not in self._levels:
-            self._levels[shape] = first_failing(job, self._idle, self._start.largest)
-        return self._levels[shape]
+        if shape not in self._known.levels:
+            self._known.levels[shape] = first_failing(job, self._idle, self._start.largest)
+        return self._known.levels[shape]
 
     def _short_of(self, job: Job, level: Level) -> Why:
         shape = (*_shape(job), job.checkpoint_domain, job.tenant, level)
-        if shape not in self._short:
-            self._short[shape] = short_of(job, level, self._idle, ever=True)
-        return Why(self._short[shape].reason, dict(self._short[shape].figures))
+        if shape not in self._known.short:
+            self._known.short[shape] = short_of(job, level, self._idle, ever=True)
+        return Why(self._known.short[shape].reason, dict(self._known.short[shape].figures))
 
     def _needs_of(self, job: Job) -> dict[str, Any]:
         shape = _shape(job)
-        found = self._needs.get(shape)
+        found = self._known.needs.get(shape)
         if found is None:
-            found = self._needs[shape] = needs(job)
+            found = self._known.needs[shape] = needs(job)
         return found
 
     def _sated(self, job: Job) -> Why:
@@ -198,9 +186,9 @@ class Hindsight:
 
     def _outside(self, ranked: Ranked) -> Why:
         """Its turn has not come: where it stands, and how far the planning came or who blocks a strict queue."""
-        outcome = self._outcome
+        obstacles = self._obstacles
         figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
-        blocked = outcome.blocked_by or outcome.blocked_tenants.get(ranked.job.tenant)
+        blocked = obstacles.blocked_by or obstacles.blocked_tenants.get(ranked.job.tenant)
         if blocked is None:
             figures |= {**self._places.window(ranked), **self._details.outside(ranked)}
         else:
@@ -212,17 +200,17 @@ class Hindsight:
 
     def _lost(self, ranked: Ranked) -> Why:
         """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
-        job, outcome = ranked.job, self._outcome
-        rivals = self._rivals_of(job)
+        job, obstacles = ranked.job, self._obstacles
+        rivals = self._takers.rivals_of(job)
         ahead = bisect_left(rivals.ranks, ranked.rank)
         figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
-        if job.id in outcome.window:  # of others no candidates were made
+        if job.id in self._standings.window:  # of others no candidates were made
             figures |= self._details.rejected(job)
-        swept = outcome.unswept is not None and not job.is_cpu
+        swept = obstacles.unswept is not None and not job.is_cpu
         if swept and not rivals.ranks and (level := first_failing(job, self._left, self._start.largest)) is not None:
             return short_of(job, level, self._left, ever=True)  # not jobs took it: profiles, or what runs now
-        if not rivals.ranks or (outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
-            return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": outcome.solver.gap})
+        if not rivals.ranks or (self._outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
+            return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": self._outcome.solver.gap})
         figures["lost_to"] = {
             "own_jobs": rivals.own[:NODES_SHOWN],
             "other_tenants_jobs": len(rivals.ranks) - len(rivals.own),
@@ -233,34 +221,24 @@ class Hindsight:
 
     def _offered_to(self, job: Job) -> dict[str, Any]:
         kind = (job.is_cpu, job.gpu_types)
-        if kind not in self._offered:
-            self._offered[kind] = offered(job, self._left)
-        return self._offered[kind]
-
-    def _rivals_of(self, job: Job) -> _Rivals:
-        """Who was placed on nodes that the job could have used."""
-        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
-        if kind not in self._rivals:
-            takers = self._takers_of(job)
-            own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
-            self._rivals[kind] = _Rivals([taker.rank for taker in takers], own)
-        return self._rivals[kind]
-
-    def _takers_of(self, job: Job) -> list[Ranked]:
-        """Who was placed on nodes that are open to such a job."""
-        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant if self._exclusive else None)
-        if kind not in self._open:
-            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
-            self._open[kind] = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
-        return self._open[kind]
+        if kind not in self._known.offered:
+            self._known.offered[kind] = offered(job, self._left)
+        return self._known.offered[kind]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rivals:
-    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+@dataclass(slots=True)
+class _Known:
+    """What was found for a job and holds for all that are alike: queues are long, and few of their jobs differ.
 
-    ranks: list[int]
-    own: list[int]
+    `groups`: by kind the ranks of its rivals, and the reason by how many of them are ahead.
+    """
+
+    levels: dict[tuple[object, ...], Level | None] = field(default_factory=dict)
+    needs: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
+    short: dict[tuple[object, ...], Why] = field(default_factory=dict)
+    offered: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
+    ends: dict[tuple[object, ...], dict[str, Any] | None] = field(default_factory=dict)
+    groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = field(default_factory=dict)
 
 
 def _shape(job: Job) -> tuple[object, ...]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import deque
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import may_borrow
@@ -21,20 +20,22 @@ from scheduler.model import Chosen, Side, Standing
 from scheduler.placement import cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.model import Job, Ranked
+    from scheduler.fairness.drf import Shares
+    from scheduler.model import Job, Ranked, ShareView
+    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
 
 
 class _Cores:
     """The ledger as CPU jobs see it, all of it or the CPU array's part; both are kept in step."""
 
     def __init__(self, ledger: Ledger, access_rules: AccessRules, *, borrow: bool) -> None:
-        self.every, self._access_rules, self._borrow = ledger, access_rules, borrow
+        self.every, self._access_rules, self.borrow = ledger, access_rules, borrow
 
     @cached_property
     def own(self) -> Ledger:
@@ -46,15 +47,15 @@ class _Cores:
         return own
 
     def seen_by(self, job: Job) -> Ledger:
-        borrows = self._borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
+        borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
         return self.every if borrows else self.own
 
-    def take(self, ranked: Ranked, outcome: Outcome) -> bool:
+    def take(self, ranked: Ranked, answers: Answers) -> bool:
         job, own_part = ranked.job, self.own
         best = cpu.choose(job, self.seen_by(job))
         if best is None:
             return False
-        outcome.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
+        answers.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
         for share in best.shares:
             room, own = self.every.rooms[share.node], own_part.rooms[share.node]
             own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
@@ -63,53 +64,76 @@ class _Cores:
         return True
 
 
+class CpuTurns(NamedTuple):
+    """What the CPU queue tells beside its answers. Jobs by id; whoever has a standing came to its turn."""
+
+    standings: Mapping[int, Standing]
+    shares_at_turn: Mapping[int, float]  # its tenant's; {} where tenants take no turns
+    kept: Mapping[int, Mapping[str, object]]  # idle cores fit it, but are kept for GPU jobs
+    out_of_time: frozenset[int]
+    shares: Sequence[ShareView]
+
+
 def place_cpu_queue(
     queue: Sequence[Ranked],
     work: Work,
-    outcome: Outcome,
+    answers: Answers,
     access_rules: AccessRules,
     division: Division,
     *,
     fair: bool,
     borrow: bool,
-) -> None:
+) -> CpuTurns:
     """Place the CPU jobs; all are in the window. `fair` false: in queue order."""
-    cores = _Cores(work.ledger, access_rules, borrow=borrow)
     nodes = [room.node for room in work.ledger.rooms.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
     held = dict(shares.held)
-    failed: set[tuple[object, ...]] = set()
-    turns = count(1)
+    turns = _Turns(work, answers, _Cores(work.ledger, access_rules, borrow=borrow), shares, fair=fair)
+    out_of_time = turns.give(queue)
+    views = shares_of("cores", held, shares, shares.capacity)
+    return CpuTurns(turns.standings, turns.shares_at_turn, turns.kept, out_of_time, views)
 
-    def turn(ranked: Ranked) -> None:
-        shape = (*cpu.shape(ranked.job), ranked.job.movable)
-        number = next(turns)
-        if fair:
-            outcome.turn_shares[ranked.job.id] = shares.of(ranked.job.tenant)
-        outcome.window.add(ranked.job.id)
-        outcome.standings[ranked.job.id] = Standing(str(Array.CPU), Side.FRONT, number)
-        if shape not in failed and cores.take(ranked, outcome):
-            shares.add(ranked.job.tenant, ranked.job.cores)
+
+class _Turns:
+    """The turns of one planning's CPU jobs."""
+
+    def __init__(self, work: Work, answers: Answers, cores: _Cores, shares: Shares, *, fair: bool) -> None:
+        self._work, self._answers, self._cores, self._shares, self._fair = work, answers, cores, shares, fair
+        self._failed: set[tuple[object, ...]] = set()
+        self.standings: dict[int, Standing] = {}
+        self.shares_at_turn: dict[int, float] = {}
+        self.kept: dict[int, Mapping[str, object]] = {}
+
+    def give(self, queue: Sequence[Ranked]) -> frozenset[int]:
+        """Jobs that gave back go first, then the tenants by share. Returns whose turn did not come in time."""
+        waiting: dict[int, deque[Ranked]] = {}
+        for ranked in queue:
+            if ranked.job.gave_back:
+                self._turn(ranked)
+            else:
+                waiting.setdefault(ranked.job.tenant if self._fair else 0, deque()).append(ranked)
+        heap = [(self._shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
+        heapify(heap)
+        ends_s = self._work.ends_s(cpu.LIMIT_SHARE)
+        while heap:
+            if self._work.clock() >= ends_s:
+                return frozenset(late.job.id for jobs in waiting.values() for late in jobs)
+            _, _, tenant = heappop(heap)
+            self._turn(waiting[tenant].popleft())
+            if waiting[tenant]:
+                share = self._shares.of(tenant) if self._fair else 0.0
+                heappush(heap, (share, waiting[tenant][0].rank, tenant))
+        return frozenset()
+
+    def _turn(self, ranked: Ranked) -> None:
+        job, work = ranked.job, self._work
+        shape = (*cpu.shape(job), job.movable)
+        if self._fair:
+            self.shares_at_turn[job.id] = self._shares.of(job.tenant)
+        self.standings[job.id] = Standing(str(Array.CPU), Side.FRONT, len(self.standings) + 1)
+        if shape not in self._failed and self._cores.take(ranked, self._answers):
+            self._shares.add(job.tenant, job.cores)
             return
-        failed.add(shape)
-        if work.ledger.rooms and cpu.choose(ranked.job, work.ledger) is not None:
-            outcome.kept[ranked.job.id] = {"kept_for": "array", "array": "gpu", "borrowing": borrow}
-
-    waiting: dict[int, deque[Ranked]] = {}
-    for ranked in queue:
-        if ranked.job.gave_back:
-            turn(ranked)
-        else:
-            waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
-    heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
-    heapify(heap)
-    ends_s = work.ends_s(cpu.LIMIT_SHARE)
-    while heap:
-        if work.clock() >= ends_s:
-            outcome.out_of_time.update(late.job.id for jobs in waiting.values() for late in jobs)
-            break
-        _, _, tenant = heappop(heap)
-        turn(waiting[tenant].popleft())
-        if waiting[tenant]:
-            heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
-    outcome.shares += shares_of("cores", held, shares, shares.capacity)
+        self._failed.add(shape)
+        if work.ledger.rooms and cpu.choose(job, work.ledger) is not None:
+            self.kept[job.id] = {"kept_for": "array", "array": "gpu", "borrowing": self._cores.borrow}

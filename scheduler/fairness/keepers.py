@@ -15,9 +15,8 @@ from scheduler.placement.rooms import Withheld
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scheduler.model import Job, Ranked, Running
+    from scheduler.model import Job, Promise, Promised, Ranked, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
 
 RESERVATION = "reservation"
 KEEPERS_SHOWN = 8
@@ -62,7 +61,8 @@ def kept_figures(job: Job, keepers: Sequence[Keeper], names: Mapping[int, str]) 
 
 
 def promise_keepers(
-    outcome: Outcome,
+    promised: Mapping[int, Promise],
+    promises: Iterable[Promised],
     final: Ledger,
     queue: Iterable[Ranked],
     running: Iterable[Running],
@@ -70,12 +70,12 @@ def promise_keepers(
     now_s: float,
     lapse_s: float,
 ) -> list[Keeper]:
-    """The jobs for whose promises, old and new, something idles. `final`: what the plan leaves, promises withheld.
+    """The jobs for whose promises, given before and by this plan, something idles.
 
-    `lapse_s`: a promise that is older than this is given up.
+    `final`: what the plan leaves, promised resources withheld. `lapse_s`: a promise that is older than this is given up.
     """
-    given = {number: (kept.shares, kept.given_s, kept.cause) for number, kept in outcome.promised.items()}
-    given |= {each.job: (each.shares, now_s, each.cause) for each in outcome.promises}
+    given = {number: (kept.shares, kept.given_s, kept.cause) for number, kept in promised.items()}
+    given |= {each.job: (each.shares, now_s, each.cause) for each in promises}
     if not given:
         return []
     tenants = {live.job: live.tenant for live in running if live.job in given}

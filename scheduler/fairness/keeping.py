@@ -14,29 +14,34 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked, Reservation
     from scheduler.placement.access import Access
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
 
 GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 
 
-def note_kept(picked: Sequence[Ranked], work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
-    """Fill `outcome.kept`: reason and figures of jobs that idle GPUs would fit, were they not another's."""
+def kept_from(
+    picked: Sequence[Ranked], work: Work, access_rules: AccessRules, answers: Answers
+) -> dict[int, Mapping[str, object]]:
+    """Of the jobs that idle GPUs would fit, were they not kept for others: job id -> for whom."""
+    kept: dict[int, Mapping[str, object]] = {}
     left = idle_offers(work.ledger)
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
     for ranked in picked:
         job = ranked.job
-        if job.id in outcome.chosen or job.id in outcome.invalid:
+        if job.id in answers.chosen or job.id in answers.invalid:
             continue
         if work.remaining_s <= 0:
-            return
+            break
         access = access_rules.access(ranked)
         shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
         if (*shape, access) not in known:
             fits = first_failing(job, left, work.ledger.largest) is None
             known[*shape, access] = kept_by(ranked, access, left, work, access_rules) if fits else None
         if (figures := known[*shape, access]) is not None:
-            outcome.kept[job.id] = figures
+            kept[job.id] = figures
+    return kept
 
 
 def kept_by(

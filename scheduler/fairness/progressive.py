@@ -93,47 +93,68 @@ def fill(
 ) -> Windows:
     """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
     homes: dict[int, str] = {}
-    waiting = _by_tenant(queue, windows, array, homes)
-    picked: list[Ranked] = []
-    when_picked: dict[int, float] = {}
+    filling = _Filling(_by_tenant(queue, windows, array, homes), windows, shares, ledger, units)
+    filling.take_those_who_gave_back(queue, array)
+    sated = filling.take_turns()
+    return Windows(windows, tuple(filling.picked), frozenset(sated), homes, filling.when_picked)
 
-    def pick(ranked: Ranked, home: Array) -> None:
-        tenant = ranked.job.tenant
-        own = waiting[tenant]
-        own.by_array[home].remove(ranked)
-        before = usable_gpus(tenant, own.asked, ledger)
-        own.asked += ranked.job.min_gpus
-        windows[home].add(ranked, usable_gpus(tenant, own.asked, ledger) - before)
-        when_picked[ranked.job.id] = shares.of(tenant)
-        shares.add(tenant, units(ranked))
-        picked.append(ranked)
 
-    for ranked in queue:
-        home = array(ranked) if ranked.job.gave_back else None
-        if (
-            home
-            and not windows[home].is_closed
-            and not is_sated(ranked.job.tenant, waiting[ranked.job.tenant].asked, ledger)
-        ):
-            pick(ranked, home)
-    heap = [entry for tenant in waiting if (entry := _entry(tenant, waiting[tenant], windows, shares))]
-    heapify(heap)
-    sated: set[int] = set()
-    while heap:
-        _, rank, tenant = heappop(heap)
-        own = waiting[tenant]
-        head = own.head(windows)
-        if head is None:
-            continue
-        ranked, home = head
-        if ranked.rank == rank:  # else its array closed since the entry was made, and another job is its head now
-            if is_sated(tenant, own.asked, ledger):
-                sated.update(each.job.id for jobs in own.by_array.values() for each in jobs)
+@dataclass(slots=True)
+class _Filling:
+    """The picks so far; `when_picked`: job -> its tenant's share before it was added."""
+
+    waiting: Mapping[int, _Waiting]
+    windows: Mapping[Array, ArrayWindow]
+    shares: Shares
+    ledger: Ledger
+    units: Callable[[Ranked], float]
+    picked: list[Ranked] = field(default_factory=list)
+    when_picked: dict[int, float] = field(default_factory=dict)
+
+    def take_those_who_gave_back(self, queue: Sequence[Ranked], array: Callable[[Ranked], Array]) -> None:
+        for ranked in queue:
+            home = array(ranked) if ranked.job.gave_back else None
+            if home and not self.windows[home].is_closed and not self._is_sated(ranked.job.tenant):
+                self._pick(ranked, home)
+
+    def take_turns(self) -> set[int]:
+        """Tenant after tenant, the smallest share first. Returns whom only their tenant's quota kept out."""
+        heap = [entry for tenant in self.waiting if (entry := self._entry(tenant))]
+        heapify(heap)
+        sated: set[int] = set()
+        while heap:
+            _, rank, tenant = heappop(heap)
+            own = self.waiting[tenant]
+            head = own.head(self.windows)
+            if head is None:
                 continue
-            pick(ranked, home)
-        if entry := _entry(tenant, own, windows, shares):
-            heappush(heap, entry)
-    return Windows(windows, tuple(picked), frozenset(sated), homes, when_picked)
+            ranked, home = head
+            if ranked.rank == rank:  # else its array closed since the entry was made, and another job is its head now
+                if self._is_sated(tenant):
+                    sated.update(each.job.id for jobs in own.by_array.values() for each in jobs)
+                    continue
+                self._pick(ranked, home)
+            if entry := self._entry(tenant):
+                heappush(heap, entry)
+        return sated
+
+    def _is_sated(self, tenant: int) -> bool:
+        return is_sated(tenant, self.waiting[tenant].asked, self.ledger)
+
+    def _pick(self, ranked: Ranked, home: Array) -> None:
+        tenant = ranked.job.tenant
+        own = self.waiting[tenant]
+        own.by_array[home].remove(ranked)
+        before = usable_gpus(tenant, own.asked, self.ledger)
+        own.asked += ranked.job.min_gpus
+        self.windows[home].add(ranked, usable_gpus(tenant, own.asked, self.ledger) - before)
+        self.when_picked[ranked.job.id] = self.shares.of(tenant)
+        self.shares.add(tenant, self.units(ranked))
+        self.picked.append(ranked)
+
+    def _entry(self, tenant: int) -> tuple[float, int, int] | None:
+        head = self.waiting[tenant].head(self.windows)
+        return None if head is None else (self.shares.of(tenant), head[0].rank, tenant)
 
 
 def _by_tenant(
@@ -156,10 +177,3 @@ def _by_tenant(
         for home in own.by_array:
             windows[home].tenants.add(tenant)
     return waiting
-
-
-def _entry(
-    tenant: int, own: _Waiting, windows: Mapping[Array, ArrayWindow], shares: Shares
-) -> tuple[float, int, int] | None:
-    head = own.head(windows)
-    return None if head is None else (shares.of(tenant), head[0].rank, tenant)

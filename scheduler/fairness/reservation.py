@@ -10,7 +10,7 @@ An unknown expected end counts as one hour after the start, one that has passed 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,9 @@ from scheduler.model import Reservation
 from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Job, Piece, Ranked, Running
-
-
-@dataclass(frozen=True, slots=True)
-class _Release:
-    time_s: float
-    piece: Piece
 
 
 def starving(picked: Sequence[Ranked], reserve_lr: float | None, most: int) -> list[Ranked]:
@@ -52,19 +46,10 @@ def soonest(
     looked at once, and then each when something on it ends.
     """
     offers = {offer.node.id: offer for offer in idle if usable(job, offer, Level.TRUST)}
-    releases = sorted(
-        (
-            _Release(expected_end_s(live, now_s), piece)
-            for live in running
-            for piece in live.pieces
-            if piece.node in offers
-        ),
-        key=lambda each: (each.time_s, each.piece.node),
-    )
     parts = _Parts(job, largest)
     grown = set(offers)
-    for time_s, ended in chain([(now_s, ())], groupby(releases, key=lambda each: each.time_s)):
-        for piece in (release.piece for release in ended):
+    for time_s, ended in chain([(now_s, ())], _releases(running, offers, now_s)):
+        for piece in ended:
             offers[piece.node] = _grown(offers[piece.node], piece)
             grown.add(piece.node)
         single = [offers[node] for node in grown if aggregated_gpus(job, offers[node]) >= job.min_gpus]
@@ -76,6 +61,18 @@ def soonest(
             return Reservation(job.id, nodes, time_s, job.tenant)
         grown.clear()
     return None
+
+
+def _releases(
+    running: Iterable[Running], nodes: Collection[int], now_s: float
+) -> Iterator[tuple[float, Iterable[Piece]]]:
+    """When what runs on these nodes is expected to end, soonest first, with the pieces that it then frees there."""
+    releases = sorted(
+        ((expected_end_s(live, now_s), piece) for live in running for piece in live.pieces if piece.node in nodes),
+        key=lambda each: (each[0], each[1].node),
+    )
+    for time_s, ended in groupby(releases, key=lambda each: each[0]):
+        yield time_s, (piece for _, piece in ended)
 
 
 class _Parts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.borrowing import AccessRules
@@ -34,33 +34,34 @@ def shapes_of(
     promised: Collection[int],
 ) -> list[Shape]:
     """The shapes of the queue, without jobs that nothing idle could hold whatever else they ask for, and the promised."""
-    alike: dict[tuple[object, ...], list[Ranked]] = {}
-    if nodes.gpus_left:
-        held: dict[tuple[int, frozenset[str]], bool] = {}
-        most = nodes.most_by_type(estimator)
-        for ranked in queue:
-            job = ranked.job
-            kind = (job.requirement[0], job.gpu_types)
-            fits = held.get(kind)
-            if fits is None:
-                fits = held[kind] = any(
-                    kind[0] <= gpus and (not kind[1] or name in kind[1]) for name, gpus in most.items()
-                )
-            if fits and job.id not in promised:
-                key = (
-                    kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores,
-                )  # fmt: skip
-                own = alike.get(key)
-                if own is None:
-                    alike[key] = [ranked]
-                else:
-                    own.append(ranked)
+    if not nodes.gpus_left:
+        return []
     return [
         shape
-        for jobs in alike.values()
+        for jobs in _alike(queue, nodes.most_by_type(estimator), promised)
         for own in _apart(jobs, access_rules, estimator)
         for shape in _by_memory(own, access_rules)
     ]
+
+
+def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collection[int]) -> Iterable[list[Ranked]]:
+    """Jobs that ask for the same but for memory. `most`: by GPU type, the most GPUs that a job could have there."""
+    alike: dict[tuple[object, ...], list[Ranked]] = {}
+    held: dict[tuple[int, frozenset[str]], bool] = {}
+    for ranked in queue:
+        job = ranked.job
+        size, types = kind = (job.requirement[0], job.gpu_types)
+        fits = held.get(kind)
+        if fits is None:
+            fits = held[kind] = any(size <= gpus and (not types or name in types) for name, gpus in most.items())
+        if fits and job.id not in promised:
+            key = (kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores)
+            own = alike.get(key)
+            if own is None:
+                alike[key] = [ranked]
+            else:
+                own.append(ranked)
+    return alike.values()
 
 
 def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:

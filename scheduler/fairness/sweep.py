@@ -9,35 +9,37 @@ after the CPU jobs, it may have cores that no CPU job could use. Then what start
 idle there, for nobody else can use that.
 
 Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved
-nodes are barred, and `outcome.kept` says whose they are. Jobs of one *shape* fit the same places, so that each pass asks once
+nodes are barred, and `Sweep.kept` says whose they are. Jobs of one *shape* fit the same places, so that each pass asks once
 for each shape, and whoever asks for more GPUs than are idle anywhere is not looked at.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of
 from scheduler.fairness.turns import by_share, standing_of
-from scheduler.model import Chosen
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.tightest import IdleNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.shapes import Shape
     from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.work import Work
 
 LIMIT_SHARE = 0.05
 """Of a planning's limit, what the sweep has to itself, however long the stages took."""
@@ -52,18 +54,15 @@ class Sweep:
         picked: Sequence[Ranked],
         work: Work,
         access_rules: AccessRules,
-        outcome: Outcome,
+        answers: Answers,
+        worth: Worth,
+        candidates: dict[int, tuple[Configuration, ...]],
         *,
         fair: bool,
     ) -> None:
-        self._queue, self._picked, self._work, self._access_rules, self._outcome = (
-            queue,
-            picked,
-            work,
-            access_rules,
-            outcome,
-        )
-        self._fair = fair
+        self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
+        self._answers, self._worth, self._candidates, self._fair = answers, worth, candidates, fair
+        self.kept: dict[int, Mapping[str, object]] = {}  # job id -> for whom idle GPUs are kept that would fit it
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
         self._shapes: list[Shape] = []
@@ -71,12 +70,16 @@ class Sweep:
         self._hopeless: dict[tuple[object, ...], int] = {}  # by kind of job: from so much memory on nothing holds it
         self._picked_shape: dict[int, Shape] = {}
         self._unswept: set[int] = set()
-        outcome.unswept = self._unswept
+
+    @property
+    def unswept(self) -> frozenset[int] | None:
+        """Who fits what is idle, yet time ended before its turn."""
+        return frozenset(self._unswept)
 
     def start(self) -> None:
         """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
         nodes = IdleNodes(self._work.ledger, self._access_rules)
-        promised = {given.job for given in self._outcome.promises}
+        promised = {given.job for given in self._answers.promises}
         self._shapes = shapes_of(self._queue, nodes, self._access_rules, self._work.estimator, promised)
         picked = {each.job.id for each in self._picked}
         self._picked_shape = {
@@ -126,7 +129,7 @@ class Sweep:
 
     def _leave(self, shapes: Iterable[Shape]) -> None:
         self._unswept.update(each.job.id for own in shapes for each in own.jobs)
-        self._unswept.difference_update(self._outcome.chosen, self._outcome.invalid)
+        self._unswept.difference_update(self._answers.chosen, self._answers.invalid)
 
     def _waiting(self, shape: Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
@@ -163,7 +166,7 @@ class Sweep:
             if shape is not None and shape.fits and self._waits(ranked):
                 yield ranked, shape
         yield from by_share(
-            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._outcome.chosen.__contains__
+            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._answers.chosen.__contains__
         )
 
     def _wants(self, ranked: Ranked) -> bool:
@@ -171,18 +174,18 @@ class Sweep:
         return ranked.job.id not in self._picked_shape and self._waits(ranked)
 
     def _waits(self, ranked: Ranked) -> bool:
-        return ranked.job.id not in self._outcome.chosen and ranked.job.id not in self._outcome.invalid
+        return ranked.job.id not in self._answers.chosen and ranked.job.id not in self._answers.invalid
 
     def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
         """Start the job at its smallest size; whether another of its shape may still fit."""
-        job, work, outcome = ranked.job, self._work, self._outcome
+        job, work = ranked.job, self._work
         if work.ledger.over_quota(job) is not None:
             return False
         offers = nodes.tightest(job, access, spreads=self._spreads(job))
         found = self._generate(job, (job.min_gpus,), offers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is None:
-            return job.id in outcome.invalid
+            return job.id in self._answers.invalid
         self._take(ranked, best, found)
         self._placed.append(ranked)
         for share in best.shares:
@@ -196,20 +199,18 @@ class Sweep:
                 replace(job, requirement=sizes), offers, work.ledger, work.estimator, sigma=work.parameters.sigma
             )
         except InvalidJob as error:
-            self._outcome.invalid[job.id] = error
+            self._answers.invalid[job.id] = error
             return ()
 
     def _take(self, ranked: Ranked, best: Configuration, found: tuple[Configuration, ...]) -> None:
-        work, outcome, number = self._work, self._outcome, ranked.job.id
-        gain, weight = outcome.gain_of(best, found), outcome.weights.get(number, 1.0)
-        placement = work.ledger.take(best, ranked.job.tenant)
-        outcome.chosen[number] = Chosen(best, placement, gain, weight, len(found))
-        outcome.candidates.setdefault(number, found)
+        number, placement = ranked.job.id, self._work.ledger.take(best, ranked.job.tenant)
+        self._answers.chosen[number] = self._worth.chosen(best, placement, found)
+        self._candidates.setdefault(number, found)
         self._access_rules.refresh()
 
     def _grow(self, ranked: Ranked) -> None:
         """Give a started job more of its node where that makes it faster: after the passes nobody else can use that."""
-        job, ledger, chosen = ranked.job, self._work.ledger, self._outcome.chosen[ranked.job.id]
+        job, ledger, chosen = ranked.job, self._work.ledger, self._answers.chosen[ranked.job.id]
         small = chosen.configuration
         if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
             return
@@ -222,7 +223,7 @@ class Sweep:
             if len(each.shares) == 1 and ledger.shortfall(each, job.tenant) is None
         )
         best = max([small, *found], key=lambda each: (each.throughput, each.cores))
-        self._take(ranked, best, tuple(dict.fromkeys([*self._outcome.candidates[job.id], *found])))
+        self._take(ranked, best, tuple(dict.fromkeys([*self._candidates[job.id], *found])))
 
     def _note_kept(self) -> None:
         """Of those that would fit, were the nodes open to them: for whom these are kept."""
@@ -237,11 +238,14 @@ class Sweep:
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
                 waiting = (each.job.id for each in self._waiting(shape))
-                self._outcome.kept |= {number: figures for number in waiting if number not in self._unswept}
+                self.kept |= {number: figures for number in waiting if number not in self._unswept}
 
 
 class _NoSweep:
     """Of policies that leave what no window could use."""
+
+    kept: Mapping[int, Mapping[str, object]] = MappingProxyType({})
+    unswept: frozenset[int] | None = None
 
     def start(self) -> None: ...
 

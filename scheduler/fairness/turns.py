@@ -53,19 +53,13 @@ def by_share(
 
     `fair` false: the queue's order alone. `wants`: whether a job takes part.
     """
-    lines: dict[int, list[tuple[int, int]]] = {}  # tenant -> heads of its shapes: rank, place in `shapes`
-    for place, shape in enumerate(shapes):
-        if (head := _head(shape, wants)) is not None:
-            lines.setdefault(head.job.tenant if fair else 0, []).append((head.rank, place))
-    for line in lines.values():
-        heapify(line)
+    lines = _lines(shapes, wants, fair=fair)
     heap = [(standing.shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]
     heapify(heap)
     while heap:
         _, _, tenant = heappop(heap)
         line = lines[tenant]
-        found = _next(line, shapes)
-        if found is None:
+        if (found := _next(line, shapes)) is None:
             continue
         shape = shapes[found]
         ranked = shape.jobs[shape.next]
@@ -77,6 +71,17 @@ def by_share(
             heappush(line, (head.rank, found))
         if line:
             heappush(heap, (standing.shares.of(tenant), line[0][0], tenant))
+
+
+def _lines(shapes: Sequence[Shape], wants: Callable[[Ranked], bool], *, fair: bool) -> dict[int, list[tuple[int, int]]]:
+    """Tenant -> the heads of its shapes, as a heap: rank, place in `shapes`."""
+    lines: dict[int, list[tuple[int, int]]] = {}
+    for place, shape in enumerate(shapes):
+        if (head := _head(shape, wants)) is not None:
+            lines.setdefault(head.job.tenant if fair else 0, []).append((head.rank, place))
+    for line in lines.values():
+        heapify(line)
+    return lines
 
 
 def _head(shape: Shape, wants: Callable[[Ranked], bool]) -> Ranked | None:

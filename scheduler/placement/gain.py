@@ -17,7 +17,7 @@ restart pays exactly when it does in throughput: what a restart leaves of T stan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.model import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Node
+    from scheduler.model import Configuration, Job, Node, Placement
     from scheduler.placement.work import Work
 
 
@@ -72,6 +73,32 @@ class Gain:
 
 
 LINEAR = Gain()
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What the configurations of a planning are worth: weight * G * factor."""
+
+    gain: Gain = LINEAR
+    weights: Mapping[int, float] = field(default_factory=dict)  # job id -> w; 1 for a job that is not in it
+    factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed; None = no factor
+    least: dict[int, float] = field(default_factory=dict)
+    """Job id -> its smallest throughput, what G divides by: a stage that generates its candidates adds it."""
+
+    def weight(self, job: int) -> float:
+        return self.weights.get(job, 1.0)
+
+    def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
+        """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
+        return self.gain.of(configuration.throughput / self.least_of(configuration.job, (configuration, *others)))
+
+    def least_of(self, job: int, configurations: Sequence[Configuration]) -> float:
+        """What G divides by: the job's smallest throughput, of these where no formulation looked at it."""
+        return self.least.get(job) or min(each.throughput for each in configurations)
+
+    def chosen(self, best: Configuration, placement: Placement, found: Sequence[Configuration]) -> Chosen:
+        """The configuration as the choice among those found for its job."""
+        return Chosen(best, placement, self.gain_of(best, found), self.weight(best.job), len(found))
 
 
 def efficient(waiting: Iterable[Job], work: Work) -> Gain:

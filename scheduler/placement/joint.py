@@ -16,38 +16,42 @@ from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.located_stage import SOLVE_SHARE, place_located
-from scheduler.placement.work import Classed
+from scheduler.placement.outcome import Classed, Staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.model import Ranked
-    from scheduler.placement.access import OfferingRules, Rules
+    from scheduler.placement.access import OfferingRules
     from scheduler.placement.aggregated.answer import Aggregated
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.outcome import Trail
+    from scheduler.placement.work import Work
 
 LOCATED_NODES = 16
-FORMULATIONS = ("located", "aggregated")
 
 
 def place_jointly(
     stage: Sequence[Ranked],
     work: Work,
-    outcome: Outcome,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
     *,
-    formulation: str | None = None,
     access_rules: OfferingRules | None = None,
-) -> None:
-    """Place the stage together and record it. `formulation`: as the cluster's size says when None.
+    must_start: AbstractSet[int] = frozenset(),
+    solved: int = 0,
+) -> Staged:
+    """Place the stage together, by the formulation that the cluster's size asks for.
 
-    `access_rules`: what of the idle each job may use, and the factor on the value of what it borrows.
+    `access_rules`: what of the idle each job may use, and the factor on the value of what it borrows. `must_start`: job ids
+    that the solver has to place. `solved`: how many stages this planning solved by class before.
     """
-    if formulation is None:
-        formulation = "located" if is_located(work) else "aggregated"
-    if formulation == "aggregated" and work.parameters.placement == "ilp":
-        _place_aggregated(stage, work, outcome, access_rules or NO_RULES)
-    else:
-        place_located(stage, work, outcome, access_rules)
+    if is_located(work) or work.parameters.placement != "ilp":
+        return place_located(stage, work, answers, worth, trail, access_rules=access_rules, must_start=must_start)
+    return place_aggregated(stage, work, answers, worth, trail, access_rules=access_rules, solved=solved)
 
 
 def is_located(work: Work) -> bool:
@@ -59,44 +63,56 @@ def _gpu_nodes(work: Work) -> int:
     return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values())
 
 
-def _place_aggregated(
+def place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
-    outcome: Outcome,
-    rules: Rules,
-) -> None:
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
+    *,
+    access_rules: OfferingRules | None = None,
+    solved: int = 0,
+) -> Staged:
+    """Solve by class of node and take what was placed. `solved`: see `place_jointly`."""
     if not stage:
-        return
-    gap = work.parameters.gap_for(work.ledger.gpus_up)
-    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
-    deadline_s = work.deadline_s - rest_s
-    memory = work.memory.of(len(outcome.left))
-    limits = Limits(work.clock, deadline_s, gap, int(work.rng.integers(2**31 - 1)), memory)
+        return Staged()
+    limits = _limits(work, solved)
     answer = solve_aggregated(
         stage,
-        outcome.weights,
+        worth.weights,
         work.ledger,
         work.estimator,
         limits,
         sigma=work.parameters.sigma,
-        rules=rules,
+        rules=access_rules or NO_RULES,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
-    outcome.left.append(answer.left)
-    outcome.invalid |= answer.options.invalid
-    outcome.least |= answer.options.least
-    outcome.out_of_time.update(ranked.job.id for ranked in answer.options.out_of_time)
+    answers.invalid.update(answer.options.invalid)
+    worth.least.update(answer.options.least)
+    trail.classed.update(_classed(answer))
+    _take(answer, work, answers, worth)
+    late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
+    return Staged(_figures(answer, limits.gap), late, (answer.left,))
+
+
+def _limits(work: Work, solved: int) -> Limits:
+    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
+    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
+    return Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
+
+
+def _classed(answer: Aggregated) -> dict[int, Classed]:
     rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    outcome.classed |= {
-        each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members
-    }
+    return {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+
+
+def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
-            weight = outcome.weights[job.id]
-            outcome.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
-    outcome.solver = _figures(answer, gap)
+            weight = worth.weights[job.id]
+            answers.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
 
 
 def _figures(answer: Aggregated, gap: float) -> SolverFigures:
@@ -115,6 +131,15 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
         gap_allowed=gap,
         build_s=answer.build_s,
         solve_s=answer.solve_s,
+    )
+
+
+def all_of(stages: Sequence[Staged]) -> Staged:
+    """What stages placed one after another leave together."""
+    return Staged(
+        together([each.figures for each in stages]),
+        frozenset().union(*(each.out_of_time for each in stages)),
+        tuple(one for each in stages for one in each.left),
     )
 
 
@@ -143,22 +168,24 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     )
 
 
-def top_up(stage: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
-    """Greedily place whoever of the stage still fits: every addition raises the objective, so an optimum has none."""
+def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> int:
+    """Greedily place whoever of the stage still fits, and count them: every addition raises the objective, so an optimum
+    has none.
+    """
     topped_up = 0
     most = _most_idle(work)
     for ranked in stage:
         if work.remaining_s <= 0 or not most:
             break
         job = ranked.job
-        if job.id in outcome.chosen or job.id in outcome.invalid:
+        if job.id in answers.chosen or job.id in answers.invalid:
             continue
         if not any(job.min_gpus <= gpus for name, gpus in most.items() if not job.gpu_types or name in job.gpu_types):
             continue
-        if turn.take_turn(ranked, work, outcome) and job.id in outcome.chosen:
+        if turn.take_turn(ranked, work, answers, worth, trail) and job.id in answers.chosen:
             topped_up += 1
             most = _most_idle(work)
-    outcome.solver = replace(outcome.solver, topped_up=topped_up)
+    return topped_up
 
 
 def _most_idle(work: Work) -> dict[str, int]:

@@ -14,15 +14,21 @@ from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.core_choices import core_choices_of
 from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
+from scheduler.placement.outcome import Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules, Rules
-    from scheduler.placement.located import Candidate
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.located import Candidate, Program
+    from scheduler.placement.outcome import Trail
+    from scheduler.placement.solver import Solution
+    from scheduler.placement.work import Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
 """Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
@@ -49,28 +55,41 @@ def least_of(
     return options.least
 
 
-def place_located(stage: Sequence[Ranked], work: Work, outcome: Outcome, access_rules: OfferingRules | None) -> None:
+def place_located(
+    stage: Sequence[Ranked],
+    work: Work,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
+    *,
+    access_rules: OfferingRules | None = None,
+    must_start: AbstractSet[int] = frozenset(),
+) -> Staged:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated = _generate(stage, work, outcome, access_rules)
-    outcome.least |= least_of(stage, work, outcome.weights, access_rules or NO_RULES)
-    outcome.least |= least_of_all(outcome.least, work.participants, outcome.candidates)
-    candidates = located.candidates_of(
-        stage, outcome.candidates, outcome.weights, least=outcome.least, rules=access_rules or NO_RULES
-    )
+    generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
+    candidates = _valued(stage, work, worth, trail, access_rules or NO_RULES)
     if not candidates:
-        return
-    candidates = revalued(candidates, work.participants, outcome.weights) if work.participants else candidates
+        return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
     figures = SolverFigures(incumbent="greedy", candidates=generated, build_s=work.clock() - began_s)
     chosen: Sequence[int] = greedy
     if work.parameters.placement == "ilp":
-        chosen, figures = _solve(candidates, greedy, work, outcome, figures, began_s)
+        chosen, figures = _solve(candidates, greedy, work, must_start, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
     bound = _bound(candidates, generated, figures.bound, work)
-    outcome.solver = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
+    figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
-        _take(candidates[column], work, outcome)
+        _take(candidates[column], work, answers, worth, trail)
+    return Staged(figures, out_of_time)
+
+
+def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rules: Rules) -> Sequence[Candidate]:
+    """What was generated with its value; `worth.least` is filled in on the way."""
+    worth.least.update(least_of(stage, work, worth.weights, rules))
+    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
+    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    return revalued(candidates, work.participants, worth.weights) if candidates and work.participants else candidates
 
 
 def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
@@ -79,69 +98,60 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
     return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
-def _generate(stage: Sequence[Ranked], work: Work, outcome: Outcome, access_rules: OfferingRules | None) -> int:
-    """Fill `outcome.candidates` in rank order until time is up; how many configurations there were before thinning."""
+def _generate(
+    stage: Sequence[Ranked], work: Work, answers: Answers, trail: Trail, access_rules: OfferingRules | None
+) -> tuple[int, frozenset[int]]:
+    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and who had no time."""
     idle = idle_offers(work.ledger)
     core_choices = core_choices_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
     # Whatever time is left, a running job may keep what it has.
-    outcome.candidates |= {number: (each.present,) for number, each in work.participants.items()}
+    trail.candidates.update({number: (each.present,) for number, each in work.participants.items()})
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
-            outcome.out_of_time.update(late.job.id for late in stage[position:])
-            break
+            return generated, frozenset(late.job.id for late in stage[position:])
+        running = work.participants.get(ranked.job.id)
         try:
-            running = work.participants.get(ranked.job.id)
             offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
+            cores = core_choices[ranked.job.id in work.ledger.limited]
             found = configurations.generate_on(
-                ranked.job,
-                offers,
-                work.ledger,
-                work.estimator,
-                sigma=work.parameters.sigma,
-                core_choices=core_choices[ranked.job.id in work.ledger.limited],
+                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
             )
         except InvalidJob as error:
-            outcome.invalid[ranked.job.id] = error
+            answers.invalid[ranked.job.id] = error
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
-        outcome.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
-    return generated
+        trail.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
+    return generated, frozenset()
 
 
 def _solve(
     candidates: Sequence[Candidate],
     greedy: Sequence[int],
     work: Work,
-    outcome: Outcome,
+    must_start: AbstractSet[int],
     figures: SolverFigures,
     began_s: float,
 ) -> tuple[Sequence[int], SolverFigures]:
     """The better of the ILP's incumbent and the greedy plan, with the figures of the solve."""
     program = located.build(candidates, work.ledger)
-    must_run(program, candidates, outcome.must_start)
+    must_run(program, candidates, must_start)
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
-    gap = work.parameters.gap_for(work.ledger.gpus_up)
-    seed = int(work.rng.integers(2**31 - 1))
     built_s = work.clock()
-    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
-    answer = solver.NOTHING
-    if limit_s > 0:
-        answer = solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    answer = _answer(program, greedy, work)
     figures = replace(
         figures,
         formulation="located",
         status=answer.status,
-        incumbent="greedy",
         variables=len(program.objective),
         constraints=len(program.rows),
         bound=answer.bound,
-        gap_allowed=gap,
+        gap_allowed=work.parameters.gap_for(work.ledger.gpus_up),
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
@@ -151,10 +161,20 @@ def _solve(
     return greedy, figures
 
 
-def _take(candidate: Candidate, work: Work, outcome: Outcome) -> None:
+def _answer(program: Program, greedy: Sequence[int], work: Work) -> Solution:
+    """The solver's, if there is time to ask it."""
+    gap = work.parameters.gap_for(work.ledger.gpus_up)
+    seed = int(work.rng.integers(2**31 - 1))
+    limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
+    if limit_s <= 0:
+        return solver.NOTHING
+    return solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+
+
+def _take(candidate: Candidate, work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
     job, configuration = candidate.ranked.job, candidate.configuration
     if work.ledger.shortfall(configuration, job.tenant) is not None:
         return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
     placement = work.ledger.take(configuration, job.tenant)
-    count, weight = len(outcome.candidates[job.id]), outcome.weights[job.id]
-    outcome.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
+    count, weight = len(trail.candidates[job.id]), worth.weights[job.id]
+    answers.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from scheduler.placement.matrix import Matrix
 from scheduler.placement.solver import highs_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.placement.matrix import Matrix
 
 PRESOLVE_MATRIX = 20_000
 """The same for aggregated programs, where presolve finds much: a dive leaves most rows with nothing to give."""
@@ -77,17 +80,11 @@ def solve_matrix(
     """
     import highspy
 
-    highs = highspy.Highs()
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
-    for name, value in {**options, **highs_options(seed)}.items():
-        highs.setOptionValue(name, value)
-    # It looks at no limit, and dives find better plans.
-    highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
+    highs = _set_up(
+        highspy, matrix, {"mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s), **highs_options(seed)}
+    )
     if enough is not None:
         highs.setOptionValue("objective_target", enough)
-    if matrix.columns > PRESOLVE_MATRIX:
-        highs.setOptionValue("presolve", "off")
-    highs.passModel(_columnwise(highspy, matrix, whole=True))
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = start
@@ -95,12 +92,29 @@ def solve_matrix(
     if patience is not None:
         highs.cbMipInterrupt.subscribe(_Patience(patience))
     highs.run()
+    return _found(highs)
+
+
+def _found(highs: Any) -> tuple[np.ndarray | None, float | None]:
     info = highs.getInfo()
     bound = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else None
     values = np.array(highs.getSolution().col_value)
     if not math.isfinite(info.objective_function_value) or not len(values):
         return None, bound
     return np.round(values), bound
+
+
+def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
+    """The solver with the program in it."""
+    highs = highspy.Highs()
+    # The feasibility jump looks at no limit, and dives find better plans.
+    fixed = {"output_flag": False, "threads": 1, "mip_heuristic_run_feasibility_jump": False}
+    for name, value in {**fixed, **options}.items():
+        highs.setOptionValue(name, value)
+    if matrix.columns > PRESOLVE_MATRIX:
+        highs.setOptionValue("presolve", "off")
+    highs.passModel(_columnwise(highspy, matrix, whole=True))
+    return highs
 
 
 class _Patience:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen
 from scheduler.placement import configurations, cpu
 from scheduler.placement.core_choices import speed_class
 from scheduler.placement.greedy import best_fit
@@ -14,9 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Trail
+    from scheduler.placement.work import Work
+
+
+class Turns(NamedTuple):
+    """Jobs by id: whose turn came, and whose did not, for time had ended."""
+
+    came: frozenset[int]
+    out_of_time: frozenset[int]
 
 
 def shape(job: Job) -> tuple[object, ...]:
@@ -25,35 +34,37 @@ def shape(job: Job) -> tuple[object, ...]:
     return (*size, job.gpu_types, job.checkpoint_domain, job.tenant, job.model_label)
 
 
-def take_turn(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
+def take_turn(ranked: Ranked, work: Work, answers: Answers, worth: Worth, trail: Trail) -> bool:
     """Place the job on what the ledger has left, if it fits, and record it. InvalidJob is recorded, not raised."""
     job = ranked.job
     try:
         offers = _cpu_offers(ranked, work) if job.is_cpu else _gpu_offers(job, work)
     except InvalidJob as error:
-        outcome.invalid[job.id] = error
+        answers.invalid[job.id] = error
         return True  # it does not block anyone
     best = best_fit(offers, work.ledger, job.tenant)
-    outcome.had_turns.add(job.id)
+    trail.had_turns.add(job.id)
     if best is None:
         return False
-    gain = outcome.gain_of(best, offers)
-    placement = work.ledger.take(best, job.tenant)
-    outcome.chosen[job.id] = Chosen(best, placement, gain, outcome.weights.get(job.id, 1.0), len(offers))
+    answers.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), offers)
     return True
 
 
-def place_cpu_jobs(queue: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
+def place_cpu_jobs(queue: Iterable[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> Turns:
     """Step 8 of section 7: CPU jobs in queue order, whoever fits; no window, for they do not compete for GPUs."""
     failed: set[tuple[object, ...]] = set()
     waiting, ends_s = list(queue), work.ends_s(cpu.LIMIT_SHARE)
     for position, ranked in enumerate(waiting):
         if work.clock() >= ends_s:
-            outcome.out_of_time.update(late.job.id for late in waiting[position:])
-            return
-        outcome.window.add(ranked.job.id)
-        if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, outcome):
+            return turns(waiting, position)
+        if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, answers, worth, trail):
             failed.add(cpu.shape(ranked.job))
+    return turns(waiting, len(waiting))
+
+
+def turns(queue: Sequence[Ranked], came: int) -> Turns:
+    """Of the queue so many came to their turn, the first."""
+    return Turns(frozenset(each.job.id for each in queue[:came]), frozenset(late.job.id for late in queue[came:]))
 
 
 def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:

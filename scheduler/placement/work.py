@@ -1,13 +1,10 @@
-"""What a planning hands to a policy, and what it gets back."""
+"""What a planning hands to a policy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, ShareView, Side, SolverFigures, Standing, WindowView
-from scheduler.placement.gain import LINEAR, Gain
 from scheduler.placement.memory import NOTHING
 
 if TYPE_CHECKING:
@@ -15,14 +12,11 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
-    from scheduler.errors import InvalidJob
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Chosen, Clock, ClusterState, Job, Promise, Promised, Ranked, Reservation, StopOrder
+    from scheduler.model import Clock, ClusterState, Job, Ranked
     from scheduler.parameters import Parameters
-    from scheduler.placement.aggregated.classes import Pool
-    from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.memory import Memory, Solved
+    from scheduler.placement.memory import Memory
     from scheduler.placement.running import Participant
 
 
@@ -81,79 +75,3 @@ class Work:
     def adjusts_sensitivity(self) -> bool:
         """Between re-plans, unless the operator has it off."""
         return not self.replan and self.parameters.sensitivity_adjustment == "on"
-
-
-@dataclass(frozen=True, slots=True)
-class Classed:
-    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
-
-    group: Group
-    rows: Sequence[PieceRow | UnitRow]
-    nodes_of: Mapping[Pool, Sequence[int]]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """A policy's answer. A policy adds to it as it goes, so that whatever stands in it when time is up is the plan."""
-
-    chosen: dict[int, Chosen] = field(default_factory=dict)  # job id ->
-    window: set[int] = field(default_factory=set)  # job ids that could have been placed now
-    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
-    window_gpus: int = 0
-    gain: Gain = LINEAR  # what every G in it is made by
-    window_s: float = 0.0  # spent on filling the windows
-    solver: SolverFigures = field(default_factory=SolverFigures)
-    candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
-    had_turns: set[int] = field(default_factory=set)  # who took the best of what was left, with no candidates listed
-    least: dict[int, float] = field(default_factory=dict)  # job id -> its smallest throughput: what G divides by
-    weights: Mapping[int, float] = field(default_factory=dict)
-    out_of_time: set[int] = field(default_factory=set)  # inside the window, yet time ended before their turn
-    unswept: set[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to everybody
-    invalid: dict[int, InvalidJob] = field(default_factory=dict)  # found out while generating
-    blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
-    blocked_tenants: dict[int, Ranked] = field(default_factory=dict)  # the same within each tenant's jobs
-    reservations: list[Reservation] = field(default_factory=list)
-    left: list[Solved] = field(default_factory=list)  # to the next planning, by stage
-    must_start: set[int] = field(default_factory=set)  # first of an array, starving, and they fit now
-    pressing: dict[int, float] = field(default_factory=dict)  # job id -> from when on it is urgent: see `replan.early`
-    may_end_round: bool = False  # the policy wants re-plans before their round is over
-    stops: list[StopOrder] = field(default_factory=list)
-    promises: list[Promised] = field(default_factory=list)  # given by this planning
-    promised: dict[int, Promise] = field(default_factory=dict)  # given before, not free yet
-    kept: dict[int, dict[str, object]] = field(default_factory=dict)  # idle GPUs fit them, but are kept for others
-    # What explanations read (`scheduler.explaining.detail`); a policy that leaves them empty has less to say.
-    turn_shares: dict[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
-    classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
-    factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed
-    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
-    standings: dict[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
-    windows: list[WindowView] = field(default_factory=list)
-    shares: list[ShareView] = field(default_factory=list)
-
-    def standing(self, ranked: Ranked) -> Standing:
-        """Where the job stood. A policy without arrays has one window, whose jobs are all its front."""
-        job = ranked.job
-        known = self.standings.get(job.id)
-        if known is not None:
-            return known
-        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
-        return _standing(array, job.id in self.window)
-
-    def has_answer(self, job: int) -> bool:
-        """Whether the job is placed, promised a place, or cannot be planned."""
-        if job in self.chosen or job in self.invalid:
-            return True
-        return bool(self.promises) and any(given.job == job for given in self.promises)
-
-    def gain_of(self, configuration: Configuration, others: Sequence[Configuration] = ()) -> float:
-        """G of the configuration; for a job that no formulation looked at, over the smallest of the others."""
-        return self.gain.of(configuration.throughput / self.least_of(configuration.job, (configuration, *others)))
-
-    def least_of(self, job: int, configurations: Sequence[Configuration]) -> float:
-        """What G divides by: the job's smallest throughput, of these where no formulation looked at it."""
-        return self.least.get(job) or min(each.throughput for each in configurations)
-
-
-@cache
-def _standing(array: str, inside: bool) -> Standing:
-    return Standing(array, Side.FRONT if inside else Side.OUTSIDE)

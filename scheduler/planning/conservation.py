@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.model import Reason, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Decision, Job, Reservation
@@ -129,21 +129,25 @@ def _humblest(
     for job, decision in waiting:
         bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
         own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
-        kind = (
-            bars, job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant, job.model_label,
-            job.id if own else 0,
-        )  # fmt: skip
+        asked = (job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant)
+        kind = (bars, *asked, job.model_label, job.id if own else 0)
         known = least.get(kind)
         if known is not None and known[0].memory_mib <= job.memory_mib:  # looked at first: a long queue has few kinds
             continue
-        if (
-            job.requirement[0] <= total
-            and not job.is_cpu
-            and decision.reason not in APART
-            and decision.result is Result.WAITING
-            and "promised" not in decision.figures  # it starts elsewhere
-        ):
+        if job.requirement[0] <= total and not job.is_cpu and _would_start(decision):
             least[kind] = job, bars
+    return _alike(least, ledger, estimator, sigma)
+
+
+def _would_start(decision: Decision) -> bool:
+    """Whether the job waits for idle GPUs; one with a promise starts elsewhere."""
+    return decision.reason not in APART and decision.result is Result.WAITING and "promised" not in decision.figures
+
+
+def _alike(
+    least: Mapping[Shape, tuple[Job, tuple[bool, ...]]], ledger: Ledger, estimator: Estimator, sigma: float
+) -> Iterable[tuple[Job, tuple[bool, ...]]]:
+    """Of those within their quota, one of each kind whose speed over several nodes is told alike."""
     alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
     for parts, (job, bars) in least.items():
         if ledger.over_quota(job) is None:

@@ -7,7 +7,7 @@ jobs, which the policy does. Why, in words and figures, is `recording`'s to say:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,18 @@ from scheduler.rules import PROMISES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.random import Generator
 
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, Job, LinkOrder, Ranked
+    from scheduler.model import Clock, ClusterState, Job, LinkOrder, Ranked, Running
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Outcome
     from scheduler.planning.inputs import PlanningInput
     from scheduler.policies.policy import Policy
+    from scheduler.replan.promises import Settled
 
 INELIGIBLE = frozenset(
     {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE}
@@ -46,38 +48,56 @@ RECORDING_MOST = 0.5
 """But at most so much of what is left of the limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The queue in its order with who stands aside, and how others are ranked as its jobs are."""
+
+    queue: Sequence[Ranked]
+    aside: Mapping[int, Why]
+    age: Callable[[Job], Age]
+    order_s: float
+    rank: Callable[[Sequence[Job]], list[Ranked]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """The probes and profiles that begin, who is left to be placed, and the state with what those hold."""
+
+    left: Sequence[Ranked]
+    state: ClusterState
+    profiles: profiling.Profiles = field(default_factory=profiling.Profiles)
+    probes: tuple[LinkOrder, ...] = ()
+
+
 @dataclass(frozen=True)
 class Decided:
-    """A planning's decisions. `outcome.chosen`: who starts; `aside`: who took no part, and why; `lapsed`: job ids."""
+    """A planning's decisions."""
 
     policy: Policy
     inputs: PlanningInput
-    queue: Sequence[Ranked]
-    aside: Mapping[int, Why]
+    line: Line
+    measuring: Measuring
     outcome: Outcome
-    profiles: profiling.Profiles
-    probes: tuple[LinkOrder, ...]
-    lapsed: tuple[int, ...]
+    lapsed: tuple[int, ...]  # ids of jobs whose promise is given up
     replan: bool
     replan_s: float | None  # when the next re-plan should be, where that is before its round is over
-    age: Callable[[Job], Age]
-    order_s: float
     unexplained_s: float  # on the planning's clock: from then on it is too late to look for more than what lies at hand
 
     def ineligible(self) -> Iterator[int]:
         """Who waits through no doing of the cluster's, as `Decision.eligible` has it."""
-        for number, why in self.aside.items():
+        for number, why in self.line.aside.items():
             if why.reason in INELIGIBLE:
                 yield number
-        outcome, ledger = self.outcome, self.inputs.ledger
-        yield from outcome.invalid
+        answers, ledger = self.outcome.answers, self.inputs.ledger
+        out_of_time, sated = self.outcome.obstacles.out_of_time, self.outcome.standings.sated
+        yield from answers.invalid
         if not ledger.quotas:
             return
-        for ranked in self.queue:
+        for ranked in self.line.queue:
             number = ranked.job.id
-            if number in outcome.chosen or number in outcome.out_of_time or number in self.profiles.waiting:
+            if number in answers.chosen or number in out_of_time or number in self.measuring.profiles.waiting:
                 continue
-            if number in outcome.sated or ledger.over_quota(ranked.job) is not None:
+            if number in sated or ledger.over_quota(ranked.job) is not None:
                 yield number
 
     def round_is_over(self, now_s: float) -> bool:
@@ -89,18 +109,19 @@ class Decided:
         """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
         one, all of the window started while what is idle fits a job outside.
         """
-        outcome, ledger = self.outcome, self.inputs.ledger
-        if outcome.unswept is not None:
-            return bool(outcome.unswept)  # everybody else had the chance to start
-        if not outcome.window <= outcome.chosen.keys():
+        obstacles, ledger = self.outcome.obstacles, self.inputs.ledger
+        standings, chosen = self.outcome.standings, self.outcome.answers.chosen
+        if obstacles.unswept is not None:
+            return bool(obstacles.unswept)  # everybody else had the chance to start
+        if not standings.window <= chosen.keys():
             return False
         outside = (
             ranked.job
-            for ranked in self.queue
-            if ranked.job.id not in outcome.chosen
-            and ranked.job.id not in outcome.out_of_time
-            and ranked.job.id not in outcome.sated
-            and ranked.job.id not in self.profiles.waiting
+            for ranked in self.line.queue
+            if ranked.job.id not in chosen
+            and ranked.job.id not in obstacles.out_of_time
+            and ranked.job.id not in standings.sated
+            and ranked.job.id not in self.measuring.profiles.waiting
             and ledger.over_quota(ranked.job) is None
         )
         return any_fits(outside, ledger)
@@ -119,8 +140,31 @@ def decide(
 ) -> Decided:
     """Decide on the input, taking from its ledger. `began_s`: when the planning began, on `clock`."""
     replan = replan and policy.replans and parameters.placement == "ilp"
+    running = inputs.state.running
+    taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
+    line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
+    settled = _settle(inputs, line, now_s, parameters)
+    measuring = _measure(inputs, line, settled.kept, now_s, parameters, policy)
+    ends_s = began_s + parameters.limit_s
+    reserve_s = _recording_s(parameters, clock() - began_s)
+    means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
+    work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, check=inputs.check)
+    outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
+    lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
+    replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
+    unexplained_s = ends_s - reserve_s * 2 / 3
+    return Decided(policy, inputs, line, measuring, outcome, lapsed, replan, replan_s, unexplained_s)
+
+
+def _line_up(
+    inputs: PlanningInput,
+    now_s: float,
+    parameters: Parameters,
+    policy: Policy,
+    clock: Clock,
+    taking_part: Sequence[Running],
+) -> Line:
     ledger, state = inputs.ledger, inputs.state
-    taking_part = participants.taking_part(state.running, ledger, parameters, now_s) if replan else []
     foresight = inputs.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
     priority = policy.priority(parameters)
 
@@ -128,48 +172,64 @@ def decide(
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
     age = inputs.ages(parameters.tick_s)
-    ordering_s = clock()
+    began_s = clock()
     queue, aside = inputs.line_up(foresight, priority, moment, age)
-    order_s = clock() - ordering_s
-    promised = [job for job in inputs.promised if job.id not in aside]
-    cost_s = parameters.restart_cost_s
-    settled = settle(promised, inputs.stopping, ledger, inputs.estimator, now_s=now_s, restart_cost_s=cost_s)
-    lapsed = [*settled.lapsed, *(job.id for job in inputs.promised if job.id in aside)]
-    kept = settled.started.keys() | settled.waiting.keys()
-    unpromised = [each for each in queue if each.job.id not in kept] if kept else queue
-    profiles = profiling.Profiles()
-    probes: tuple[LinkOrder, ...] = ()
-    if policy.replans:  # the others know no speeds
-        probes = probing.choose(unpromised, ledger, state, parameters)
-        if probes:
-            state = replace(state, running=probing.seen_in(state, probes, now_s))
-        profiles = profiling.choose(unpromised, ledger, state, parameters, now_s)
-        unpromised, state = profiles.apart(unpromised), profiles.seen_in(state, queue, now_s)
-        inputs.estimator.explore(exploring.choose(unpromised, state.running, inputs.estimator, age, parameters))
-    end_s, reserve_s = began_s + parameters.limit_s, _recording_s(parameters, clock() - began_s)
-    work = Work(
-        unpromised, ledger, inputs.estimator, parameters, rng, clock, end_s - reserve_s, state, now_s, replan=replan,
-        memory=inputs.memory, check=inputs.check,
-    )  # fmt: skip
-    waiting = len(queue)
-    taken_up, left_out = participants.gather(
-        taking_part, work, rank=lambda own: order(own, priority, moment(waiting), age), check=inputs.check
+    order_s = clock() - began_s
+    return Line(queue, aside, age, order_s, lambda own: order(own, priority, moment(len(queue)), age))
+
+
+def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Parameters) -> Settled:
+    """What becomes of the promises given before."""
+    promised = [job for job in inputs.promised if job.id not in line.aside]
+    return settle(
+        promised,
+        inputs.stopping,
+        inputs.ledger,
+        inputs.estimator,
+        now_s=now_s,
+        restart_cost_s=parameters.restart_cost_s,
     )
+
+
+def _measure(
+    inputs: PlanningInput,
+    line: Line,
+    promised: AbstractSet[int],
+    now_s: float,
+    parameters: Parameters,
+    policy: Policy,
+) -> Measuring:
+    """Choose what is measured; nothing for policies that know no speeds. `promised`: the jobs with a promise."""
+    queue, ledger, state = line.queue, inputs.ledger, inputs.state
+    waiting = [each for each in queue if each.job.id not in promised] if promised else queue
+    if not policy.replans:
+        return Measuring(waiting, state)
+    probes = probing.choose(waiting, ledger, state, parameters)
+    if probes:
+        state = replace(state, running=probing.seen_in(state, probes, now_s))
+    profiles = profiling.choose(waiting, ledger, state, parameters, now_s)
+    waiting, state = profiles.apart(waiting), profiles.seen_in(state, queue, now_s)
+    inputs.estimator.explore(exploring.choose(waiting, state.running, inputs.estimator, line.age, parameters))
+    return Measuring(waiting, state, profiles, probes)
+
+
+def _place(policy: Policy, work: Work, taking_part: Sequence[Running], line: Line) -> Outcome:
+    taken_up, left_out = participants.gather(taking_part, work, rank=line.rank, check=work.check)
     running = taken_up or left_out
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
-    if running or order_s:  # a driver whose clock stands still has nothing to add
-        outcome.solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=order_s)
+    if not running and not line.order_s:  # a driver whose clock stands still has nothing to add
+        return outcome
+    solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=line.order_s)
+    return replace(outcome, solver=solver)
+
+
+def _with_promises(outcome: Outcome, settled: Settled, parameters: Parameters) -> Outcome:
+    """The outcome with what became of the promises given before."""
     if PROMISES in parameters.off:
-        outcome.promises.clear()
-    outcome.chosen |= settled.started
-    outcome.promised = settled.waiting
-    outcome.window |= kept
-    replanned_s = now_s if replan else state.replanned_s
-    replan_s = _next_replan_s(outcome, unpromised, work, replanned_s)
-    return Decided(
-        policy, inputs, queue, aside, outcome, profiles, probes, tuple(sorted(lapsed)), replan, replan_s, age, order_s,
-        end_s - reserve_s * 2 / 3,
-    )  # fmt: skip
+        outcome.answers.promises.clear()
+    outcome.answers.chosen.update(settled.started)
+    outcome.standings.window.update(settled.kept)
+    return replace(outcome, promised=settled.waiting)
 
 
 def _recording_s(parameters: Parameters, intake_s: float) -> float:
@@ -178,15 +238,17 @@ def _recording_s(parameters: Parameters, intake_s: float) -> float:
     return min(wanted, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
 
 
-def _next_replan_s(outcome: Outcome, waiting: Sequence[Ranked], work: Work, replanned_s: float | None) -> float | None:
+def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> float | None:
     """When the next re-plan should be, where that is before its round is over. `replanned_s`: when the last one was."""
     if not outcome.may_end_round or work.parameters.placement != "ilp":
         return None
     without = (
         each
-        for each in waiting
-        if not outcome.has_answer(each.job.id)
-        and each.job.id not in outcome.sated
+        for each in work.queue
+        if not outcome.answers.has(each.job.id)
+        and each.job.id not in outcome.standings.sated
         and work.ledger.over_quota(each.job) is None
     )
-    return early.due_s(outcome, without, work.ledger, work.state, work.parameters, work.now_s, replanned_s)
+    return early.due_s(
+        outcome.pressing, outcome.answers, without, work.ledger, work.state, work.parameters, work.now_s, replanned_s
+    )

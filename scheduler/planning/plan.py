@@ -63,4 +63,4 @@ def plan_on(
     policy = policy or POLICIES[parameters.policy]
     decided = decide(inputs, now_s, parameters, policy, rng, clock, replan=replan, began_s=began_s)
     made = record(decided, inputs, start, now_s, parameters, clock, began_s=began_s)
-    return made, Memory(tuple(decided.outcome.left), inputs.sound, inputs.known_types)
+    return made, Memory(decided.outcome.left, inputs.sound, inputs.known_types)

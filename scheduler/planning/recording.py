@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduler import metrics
 from scheduler.explaining import why as explain
@@ -17,16 +17,15 @@ from scheduler.planning.deciding import INELIGIBLE
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scheduler.errors import InvalidJob
+    from scheduler.errors import InvalidJob, SchedulerError
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, ClusterState, Job, Node, Ranked
+    from scheduler.model import Clock, ClusterState, Job, Node
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
-    from scheduler.planning import profiling
+    from scheduler.placement.outcome import Obstacles, Outcome
     from scheduler.planning.conservation import Beside
     from scheduler.planning.deciding import Decided
     from scheduler.planning.inputs import SnapshotInput
@@ -43,72 +42,128 @@ def record(
     began_s: float,
 ) -> Plan:
     """The plan as the service shows and keeps it. `start`: the ledger as it was before anything was decided."""
-    ledger, outcome, queue = inputs.ledger, decided.outcome, decided.queue
-    details = Details(start, ledger, outcome, queue, inputs.estimator)
-    keepers = promise_keepers(
-        outcome, ledger, queue, inputs.state.running,
-        now_s=now_s, lapse_s=BOUND_RESTARTS * parameters.restart_cost_s,
-    )  # fmt: skip
-    hindsight = Hindsight(
-        start, ledger, outcome, queue, details, parameters.limit_s, keepers=keepers,
-        late=lambda: clock() >= decided.unexplained_s,
-    )  # fmt: skip
+    ledger, outcome = inputs.ledger, decided.outcome
+    details = Details(start, ledger, outcome, decided.line.queue, inputs.estimator)
+    hindsight = _hindsight(decided, inputs, start, details, now_s, parameters, clock)
     decisions = [
-        *_decide_queue(queue, ledger, outcome, hindsight, details, decided.profiles),
-        *_decide_aside(inputs.jobs, decided.aside, decided.age),
+        *_decide_queue(decided, ledger, hindsight, details),
+        *_decide_aside(inputs.jobs, decided.line.aside, decided.line.age),
         *(_invalid(error, job) for job, error in inputs.faulty_jobs),
     ]
-    reserved = {node: each.job for each in outcome.reservations for node in each.nodes}
-    beside = beside_fitting(
-        ((ranked.job, decision) for ranked, decision in zip(queue, decisions, strict=False)),
-        ledger, outcome.reservations, inputs.estimator, sigma=parameters.sigma, now_s=now_s,
-    )  # fmt: skip
-    left = _Left(ledger, reserved, beside)
-    faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
+    left = _left(decided, inputs, decisions, now_s, parameters)
     return Plan(
-        policy=decided.policy.name,
         now_s=now_s,
         decisions=tuple(decisions),
-        solver=replace(outcome.solver, window_s=outcome.window_s, unseen=len(outcome.out_of_time)),
         metrics=_measure(replace(inputs.state, jobs=inputs.jobs), inputs.nodes, left, decisions, parameters, now_s),
-        queue_length=len(queue),
-        window_jobs=len(outcome.window),
-        window_gpus=outcome.window_gpus,
-        windows=tuple(outcome.windows),
-        shares=tuple(outcome.shares),
         total_s=clock() - began_s,
-        reservations=tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
-        stops=tuple(outcome.stops),
-        promises=tuple(outcome.promises),
-        lapsed=tuple(sorted([*decided.lapsed, *faulty])),
-        replan=decided.replan,
-        replan_early=decided.round_is_over(now_s),
-        window_ran_out=decided.window_ran_out,
-        faults=tuple(
-            Fault(error.subject, error.key, error.detail) for error in (*inputs.faults, *outcome.invalid.values())
-        ),
-        profiles=tuple(decided.profiles.orders),
-        blocking=_blocking(outcome),
-        probes=decided.probes,
+        lapsed=_lapsed(decided, inputs),
+        faults=_faults(inputs.faults, outcome.answers.invalid.values()),
+        **_of_decided(decided, now_s),
+        **_of_outcome(outcome),
     )
 
 
-def _blocking(outcome: Outcome) -> tuple[Blocking, ...]:
-    alone = [] if outcome.blocked_by is None else [Blocking(outcome.blocked_by.job.id, None)]
-    return (*alone, *(Blocking(each.job.id, tenant) for tenant, each in outcome.blocked_tenants.items()))
+def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
+    """What the plan repeats of how it was decided."""
+    return {
+        "policy": decided.policy.name,
+        "queue_length": len(decided.line.queue),
+        "replan": decided.replan,
+        "replan_early": decided.round_is_over(now_s),
+        "window_ran_out": decided.window_ran_out,
+        "profiles": tuple(decided.measuring.profiles.orders),
+        "probes": decided.measuring.probes,
+    }
 
 
-def _decide_queue(
-    queue: Sequence[Ranked],
-    final: Ledger,
-    outcome: Outcome,
-    hindsight: Hindsight,
+def _of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """What the plan repeats of the policy's outcome."""
+    answers, standings = outcome.answers, outcome.standings
+    return {
+        "solver": replace(outcome.solver, window_s=standings.window_s, unseen=len(outcome.obstacles.out_of_time)),
+        "window_jobs": len(standings.window),
+        "window_gpus": standings.window_gpus,
+        "windows": tuple(standings.windows),
+        "shares": tuple(standings.shares),
+        "reservations": tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
+        "stops": tuple(answers.stops),
+        "promises": tuple(answers.promises),
+        "blocking": _blocking(outcome.obstacles),
+    }
+
+
+def _hindsight(
+    decided: Decided,
+    inputs: SnapshotInput,
+    start: Ledger,
     details: Details,
-    profiles: profiling.Profiles,
-) -> list[Decision]:
+    now_s: float,
+    parameters: Parameters,
+    clock: Clock,
+) -> Hindsight:
+    """Who says why a job waits, for as long as there is time to say more than what lies at hand."""
+    outcome, queue = decided.outcome, decided.line.queue
+    keepers = promise_keepers(
+        outcome.promised,
+        outcome.answers.promises,
+        inputs.ledger,
+        queue,
+        inputs.state.running,
+        now_s=now_s,
+        lapse_s=BOUND_RESTARTS * parameters.restart_cost_s,
+    )
+    return Hindsight(
+        start,
+        inputs.ledger,
+        outcome,
+        queue,
+        details,
+        parameters.limit_s,
+        keepers=keepers,
+        late=lambda: clock() >= decided.unexplained_s,
+    )
+
+
+def _left(
+    decided: Decided, inputs: SnapshotInput, decisions: Sequence[Decision], now_s: float, parameters: Parameters
+) -> _Left:
+    reservations = decided.outcome.reservations
+    beside = beside_fitting(
+        ((ranked.job, decision) for ranked, decision in zip(decided.line.queue, decisions, strict=False)),
+        inputs.ledger,
+        reservations,
+        inputs.estimator,
+        sigma=parameters.sigma,
+        now_s=now_s,
+    )
+    return _Left(inputs.ledger, {node: each.job for each in reservations for node in each.nodes}, beside)
+
+
+def _lapsed(decided: Decided, inputs: SnapshotInput) -> tuple[int, ...]:
+    """Promises that are given up, those of jobs that turned out unsound included."""
+    faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
+    return tuple(sorted([*decided.lapsed, *faulty]))
+
+
+def _faults(found: Iterable[SchedulerError], invalid: Iterable[InvalidJob]) -> tuple[Fault, ...]:
+    """What was wrong with the snapshot, and with jobs when their turn came."""
+    return tuple(Fault(error.subject, error.key, error.detail) for error in (*found, *invalid))
+
+
+def _blocking(obstacles: Obstacles) -> tuple[Blocking, ...]:
+    alone = [] if obstacles.blocked_by is None else [Blocking(obstacles.blocked_by.job.id, None)]
+    return (*alone, *(Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()))
+
+
+def _decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:
+    answers, standings, measured_of = (
+        decided.outcome.answers,
+        decided.outcome.standings,
+        decided.measuring.profiles.waiting,
+    )
+    chosen_of, invalid, window, standing_of = answers.chosen, answers.invalid, standings.window, standings.of
     decisions: list[Decision] = []
-    chosen_of, invalid, measured_of, window = outcome.chosen, outcome.invalid, profiles.waiting, outcome.window
-    for ranked in queue:  # there may be 100 000
+    for ranked in decided.line.queue:  # there may be 100 000
         job = ranked.job
         job_id = job.id
         result, placement, eligible = Result.WAITING, None, False
@@ -116,20 +171,15 @@ def _decide_queue(
             result, placement = Result.PLACED, chosen.placement
             reason, figures = None, explain.placed(chosen, final)
         elif (error := invalid.get(job_id)) is not None:
-            result = Result.INVALID
-            reason, figures = Reason.INVALID, {"detail": error.detail}
+            result, reason, figures = Result.INVALID, Reason.INVALID, {"detail": error.detail}
         elif (measured := measured_of.get(job_id)) is not None:
             reason, figures, eligible = Reason.PROFILING, measured, True
         else:
             why = hindsight.why_waiting(ranked)
-            reason, figures = why.reason, why.figures
-            eligible = reason not in INELIGIBLE
-        decisions.append(
-            Decision(
-                job_id, result, reason, figures, ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s,
-                ranked.age_source, job_id in window, eligible, placement, outcome.standing(ranked), details,
-            )
-        )  # fmt: skip
+            reason, figures, eligible = why.reason, why.figures, why.reason not in INELIGIBLE
+        queued = (ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s, ranked.age_source, job_id in window)
+        standing = standing_of(ranked)
+        decisions.append(Decision(job_id, result, reason, figures, *queued, eligible, placement, standing, details))
     return decisions
 
 
@@ -181,30 +231,38 @@ def _measure(
     # A job that is being profiled leaves nothing idle for want of a place.
     wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
     fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
-    final = left.ledger.with_kept()
-    gpus, cores = metrics.allocated(nodes, final)
-    gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
-    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
     return Metrics(
-        gpus_total=gpus_total,
-        gpus_allocated=gpus,
-        gpus_idle=final.idle_gpus,
-        cores_total=cores_total,
-        cores_allocated=cores,
-        gpu_active_rate=metrics.rate(gpus, gpus_total),
-        cpu_active_rate=metrics.rate(cores, cores_total),
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
         fragments_kept=fragments.kept,
-        fragment_rate=metrics.rate(fragments.total, gpus_total),
+        fragment_rate=metrics.rate(fragments.total, sum(node.gpus_total for node in nodes)),
         # An operator who forbids borrowing wants walls: what idles behind one does so on purpose.
         idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
         waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
         live_lr_mean=mean,
         live_lr_max=largest,
-        raqlr=raqlr,
-        raqlr_jobs=ended,
-        raqlr_hours=parameters.raqlr_hours,
+        **_of_the_past(state, parameters, now_s),
+        **_held(nodes, left.ledger.with_kept()),
     )
+
+
+def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> dict[str, Any]:
+    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
+    return {"raqlr": raqlr, "raqlr_jobs": ended, "raqlr_hours": parameters.raqlr_hours}
+
+
+def _held(nodes: Sequence[Node], final: Ledger) -> dict[str, Any]:
+    """The metrics of what is held. `final`: what the plan leaves idle, promised resources included."""
+    gpus, cores = metrics.allocated(nodes, final)
+    gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
+    return {
+        "gpus_total": gpus_total,
+        "gpus_allocated": gpus,
+        "gpus_idle": final.idle_gpus,
+        "cores_total": cores_total,
+        "cores_allocated": cores,
+        "gpu_active_rate": metrics.rate(gpus, gpus_total),
+        "cpu_active_rate": metrics.rate(cores, cores_total),
+    }

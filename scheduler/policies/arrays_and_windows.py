@@ -11,118 +11,113 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import sensitivity
-from scheduler.fairness.arrays import Array
-from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.cpu_queue import place_cpu_queue
-from scheduler.fairness.keeping import note_kept
-from scheduler.fairness.standings import standings_of, views_of
-from scheduler.fairness.sweep import LIMIT_SHARE, NO_SWEEP, Sweep
-from scheduler.placement import cpu
-from scheduler.placement.gain import LINEAR, efficient
+from scheduler.fairness.keeping import kept_from
+from scheduler.fairness.sweep import NO_SWEEP, Sweep
+from scheduler.placement.answers import Answers
 from scheduler.placement.joint import is_located
-from scheduler.placement.running import joint_weights
-from scheduler.placement.work import Outcome
-from scheduler.policies.filling import adjust, apart, divided, fill
-from scheduler.policies.reserving import drop_reservations, note_pressing, reserve
-from scheduler.policies.stages import first_stage, place_stages, settle
+from scheduler.placement.outcome import Obstacles, Outcome, Trail
+from scheduler.policies.lineup import line_up
+from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
+from scheduler.policies.stages import Basis, first_stage, place_stages, settle
 from scheduler.replan.better import Rules, take_better
 from scheduler.replan.call_backs import call_back
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
-from scheduler.replan.participants import by_class, joint
-from scheduler.replan.paying import under
+from scheduler.replan.participants import by_class
 from scheduler.replan.realise import realise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.fairness.progressive import Windows
+    from scheduler.fairness.borrowing import AccessRules
+    from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.model import Ranked, Running, ShareView
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import Staged
     from scheduler.placement.work import Work
+    from scheduler.policies.lineup import Lineup
     from scheduler.policies.mode import Mode
 
 
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
-    began_s = work.clock()
-    division = divided(work, mode)
-    gpu_queue, cpu_queue = apart(work.queue, mode)
-    homes = HomeArrays(division, work.ledger)
-    at_home = homes.of_all(each.job for each in gpu_queue)
-    whole, work = work, work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
-    gain, work = _gained(gpu_queue, work, mode)
-    solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-    windows, shares = fill(gpu_queue, solving, mode, division, at_home)
-    if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
-        windows = adjust(windows, gpu_queue, work, homes)
-    window_s = work.clock() - began_s
-    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
-    access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
-    access_rules.limit(each.job for each in gpu_queue)
-    outcome = Outcome({}, {each.job.id for each in windows.picked}, set(windows.sated), gain=gain)
-    outcome.homes = {  # those who have a promise are in no window of this planning
-        **windows.homes,
-        **{job.id: homes.of(job) for job in work.state.jobs if job.promise is not None and not job.is_cpu},
-    }
-    outcome.standings, outcome.windows = standings_of(windows), views_of(windows)
-    outcome.shares, outcome.window_s = shares, window_s
-    outcome.window_gpus = sum(window.capacity for window in windows.by_array.values())
-    outcome.weights = {
-        **joint_weights(windows.picked, work.changeable, work.parameters.lambda_, floor=gain.floor),
-        # At the head of its array nobody weighs more.
-        **{each.job.id: 1.0 for each in windows.picked if each.job.gave_back},
-    }
-    outcome.turn_shares, outcome.factors = dict(windows.share_when_picked) if mode.fair else {}, access_rules.factor
-    outcome.may_end_round = mode.joint
-    urgent = note_pressing(windows, work, mode, outcome)
-    reserve(windows, work, mode, access_rules, outcome)
-    work, solving = work.with_least(), solving.with_least()
-    if work.participants and (is_located(work) or by_class(work)):
-        _replan(windows, solving, mode, access_rules, outcome)
-        realise(work, outcome)
-    else:
-        if work.participants:
-            replan_nearby(
-                first_stage(windows, outcome), solving, work, outcome, lambda near: _shared(near, access_rules)
-            )
-            work = replace(work, participants={})
-            drop_reservations(access_rules, outcome)
-        place_stages(windows, work, mode, access_rules, outcome)
-        settle(windows, work, access_rules, outcome)
-    rules = Rules(_offers_beside(work, access_rules), access_rules.factor, _taking(shares if mode.fair else ()))
-    make_room(urgent, first_stage(windows, outcome), work, outcome, rules)
-    drop_reservations(access_rules, outcome)
+    lineup = line_up(work, mode)
+    windows, access_rules, worth = lineup.windows, lineup.access_rules, lineup.worth()
+    pressing = pressing_of(windows, lineup.work, mode)
+    basis = Basis(windows, mode, access_rules, reserve(windows, lineup.work, mode, access_rules))
+    answers, trail = Answers(), Trail()
+    rest, staged = _place_gpu_jobs(basis, lineup, answers, worth, trail)
+    rules = Rules(_offers_beside(rest, access_rules), access_rules.factor, _taking(lineup.shares if mode.fair else ()))
+    urgent = urgent_of(windows, pressing, work.now_s)
+    make_room(urgent, first_stage(windows, answers), rest, answers, worth, rules)
+    drop_reservations(access_rules, answers)
+    reservations = tuple(each for each, _ in access_rules.reservations)
+    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, answers, worth, trail)
+    if rest.left_out:
+        take_better(replace(work, left_out=rest.left_out), answers, worth.gain, rules)
+    return Outcome(
+        answers,
+        lineup.standings(turns, fair=mode.fair),
+        worth,
+        trail,
+        replace(obstacles, out_of_time=staged.out_of_time | turns.out_of_time),
+        staged.figures,
+        reservations,
+        left=staged.left,
+        pressing=pressing,
+        may_end_round=mode.joint,
+    )
+
+
+def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth, trail: Trail) -> tuple[Work, Staged]:
+    """The stages, in a re-plan together with running jobs. Returns the work with those left that no solve has placed."""
+    work, solving = lineup.work.with_least(), lineup.solving.with_least()
+    if not work.participants:
+        return work, _stages_settled(basis, work, answers, worth, trail)
+    if is_located(work) or by_class(work):
+        shared = _shared(solving, basis.access_rules)
+        staged = _stages_settled(replace(basis, access_rules=shared), solving, answers, worth, trail)
+        basis.access_rules.reservations = shared.reservations
+        realise(work, answers)
+        return work, staged
+    front = first_stage(basis.windows, answers)
+    near = replan_nearby(front, solving, work, answers, worth, trail, lambda near: _shared(near, basis.access_rules))
+    work = replace(work, participants={})
+    drop_reservations(basis.access_rules, answers)
+    return work, _stages_settled(basis, work, answers, worth, trail, near)
+
+
+def _stages_settled(
+    basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged | None = None
+) -> Staged:
+    staged = place_stages(basis, work, answers, worth, trail, before)
+    topped_up = settle(basis.windows, work, basis.access_rules, answers, worth, trail)
+    return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
+
+
+def _serve_the_rest(
+    basis: Basis, lineup: Lineup, rest: Work, whole: Work, answers: Answers, worth: Worth, trail: Trail
+) -> tuple[CpuTurns, Obstacles]:
+    """After the GPU jobs' stages: owners call back, the sweep and the CPU jobs take what is still idle."""
+    mode, access_rules, windows = basis.mode, basis.access_rules, basis.windows
     access_rules.refresh()
-    note_kept(() if mode.sweep else windows.picked, work, access_rules, outcome)
+    kept = {} if mode.sweep else kept_from(windows.picked, rest, access_rules, answers)
     if mode.borrow and mode.arrays:
-        call_back(windows.by_array, work, access_rules, division, outcome, replans=mode.joint)
-    sweep = Sweep(gpu_queue, windows.picked, whole, access_rules, outcome, fair=mode.fair) if mode.sweep else NO_SWEEP
+        call_back(windows.by_array, rest, access_rules, lineup.division, answers, replans=mode.joint)
+    sweep = (
+        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, answers, worth, trail.candidates, fair=mode.fair)
+        if mode.sweep
+        else NO_SWEEP
+    )
     sweep.start()
-    place_cpu_queue(cpu_queue, whole, outcome, access_rules, division, fair=mode.fair, borrow=mode.borrow)
+    turns = place_cpu_queue(
+        lineup.cpu_queue, whole, answers, access_rules, lineup.division, fair=mode.fair, borrow=mode.borrow
+    )
     sweep.finish()
-    if work.left_out:
-        take_better(replace(whole, left_out=work.left_out), outcome, rules)
-    return outcome
-
-
-def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, Work]:
-    """What sizes are worth in this planning, and the planning in which a restart counts by that."""
-    if not mode.efficient:
-        return LINEAR, work
-    gain = efficient((each.job for each in gpu_queue), work)
-    return gain, under(work, gain)
-
-
-def _replan(windows: Windows, solving: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
-    """The stages with running jobs in the first of them, on what is idle and what those hold."""
-    shared = _shared(solving, access_rules)
-    place_stages(windows, solving, mode, shared, outcome)
-    settle(windows, solving, shared, outcome)
-    access_rules.reservations = shared.reservations
+    return turns, Obstacles(unswept=sweep.unswept, kept={**kept, **turns.kept, **sweep.kept})
 
 
 def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:

@@ -17,7 +17,8 @@ from scheduler.policies.mode import Mode
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ until the next planning. That cores of CPU jobs and GPUs count in one share is w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures, by_tenant
+from scheduler.model import by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.placement.work import Outcome
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
@@ -34,29 +37,35 @@ class Drf:
         return PRIORITIES["fifo"]
 
     def place(self, work: Work) -> Outcome:
-        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        answers, worth, trail = Answers(), Worth(), Trail()
+        standings = Standings(window_gpus=work.ledger.gpus_up)
+        blocked: dict[int, Ranked] = {}
+        out_of_time: frozenset[int] = frozenset()
         gpus, cores = pool_shares(work)
         lines = by_tenant(work.queue)
         heads = {tenant: next(line) for tenant, line in lines.items()}
         while heads:
             if work.remaining_s <= 0:
-                outcome.out_of_time.update(late.job.id for late in heads.values())
-                outcome.out_of_time.update(late.job.id for tenant in heads for late in lines[tenant])
+                out_of_time = frozenset(
+                    late.job.id for tenant, head in heads.items() for late in chain([head], lines[tenant])
+                )
                 break
             tenant = min(heads, key=lambda each: (max(gpus.of(each), cores.of(each)), heads[each].rank))
             ranked = heads.pop(tenant)
-            if not _start(ranked, work, outcome):
-                outcome.blocked_tenants[tenant] = ranked
+            standings.window.add(ranked.job.id)
+            # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
+            held_back = work.ledger.over_quota(ranked.job) is not None
+            if not held_back and not turn.take_turn(ranked, work, answers, worth, trail):
+                blocked[tenant] = ranked
                 continue
-            if ranked.job.id in outcome.chosen:
-                placement = outcome.chosen[ranked.job.id].placement
+            if ranked.job.id in answers.chosen:
+                placement = answers.chosen[ranked.job.id].placement
                 gpus.add(tenant, placement.gpus)
                 cores.add(tenant, placement.cores)
             if (following := next(lines[tenant], None)) is not None:
                 heads[tenant] = following
-        if outcome.chosen:
-            outcome.solver = SolverFigures(incumbent="greedy")
-        return outcome
+        obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
+        return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:
@@ -67,14 +76,6 @@ def pool_shares(work: Work) -> tuple[Shares, Shares]:
         Shares(ledger.gpus_up, weights, {tenant: gpus for tenant, (gpus, _) in held}),
         Shares(ledger.cores_up, weights, {tenant: cores for tenant, (_, cores) in held}),
     )
-
-
-def _start(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
-    """Whether the tenant goes on with its next job: this one started, or only its own faults keep it back."""
-    outcome.window.add(ranked.job.id)
-    if work.ledger.over_quota(ranked.job) is not None:
-        return True
-    return turn.take_turn(ranked, work, outcome)
 
 
 POLICY = Drf()

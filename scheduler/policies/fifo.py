@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.placement.work import Outcome
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
@@ -32,20 +33,19 @@ class Fifo:
         return PRIORITIES["fifo"]
 
     def place(self, work: Work) -> Outcome:
-        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        answers, worth, trail = Answers(), Worth(), Trail()
+        standings, obstacles = Standings(window_gpus=work.ledger.gpus_up), Obstacles()
         for position, ranked in enumerate(work.queue):
             if work.remaining_s <= 0:
-                outcome.out_of_time.update(late.job.id for late in work.queue[position:])
+                obstacles = Obstacles(out_of_time=frozenset(late.job.id for late in work.queue[position:]))
                 break
             if work.ledger.over_quota(ranked.job) is not None:
                 continue
-            outcome.window.add(ranked.job.id)
-            if not turn.take_turn(ranked, work, outcome):
-                outcome.blocked_by = ranked
+            standings.window.add(ranked.job.id)
+            if not turn.take_turn(ranked, work, answers, worth, trail):
+                obstacles = Obstacles(blocked_by=ranked)
                 break
-        if outcome.chosen:
-            outcome.solver = SolverFigures(incumbent="greedy")
-        return outcome
+        return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
 
 
 POLICY = Fifo()

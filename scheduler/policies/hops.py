@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import cpu, turn
-from scheduler.placement.joint import is_located, place_jointly, together, top_up
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
+from scheduler.placement.outcome import Obstacles, Outcome, Staged, Standings, Trail
 from scheduler.placement.running import joint_weights
-from scheduler.placement.work import Outcome
 from scheduler.replan.better import take_better
 from scheduler.replan.making_room import make_room
 from scheduler.replan.nearby import replan_nearby
@@ -53,32 +54,51 @@ class Hops:
             idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
             more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
             view = replace(view, picked=(*view.picked, *more))
-        outcome = Outcome({}, {ranked.job.id for ranked in view.picked}, set(view.sated), view.gpus)
-        outcome.window_s = work.clock() - began_s
-        outcome.weights = joint_weights(view.picked, work.changeable, work.parameters.lambda_)
-        if is_located(work) or by_class(work):
-            place_jointly([*(each.ranked for each in work.participants.values()), *view.picked], solving, outcome)
-            tidy(solving, outcome)
-            top_up(view.picked, solving, outcome)
-            if work.participants:
-                realise(work, outcome)
-        else:
-            _place_large(view.picked, solving, work, outcome)
-        make_room((), view.picked, work, outcome)
-        take_better(work, outcome)
-        turn.place_cpu_jobs(cpu_queue, whole, outcome)
-        return outcome
+        window_s = work.clock() - began_s
+        answers, trail = Answers(), Trail()
+        worth = Worth(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
+        place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
+        staged = place_gpu_jobs(view.picked, solving, work, answers, worth, trail)
+        make_room((), view.picked, work, answers, worth)
+        take_better(work, answers, worth.gain)
+        turns = turn.place_cpu_jobs(cpu_queue, whole, answers, worth, trail)
+        inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
+        return Outcome(
+            answers,
+            Standings(inside, set(view.sated), view.gpus, window_s),
+            worth,
+            trail,
+            Obstacles(out_of_time=staged.out_of_time | turns.out_of_time),
+            staged.figures,
+            left=staged.left,
+        )
 
 
-def _place_large(picked: Sequence[Ranked], solving: Work, work: Work, outcome: Outcome) -> None:
+def _place_at_once(
+    picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
+) -> Staged:
+    """The window together with the running jobs that take part."""
+    running = [each.ranked for each in work.participants.values()]
+    staged = place_jointly([*running, *picked], solving, answers, worth, trail)
+    tidy(solving, answers, worth, trail)
+    topped_up = top_up(picked, solving, answers, worth, trail)
     if work.participants:
-        replan_nearby(picked, solving, work, outcome, lambda _: None)
-    nearby, own = outcome.solver, replace(work, participants={})
-    rest = [ranked for ranked in picked if not outcome.has_answer(ranked.job.id)]
-    outcome.solver = SolverFigures()
-    place_jointly(rest, own, outcome)
-    outcome.solver = together([nearby, outcome.solver])
-    top_up(rest, own, outcome)
+        realise(work, answers)
+    return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
+
+
+def _place_large(
+    picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
+) -> Staged:
+    """The running jobs of a part of the cluster first, with the window's head near them; then the rest of the window."""
+    near = Staged()
+    if work.participants:
+        near = replan_nearby(picked, solving, work, answers, worth, trail, lambda _: None)
+    own = replace(work, participants={})
+    rest = [ranked for ranked in picked if not answers.has(ranked.job.id)]
+    staged = all_of([near, place_jointly(rest, own, answers, worth, trail, solved=len(near.left))])
+    topped_up = top_up(rest, own, answers, worth, trail)
+    return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
 POLICY = Hops()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
 
 
 class Policy(Protocol):

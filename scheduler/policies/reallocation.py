@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Running
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Trail
+    from scheduler.placement.work import Work
 
 
 def speeds_by_type(work: Work) -> Estimator:
@@ -42,7 +45,9 @@ class Reallocation:
     """
 
     work: Work
-    outcome: Outcome
+    answers: Answers
+    worth: Worth
+    trail: Trail
     estimator: Estimator
     moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
@@ -57,7 +62,11 @@ class Reallocation:
         waiting = [ranked for ranked in self.work.queue if not ranked.job.is_cpu]
         everybody = [*(each.ranked for each in self.running.values()), *waiting]
         self.jobs = {ranked.job.id: ranked for ranked in everybody}
-        self.outcome.window |= {ranked.job.id for ranked in waiting}
+
+    @property
+    def waiting(self) -> set[int]:
+        """The ids of the waiting jobs that compete."""
+        return self.jobs.keys() - self.running.keys()
 
     def _taking_part(self, live: Running) -> Participant | None:
         job, ledger = live.description, self.work.ledger
@@ -104,19 +113,19 @@ class Reallocation:
             configuration = self.running[number].present if stays else self._configuration(job, spots)
         except InvalidJob as error:
             if number not in self.running:
-                self.outcome.invalid[number] = error
+                self.answers.invalid[number] = error
             return
         if self.idle.shortfall(configuration, job.tenant) is not None:
             return
         self.idle.take(configuration, job.tenant)
         gain = 1.0 if least is None else configuration.throughput / least
-        self.outcome.candidates[number] = (configuration,)
-        self.outcome.least[number] = configuration.throughput if least is None else least
-        self.outcome.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
+        self.trail.candidates[number] = (configuration,)
+        self.worth.least[number] = configuration.throughput if least is None else least
+        self.answers.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:
         """Turn the difference to what runs into stops, promises and starts."""
-        realise(replace(self.work, participants=self.running), self.outcome)
+        realise(replace(self.work, participants=self.running), self.answers)
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
         """Each part gets the cores that the job wants, at most its share of the node's."""

@@ -11,20 +11,25 @@ from scheduler.replan import early
 from scheduler.rules import RESERVATIONS, URGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Ranked, Reservation
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
 
-def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
+def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules) -> frozenset[int]:
     """Keep nodes for the starving jobs of each array, no node for two. What stopping attempts hold is promised already.
 
-    One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest.
+    One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest. Those
+    are returned, by id.
     """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
     kept: list[Reservation] = []
+    must_start: set[int] = set()
     reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
         taken: frozenset[int] = frozenset()
@@ -34,32 +39,37 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules,
             if found is None:
                 continue
             taken |= found.nodes
-            if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, outcome):
-                outcome.must_start.add(ranked.job.id)
+            if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, must_start):
+                must_start.add(ranked.job.id)
             else:
                 kept.append(found)
-    outcome.reservations = kept
     access_rules.reservations = [(each, now_s) for each in kept]
+    return frozenset(must_start)
 
 
-def drop_reservations(access_rules: AccessRules, outcome: Outcome) -> None:
+def drop_reservations(access_rules: AccessRules, answers: Answers) -> None:
     """Nothing need be kept for who has a place."""
     access_rules.reservations = [
-        (each, now_s) for each, now_s in access_rules.reservations if not outcome.has_answer(each.job)
+        (each, now_s) for each, now_s in access_rules.reservations if not answers.has(each.job)
     ]
-    outcome.reservations = [each for each in outcome.reservations if not outcome.has_answer(each.job)]
 
 
-def note_pressing(windows: Windows, work: Work, mode: Mode, outcome: Outcome) -> list[Ranked]:
-    """Fill `outcome.pressing`, and return those of all arrays that are urgent now."""
+def pressing_of(windows: Windows, work: Work, mode: Mode) -> dict[int, float]:
+    """Of the first of each window, job id -> from when on it is urgent; {} where nobody ever is."""
+    pressing: dict[int, float] = {}
     if mode.reserve_lr is None or not mode.joint or URGENT in work.parameters.off:
-        return []
+        return pressing
     for window in windows.by_array.values():
-        outcome.pressing |= early.pressing(window.picked, mode.reserve_lr, work.state.replanned_s, work.now_s)
-    return [each for each in windows.picked if outcome.pressing.get(each.job.id, math.inf) <= work.now_s]
+        pressing |= early.pressing(window.picked, mode.reserve_lr, work.state.replanned_s, work.now_s)
+    return pressing
 
 
-def _may_demand(ranked: Ranked, work: Work, outcome: Outcome) -> bool:
+def urgent_of(windows: Windows, pressing: Mapping[int, float], now_s: float) -> list[Ranked]:
+    """Those of all arrays that are urgent now, in the order of picking."""
+    return [each for each in windows.picked if pressing.get(each.job.id, math.inf) <= now_s]
+
+
+def _may_demand(ranked: Ranked, work: Work, demanded: Collection[int]) -> bool:
     """Only the located programme knows demands, and with a quota two of them could contradict each other."""
     free = ranked.job.tenant not in work.ledger.allowances
-    return is_located(work) and (free or (not outcome.must_start and work.ledger.over_quota(ranked.job) is None))
+    return is_located(work) and (free or (not demanded and work.ledger.over_quota(ranked.job) is None))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, SolverFigures
+from scheduler.model import SolverFigures
 from scheduler.placement import configurations, turn
 from scheduler.placement.greedy import best_fit
-from scheduler.placement.joint import place_jointly, together
+from scheduler.placement.joint import all_of, place_jointly
+from scheduler.placement.outcome import Staged
 from scheduler.policies.reserving import drop_reservations
 from scheduler.replan.realise import spare_owners, tidy
 from scheduler.rules import TOPPING_UP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.outcome import Trail
+    from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
 
@@ -29,14 +34,22 @@ FRONT_TIME_SHARE = 0.6
 """Of the time left, what the first of two stages may use."""
 
 
-def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the stages are placed by. `must_start`: job ids that the solver has to place."""
+
+    windows: Windows
+    mode: Mode
+    access_rules: AccessRules
+    must_start: AbstractSet[int] = frozenset()
+
+
+def _stages(windows: Windows, answers: Answers) -> list[list[Ranked]]:
     """The fronts and the backfills, each in the order of picking; without those who have their answer."""
     place_in_order = {each.job.id: position for position, each in enumerate(windows.picked, start=1)}
-    front = [
-        each for window in windows.by_array.values() for each in window.front if not outcome.has_answer(each.job.id)
-    ]
+    front = [each for window in windows.by_array.values() for each in window.front if not answers.has(each.job.id)]
     backfill = [
-        each for window in windows.by_array.values() for each in window.backfill if not outcome.has_answer(each.job.id)
+        each for window in windows.by_array.values() for each in window.backfill if not answers.has(each.job.id)
     ]
     return [
         sorted((replace(each, rank=place_in_order[each.job.id]) for each in stage), key=lambda each: each.rank)
@@ -45,96 +58,131 @@ def _stages(windows: Windows, outcome: Outcome) -> list[list[Ranked]]:
     ]
 
 
-def first_stage(windows: Windows, outcome: Outcome) -> list[Ranked]:
-    return [each for stage in _stages(windows, outcome)[:1] for each in stage]
+def first_stage(windows: Windows, answers: Answers) -> list[Ranked]:
+    return [each for stage in _stages(windows, answers)[:1] for each in stage]
 
 
-def place_stages(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules, outcome: Outcome) -> None:
-    stages = _stages(windows, outcome)
+def place_stages(
+    basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged | None = None
+) -> Staged:
+    """Place the fronts, then the backfills. `before`: what was placed jointly before; what is returned includes it."""
+    before, stages = before or Staged(), _stages(basis.windows, answers)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
-    figures: list[SolverFigures] = [outcome.solver]
+    place_all = _place_jointly if basis.mode.joint else _place_in_order
+    staged = place_all(stages, basis, work, answers, worth, trail, before)
+    spare_owners(work, answers, worth, trail, basis.access_rules.is_borrowed)
+    if not basis.mode.joint and answers.chosen:
+        return replace(staged, figures=SolverFigures(incumbent="greedy"))
+    return staged
+
+
+def _place_jointly(
+    stages: Sequence[Sequence[Ranked]],
+    basis: Basis,
+    work: Work,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
+    before: Staged,
+) -> Staged:
+    """One solve a stage. Running jobs take part in the first, which leaves time for the second."""
+    done = [before]
     for position, stage in enumerate(stages):
-        access_rules.refresh()
-        if not mode.joint:
-            _in_order(stage, work, access_rules, outcome)
-            continue
+        basis.access_rules.refresh()
         last = position == len(stages) - 1
         until_s = work.deadline_s if last else work.clock() + FRONT_TIME_SHARE * work.remaining_s
-        outcome.solver = SolverFigures()
         own = work if not position else replace(work, participants={})
-        place_jointly(stage, own if last else replace(own, deadline_s=until_s), outcome, access_rules=access_rules)
-        figures.append(outcome.solver)
-        tidy(own, outcome)
-    spare_owners(work, outcome, access_rules.is_borrowed)
-    if mode.joint:
-        outcome.solver = together(figures)
-    elif outcome.chosen:
-        outcome.solver = SolverFigures(incumbent="greedy")
+        done.append(
+            place_jointly(
+                stage,
+                own if last else replace(own, deadline_s=until_s),
+                answers,
+                worth,
+                trail,
+                access_rules=basis.access_rules,
+                must_start=basis.must_start,
+                solved=sum(len(each.left) for each in done),
+            )
+        )
+        tidy(own, answers, worth, trail)
+    return all_of(done)
 
 
-def _in_order(stage: Sequence[Ranked], work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
-    for position, ranked in enumerate(stage):
-        if work.remaining_s <= 0:
-            outcome.out_of_time.update(late.job.id for late in stage[position:])
-            return
-        _take_turn(ranked, work, access_rules, outcome)
+def _place_in_order(
+    stages: Sequence[Sequence[Ranked]],
+    basis: Basis,
+    work: Work,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
+    before: Staged,
+) -> Staged:
+    """Job by job; who had no turn in time is noted."""
+    late: set[int] = set()
+    for stage in stages:
+        basis.access_rules.refresh()
+        for position, ranked in enumerate(stage):
+            if work.remaining_s <= 0:
+                late.update(each.job.id for each in stage[position:])
+                break
+            _take_turn(ranked, work, basis.access_rules, answers, worth, trail)
+    return replace(before, out_of_time=before.out_of_time | late)
 
 
-def settle(windows: Windows, work: Work, access_rules: AccessRules, outcome: Outcome) -> None:
-    """Top up what the stages left."""
-    drop_reservations(access_rules, outcome)
+def settle(
+    windows: Windows, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
+) -> int:
+    """Top up what the stages left: how many jobs found a place so."""
+    drop_reservations(access_rules, answers)
     access_rules.refresh()
     if TOPPING_UP in work.parameters.off:
-        return
+        return 0
     topped_up = 0
-    failed: set[tuple[object, ...]] = (
-        set()
-    )  # what is idle only shrinks: where one found nothing, its like finds nothing
-    promised = {given.job for given in outcome.promises}
+    failed = set[tuple[object, ...]]()  # what is idle only shrinks: where one found nothing, its like finds nothing
+    promised = {given.job for given in answers.promises}
     most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:
         job = ranked.job
         if work.remaining_s <= 0:
             break
-        if job.id in outcome.chosen or job.id in outcome.invalid or job.id in promised:
+        if job.id in answers.chosen or job.id in answers.invalid or job.id in promised:
             continue
         if not turn.may_fit(job, most, work):
             continue
         kind = (turn.shape(job), access_rules.access(ranked))
         if kind in failed:
             continue
-        if _take_turn(ranked, work, access_rules, outcome):
+        if _take_turn(ranked, work, access_rules, answers, worth, trail):
             topped_up += 1
             most = turn.most_on_a_node(work.ledger)
         else:
             failed.add(kind)
-    outcome.solver = replace(outcome.solver, topped_up=topped_up)
+    return topped_up
 
 
-def _take_turn(ranked: Ranked, work: Work, access_rules: AccessRules, outcome: Outcome) -> bool:
+def _take_turn(
+    ranked: Ranked, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
+) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
     found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
-        found = _generated(ranked, access_rules.offers(ranked, home_only=home_only), work, outcome)
+        found = _generated(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            gain = outcome.gain_of(best, found)
-            placement = work.ledger.take(best, job.tenant)
-            weight = outcome.weights.get(job.id, 1.0)
-            outcome.chosen[job.id] = Chosen(best, placement, gain, weight, len(found))
-            outcome.candidates.setdefault(job.id, found)
+            answers.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
+            trail.candidates.setdefault(job.id, found)
             access_rules.refresh()
             return True
-    outcome.candidates.setdefault(job.id, found)
+    trail.candidates.setdefault(job.id, found)
     return False
 
 
-def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, outcome: Outcome) -> tuple[Configuration, ...]:
+def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
     try:
         return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        outcome.invalid[ranked.job.id] = error
+        answers.invalid[ranked.job.id] = error
         return ()

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
 
 
 class Rules(NamedTuple):
@@ -43,24 +45,24 @@ class Rules(NamedTuple):
 ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
 
 
-def take_better(work: Work, outcome: Outcome, rules: Rules = ANYTHING) -> None:
-    """Add to `outcome` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
+def take_better(work: Work, answers: Answers, gain: Gain, rules: Rules = ANYTHING) -> None:
+    """Add to `answers` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
     if TAKING_BETTER in work.parameters.off:
         return
-    stopping = {order.job for order in outcome.stops}
+    stopping = {order.job for order in answers.stops}
     for number, each in work.left_out.items():
         if not work.ledger.idle_gpus or work.remaining_s <= 0:
             return
-        best = None if number in stopping else _best(each, work, outcome, rules)
+        best = None if number in stopping else _best(each, work, gain, rules)
         if best is None:
             continue
         live = each.live
-        outcome.stops.append(StopOrder(number, cause_of(each, best), None, live.gpus, best.gpus))
-        outcome.promises.append(Promised(number, best.shares, cause_of(each, best)))
+        answers.stops.append(StopOrder(number, cause_of(each, best), None, live.gpus, best.gpus))
+        answers.promises.append(Promised(number, best.shares, cause_of(each, best)))
         keep(best.shares, live.tenant, work.ledger, Coming([live]))
 
 
-def _best(each: Participant, work: Work, outcome: Outcome, rules: Rules) -> Configuration | None:
+def _best(each: Participant, work: Work, gain: Gain, rules: Rules) -> Configuration | None:
     """The configuration of most worth, restart included; None when staying is worth no less."""
     ledger = released(work.ledger, [each.live])
     try:
@@ -71,7 +73,7 @@ def _best(each: Participant, work: Work, outcome: Outcome, rules: Rules) -> Conf
         return None  # it runs on
 
     def worth(one: Configuration) -> float:
-        return outcome.gain.of(one.throughput) * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
+        return gain.of(one.throughput) * rules.factor(each.job, one) * (1.0 if each.keeps(one) else each.factor)
 
     best = max(found, key=lambda one: (worth(one), -len(one.shares)), default=each.present)
     return best if worth(best) > worth(each.present) * (1.0 + 1e-9) else None

@@ -27,12 +27,12 @@ from scheduler.metrics import wanted_types
 from scheduler.replan import participants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import ClusterState, Ranked
     from scheduler.parameters import Parameters
+    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.work import Outcome
 
 GROWTH = 2.0
 """By what factor an urgent job's latency ratio has grown since the last re-plan, and exceeds those of who makes room."""
@@ -59,7 +59,8 @@ def _urgent_from_s(ranked: Ranked, reserve_lr: float, replanned_s: float, now_s:
 
 
 def due_s(
-    outcome: Outcome,
+    pressing: Mapping[int, float],
+    answers: Answers,
     waiting: Iterable[Ranked],
     ledger: Ledger,
     state: ClusterState,
@@ -69,12 +70,13 @@ def due_s(
 ) -> float | None:
     """When, by what this planning leaves, the next re-plan should be; None = when the round is over.
 
-    `waiting`: the eligible without a place; `replanned_s`: when the last re-plan was, this planning included.
+    `pressing`: job id -> from when on it is urgent. `waiting`: the eligible jobs without a place. `replanned_s`: when the
+    last re-plan was, this planning included.
     """
     least_s = parameters.replan_early_s
     if least_s is None or replanned_s is None or least_s >= parameters.replan_s:
         return None
-    wanted_s = [from_s for number, from_s in outcome.pressing.items() if not outcome.has_answer(number)]
+    wanted_s = [from_s for number, from_s in pressing.items() if not answers.has(number)]
     if _scattered(waiting, ledger):
         wanted_s.append(now_s)
     due_s = max(min(wanted_s, default=math.inf), replanned_s + least_s, now_s)

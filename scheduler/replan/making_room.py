@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
     from scheduler.placement.running import Participant
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
     from scheduler.replan.better import Rules
 
 CAUSE = "preempt"
@@ -50,31 +52,36 @@ class _Way(NamedTuple):
 
 
 def make_room(
-    urgent: Sequence[Ranked], front: Sequence[Ranked], work: Work, outcome: Outcome, rules: Rules = ANYTHING
+    urgent: Sequence[Ranked],
+    front: Sequence[Ranked],
+    work: Work,
+    answers: Answers,
+    worth: Worth,
+    rules: Rules = ANYTHING,
 ) -> None:
-    """Add to `outcome` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
+    """Add to `answers` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
     if not work.changeable or work.parameters.preemption != "on":
         return
     pressing = {each.job.id for each in urgent}
     off = work.parameters.off
     others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at everybody
     waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
-    for ranked in [each for each in waiting if not outcome.has_answer(each.job.id)][:MOST_JOBS]:
+    for ranked in [each for each in waiting if not answers.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, outcome, rules, urgent=ranked.job.id in pressing)
+        way = _best_way(ranked, work, answers, worth, rules, urgent=ranked.job.id in pressing)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
-        outcome.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
-        outcome.promises.append(Promised(number, shares, CAUSE))
+        answers.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
+        answers.promises.append(Promised(number, shares, CAUSE))
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules, *, urgent: bool) -> _Way | None:
-    stopping = {order.job for order in outcome.stops}
+def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules, *, urgent: bool) -> _Way | None:
+    stopping = {order.job for order in answers.stops}
     lenders = sorted(
         (
             each.live
@@ -88,15 +95,15 @@ def _best_way(ranked: Ranked, work: Work, outcome: Outcome, rules: Rules, *, urg
     try:
         found = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        outcome.invalid[ranked.job.id] = error
+        answers.invalid[ranked.job.id] = error
         return None
-    weight = outcome.weights.get(ranked.job.id, 1.0)
+    weight = worth.weight(ranked.job.id)
     ways = []
     for wanted in found:
         stopped = whom_to_stop(wanted, work.ledger, lenders)
         if stopped:
-            worth = weight * outcome.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
-            ways.append(_Way(worth - sum(_loss(live, work, outcome) for live in stopped), wanted, stopped))
+            value = weight * worth.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(value - sum(_loss(live, work, worth) for live in stopped), wanted, stopped))
     best = max(ways, key=lambda way: way.gain, default=None)
     return best if best is not None and (urgent or best.gain > 0) else None
 
@@ -106,11 +113,11 @@ def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
     return GROWTH * each.ranked.latency_ratio <= urgent.latency_ratio and rules.may_take(urgent, each.live)
 
 
-def _loss(live: Running, work: Work, outcome: Outcome) -> float:
+def _loss(live: Running, work: Work, worth: Worth) -> float:
     """What the objective loses when the running job goes on no more."""
     each = work.changeable[live.job]
-    gain = outcome.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
-    return outcome.weights.get(live.job, 1.0) * gain * (1.0 + each.unselected_cost)
+    gain = worth.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
+    return worth.weight(live.job) * gain * (1.0 + each.unselected_cost)
 
 
 def _least(job: Job, work: Work) -> float:

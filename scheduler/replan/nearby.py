@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.outcome import Staged, Trail
+    from scheduler.placement.work import Work
 
 TIME_SHARE = 0.5
 """Of the time left, what this part of a planning may use."""
@@ -29,9 +32,11 @@ def replan_nearby(
     front: Sequence[Ranked],
     solving: Work,
     work: Work,
-    outcome: Outcome,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
     access_rules: Callable[[Work], AccessRules | None],
-) -> None:
+) -> Staged:
     """Solve for the participants and the head of the front near them; what comes of it stands in `work.ledger`."""
     near = replace(
         solving,
@@ -45,10 +50,10 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    place_jointly(stage, near, outcome, access_rules=access_rules(near))
-    tidy(near, outcome)
-    realise(work, outcome)
-    outcome.out_of_time.clear()  # they have their turn yet
+    staged = place_jointly(stage, near, answers, worth, trail, access_rules=access_rules(near))
+    tidy(near, answers, worth, trail)
+    realise(work, answers)
+    return replace(staged, out_of_time=frozenset())  # they have their turn yet
 
 
 def _nodes(solving: Work) -> set[int]:

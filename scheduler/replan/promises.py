@@ -17,6 +17,7 @@ from scheduler.model import Chosen, Configuration, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Promise, Running
@@ -34,6 +35,11 @@ class Settled:
     started: dict[int, Chosen] = field(default_factory=dict)
     waiting: dict[int, Promise] = field(default_factory=dict)
     lapsed: list[int] = field(default_factory=list)
+
+    @property
+    def kept(self) -> AbstractSet[int]:
+        """Who has a promise still, started on it or not."""
+        return self.started.keys() | self.waiting.keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,43 +19,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.model import Configuration, Job, Ranked, Share
+    from scheduler.placement.answers import Answers
+    from scheduler.placement.gain import Worth
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import Trail
     from scheduler.placement.running import Participant
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.work import Work
 
 TIDY_ROUNDS = 10
 """Passes over the running jobs that look for needless changes; each ends one or more of them, so few are needed."""
 
 
-def tidy(solving: Work, outcome: Outcome) -> None:
+def tidy(solving: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
     """Undo what a gap or a limit let through: a running job left out or moved although it could stay
     with no less throughput.
     """
     for _ in range(TIDY_ROUNDS):
-        if not [number for number in solving.participants if _stays_after_all(number, solving, outcome)]:
+        if not [number for number in solving.participants if _stays_after_all(number, solving, answers, worth, trail)]:
             break
 
 
-def _stays_after_all(number: int, solving: Work, outcome: Outcome) -> bool:
-    each, chosen = solving.participants[number], outcome.chosen.get(number)
+def _stays_after_all(number: int, solving: Work, answers: Answers, worth: Worth, trail: Trail) -> bool:
+    each, chosen = solving.participants[number], answers.chosen.get(number)
     present, tenant = each.present, each.live.tenant
     if chosen is not None:
-        least = outcome.least_of(number, (chosen.configuration, present))
-        staying = outcome.gain.of(present.throughput / least)
+        least = worth.least_of(number, (chosen.configuration, present))
+        staying = worth.gain.of(present.throughput / least)
         if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor:
             return False
         solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
-        weight = outcome.weights.get(number, 1.0)
-        gain = outcome.gain_of(present, outcome.candidates.get(number, ()))
-        outcome.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
+        weight = worth.weight(number)
+        gain = worth.gain_of(present, trail.candidates.get(number, ()))
+        answers.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
     elif chosen is not None:
         placement = solving.ledger.take(chosen.configuration, tenant)
-        outcome.chosen[number] = replace(chosen, placement=placement)
+        answers.chosen[number] = replace(chosen, placement=placement)
     return fits
 
 
-def spare_owners(solving: Work, outcome: Outcome, borrows: Callable[[Job, Configuration], bool]) -> None:
+def spare_owners(
+    solving: Work, answers: Answers, worth: Worth, trail: Trail, borrows: Callable[[Job, Configuration], bool]
+) -> None:
     """Undo that a running job is stopped in its own array for waiting jobs that would only borrow there.
 
     It would wait in the front at once and call them back: two restarts, and nothing gained (ours; the 0.95 of section 4
@@ -65,86 +71,109 @@ def spare_owners(solving: Work, outcome: Outcome, borrows: Callable[[Job, Config
     for number, each in solving.participants.items():
         if solving.remaining_s <= 0:
             return
-        if number not in outcome.chosen and not borrows(each.job, each.present):
-            _keep_at_home(number, solving, outcome, waiting, borrows)
+        if number not in answers.chosen and not borrows(each.job, each.present):
+            _keep_at_home(number, solving, answers, worth, trail, waiting, borrows)
 
 
 def _keep_at_home(
     number: int,
     solving: Work,
-    outcome: Outcome,
+    answers: Answers,
+    worth: Worth,
+    trail: Trail,
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> None:
     """Give it the configuration on its own nodes, present or smaller, that costs the plan least in borrowers."""
-    each, ledger = solving.participants[number], solving.ledger
-    nodes = {share.node for share in each.present.shares}
-    lent = {
-        other: chosen
-        for other, chosen in outcome.chosen.items()
-        if other in waiting
-        and nodes.intersection(share.node for share in chosen.configuration.shares)
-        and borrows(waiting[other], chosen.configuration)
-    }
-    cheapest_first = sorted(lent, key=lambda other: (lent[other].weight * lent[other].gain, other))
-    weight = outcome.weights.get(number, 1.0)
-    candidates = outcome.candidates.get(number, ())
-    ways: list[tuple[float, int, Configuration, list[int]]] = []
-    for way in each.offered(candidates) if lent else ():
-        if {share.node for share in way.shares} != nodes:
-            continue
-        trial, given_up = ledger.copy(), list[int]()
-        while trial.shortfall(way, each.live.tenant) is not None and len(given_up) < len(cheapest_first):
-            given_up.append(cheapest_first[len(given_up)])
-            other = given_up[-1]
-            trial.release(lent[other].placement.pieces, waiting[other].tenant, other)
-        if trial.shortfall(way, each.live.tenant) is None:
-            worth = weight * outcome.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
-            lost = sum(lent[other].weight * lent[other].gain for other in given_up)
-            ways.append((worth - lost, -len(ways), way, given_up))
+    each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
+    lent = _lent(each, answers, waiting, borrows)
+    ways = [
+        (way, given_up)
+        for way in (each.offered(candidates) if lent else ())
+        if _nodes(way) == _nodes(each.present)
+        and (given_up := _given_up(way, each.live.tenant, lent, waiting, ledger)) is not None
+    ]
+
+    def gained(one: int) -> tuple[float, int]:
+        way, given_up = ways[one]
+        value = worth.weight(number) * worth.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
+        return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
+
     if ways:
-        _, _, way, given_up = max(ways, key=lambda one: one[:2])
+        way, given_up = ways[max(range(len(ways)), key=gained)]
         for other in given_up:
-            ledger.release(outcome.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
-        gain = outcome.gain_of(way, candidates)
-        outcome.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
+            ledger.release(answers.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
+        gain, weight = worth.gain_of(way, candidates), worth.weight(number)
+        answers.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 
-def realise(work: Work, outcome: Outcome) -> None:
-    """Turn what was chosen on the joint resources into stops, promises and starts on `work.ledger`, which holds them."""
-    chosen = {number: outcome.chosen.pop(number) for number in work.participants if number in outcome.chosen}
-    stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
-    coming = Coming(each.live for each in stopped.values())
-    ledger = work.ledger
-    late: list[tuple[Ranked, Chosen]] = []
-    for ranked in (each for each in work.queue if each.job.id in outcome.chosen):
-        picked = outcome.chosen.pop(ranked.job.id)
-        if ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
-            placement = ledger.take(picked.configuration, ranked.job.tenant)
-            outcome.chosen[ranked.job.id] = replace(picked, placement=placement)
-        else:
-            late.append((ranked, picked))
-    causes = {
-        number: cause_of(each, chosen[number].configuration if number in chosen else None)
-        for number, each in stopped.items()
+def _lent(
+    each: Participant,
+    answers: Answers,
+    waiting: Mapping[int, Job],
+    borrows: Callable[[Job, Configuration], bool],
+) -> dict[int, Chosen]:
+    """The waiting jobs that were placed on its nodes, where they only borrow."""
+    nodes = _nodes(each.present)
+    return {
+        other: chosen
+        for other, chosen in answers.chosen.items()
+        if other in waiting and nodes & _nodes(chosen.configuration) and borrows(waiting[other], chosen.configuration)
     }
+
+
+def _given_up(
+    way: Configuration, tenant: int, lent: Mapping[int, Chosen], waiting: Mapping[int, Job], ledger: Ledger
+) -> list[int] | None:
+    """Which borrowers, the cheapest first, must give up their place for it; None = even all of them are not enough."""
+    trial, given_up = ledger.copy(), list[int]()
+    cheapest_first = iter(sorted(lent, key=lambda other: (lent[other].weight * lent[other].gain, other)))
+    while trial.shortfall(way, tenant) is not None:
+        other = next(cheapest_first, None)
+        if other is None:
+            return None
+        given_up.append(other)
+        trial.release(lent[other].placement.pieces, waiting[other].tenant, other)
+    return given_up
+
+
+def realise(work: Work, answers: Answers) -> None:
+    """Turn what was chosen on the joint resources into stops, promises and starts on `work.ledger`, which holds them."""
+    chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
+    stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
+    late = _start(work, answers)
+    configurations = {number: chosen[number].configuration if number in chosen else None for number in stopped}
+    causes = {number: cause_of(each, configurations[number]) for number, each in stopped.items()}
+    coming = Coming(each.live for each in stopped.values())
     for number, each in stopped.items():
-        if number in chosen:
-            shares = chosen[number].configuration.shares
-            keep(shares, each.live.tenant, ledger, coming)
-            outcome.promises.append(Promised(number, shares, causes[number]))
+        if (own := configurations[number]) is not None:
+            keep(own.shares, each.live.tenant, work.ledger, coming)
+            answers.promises.append(Promised(number, own.shares, causes[number]))
     for_job: dict[int, int] = {}
     for ranked, picked in late:
         shares = picked.configuration.shares
         makers = [number for number, each in stopped.items() if _makes_room(each, ranked, shares)]
-        if makers and can_keep(shares, ranked.job.tenant, ledger, coming):
-            keep(shares, ranked.job.tenant, ledger, coming)
-            outcome.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
+        if makers and can_keep(shares, ranked.job.tenant, work.ledger, coming):
+            keep(shares, ranked.job.tenant, work.ledger, coming)
+            answers.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
             for number in makers:
                 for_job.setdefault(number, ranked.job.id)
     for number, each in stopped.items():
-        to_gpus = chosen[number].configuration.gpus if number in chosen else 0
-        outcome.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
+        to_gpus = own.gpus if (own := configurations[number]) is not None else 0
+        answers.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
+
+
+def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
+    """Start the waiting jobs that what is truly idle holds, in the queue's order. Returns the others that were chosen."""
+    late: list[tuple[Ranked, Chosen]] = []
+    for ranked in (each for each in work.queue if each.job.id in answers.chosen):
+        picked = answers.chosen.pop(ranked.job.id)
+        if work.ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
+            placement = work.ledger.take(picked.configuration, ranked.job.tenant)
+            answers.chosen[ranked.job.id] = replace(picked, placement=placement)
+        else:
+            late.append((ranked, picked))
+    return late
 
 
 def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> bool:
@@ -159,6 +188,10 @@ def cause_of(each: Participant, configuration: Configuration | None) -> str:
         return "preempt"
     before, after = (_by_node(one) for one in (each.present, configuration))
     return "move" if before.keys() != after.keys() and each.present.gpus == configuration.gpus else "resize"
+
+
+def _nodes(configuration: Configuration) -> set[int]:
+    return {share.node for share in configuration.shares}
 
 
 def _by_node(configuration: Configuration) -> dict[int, int]:

@@ -122,8 +122,12 @@ class Cluster:
 
     def pressure(self, node: int) -> float:
         """Memory bandwidth asked for over what the node has; 0 where the world does not say what it has."""
+        return self.part_of_bandwidth(node, self._drawn_gbs.get(node, 0.0))
+
+    def part_of_bandwidth(self, node: int, drawn_gbs: float) -> float:
+        """So much traffic over the node's bandwidth; 0 where the world does not say what it has."""
         has_gbs = self._world.bandwidth_gbs.get(node)
-        return max(0.0, self._drawn_gbs[node]) / has_gbs if has_gbs else 0.0
+        return max(0.0, drawn_gbs) / has_gbs if has_gbs else 0.0
 
     def spots(self, pieces: Sequence[Piece]) -> tuple[Spot, ...]:
         """These parts of nodes as they bear on a job's speed, now."""

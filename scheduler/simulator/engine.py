@@ -1,11 +1,12 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning end,
-profiles are known, jobs arrive, then a planning is made if one is due. Plans are applied to the letter, as the portal
-applies them: what is placed starts at once, who is ordered to stop waits again after `stop_s`, promises are kept with
-their jobs. A planning is due at the first multiple of `tick_s` after something happened; a re-plan at each multiple of
-`replan_s` while jobs are live, if the policy re-plans; and one more at once when the window ran out before the idle
-GPUs did, or when stops that take no time freed what is promised. The rules in full: docs/simulator.md.
+What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning and
+periods of watching a node's memory end, profiles are known, jobs arrive, then a planning is made if one is due. Plans are
+applied to the letter, as the portal applies them: what is placed starts at once, who is ordered to stop waits again after
+`stop_s`, promises are kept with their jobs. A planning is due at the first multiple of `tick_s` after something happened;
+a re-plan at each multiple of `replan_s` while jobs are live, if the policy re-plans; and one more at once when the window
+ran out before the idle GPUs did, or when stops that take no time freed what is promised. The rules in full:
+docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scheduler.simulator.noting import job_record, planning_record
 from scheduler.simulator.observe import state_of
 from scheduler.simulator.records import PlanningRecord, Run
 from scheduler.simulator.rivals import policy_named
+from scheduler.simulator.rounds import Progress, Rounds
 from scheduler.simulator.simulated import Event, SimulatedCluster
 from scheduler.simulator.soundness import check
 
@@ -50,9 +52,6 @@ NO_LIMIT_S = 1e9
 STUCK_REPLANS = 3
 """Re-plans on an idle cluster that start nobody, nobody being expected: those who wait can never start."""
 
-PROGRESS_EVERY, PROGRESS_EVERY_S = 256, 0.5
-"""Plannings between two reports of progress, and seconds of the caller's clock: whichever comes first."""
-
 
 class Engine:
     """One simulation. `run` takes it to a time; it can be looked at there, given more jobs, and taken on."""
@@ -75,22 +74,16 @@ class Engine:
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
         self._limitless = replace(parameters, time_limit_s=NO_LIMIT_S)
-        self._told_s = clock()
-        self._progress, self._watch = progress or (lambda *_: None), watch
+        self._progress, self._watch = Progress(progress, clock()), watch
         self._undrawn = np.random.default_rng(seed)
-        self.now_s = 0.0
+        self.now_s, self._planning_at_s = 0.0, math.inf
         self._events: list[tuple[float, int, int, int, Attempt | None]] = []
-        self._announced = 0
         self.simulated = SimulatedCluster(world, seed, parameters, self._announce)
         self._inputs = LiveInput(self.simulated)
-        self._ineligible: set[int] = set()
-        self._planning_at_s = math.inf
-        self._round_s = parameters.replan_s  # the next round begins, with its re-plan
-        self._rounds_from_s = 0.0  # they are as long as each other from there on
-        self._replanned_s: float | None = None
-        self._arrays = ArrayHistory()
+        self._rounds = Rounds(parameters.replan_s)
+        self._arrays, self._ineligible = ArrayHistory(), set[int]()
         self._plannings: list[PlanningRecord] = []
-        self._to_come = self._fruitless = 0
+        self._announced = self._to_come = self._fruitless = 0
         for traced in sorted(jobs, key=lambda each: (each.job.submitted_s, each.job.id)):
             self.submit(traced)
 
@@ -119,7 +112,7 @@ class Engine:
     @property
     def replanned_s(self) -> float | None:
         """When the last re-plan was made; None = never."""
-        return self._replanned_s
+        return self._rounds.replanned_s
 
     def result(self) -> Run:
         """The records so far."""
@@ -160,6 +153,8 @@ class Engine:
             self._to_come -= 1
             self.simulated.arrive(self.simulated.loads[number], self.now_s)
             self._join(self.simulated.loads[number])
+        elif event is Event.WATCHED:
+            return self.simulated.relieve(number, self.now_s)
         elif event is Event.PROFILED:
             self.simulated.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:
@@ -193,49 +188,47 @@ class Engine:
                 break
         simulated = self.simulated
         if self.policy.replans and (simulated.waiting or simulated.running) and self._fruitless < STUCK_REPLANS:
-            self._plan_by(self._round_s)
+            self._plan_by(self._rounds.next_s)
 
     def _plan_once(self) -> bool:
         """One planning, applied; whether another should follow at once."""
-        simulated, now_s, began_s = self.simulated, self.now_s, self._clock()
-        replan = now_s >= self._round_s
-        if replan or not self._plannings:
-            self._arrays = simulated.past.arrays(now_s)
-            self._round_s = self._next_round_s()
-        for load in simulated.reporting.values():
-            simulated.knowing.measure(load, now_s)
-            count_work(load, now_s)
-        self._inputs.open(now_s, self._arrays, self._replanned_s)
-        decided = decide(
-            self._inputs, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
-        )
-        solve_s = self._clock() - began_s
-        if self._watch is not None:
-            state = state_of(simulated, self._arrays, now_s, self._replanned_s)
-            made = plan(state, now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
-            self._watch(state, made, decided)
+        now_s, began_s = self.now_s, self._clock()
+        replan = now_s >= self._rounds.next_s
+        decided = self._decide(replan=replan)
+        planned_s = self._clock()
+        self._show(decided, replan=replan)
         again = self._apply(decided, round_begins=replan)
         if decided.replan:
-            self._replanned_s = now_s
+            self._rounds.replanned_s = now_s
         if decided.round_is_over(now_s):
-            self._round_s = self._rounds_from_s = now_s
+            self._rounds.end_early(now_s)
             again = True
         elif decided.replan_s is not None:
             self._plan_by(decided.replan_s)
-        self._plannings.append(planning_record(self.simulated, decided, self._ineligible, self.now_s, solve_s))
-        planned_s = began_s + solve_s
-        if len(self._plannings) % PROGRESS_EVERY == 0 or planned_s - self._told_s >= PROGRESS_EVERY_S:
-            self._told_s = planned_s
-            self._progress(now_s, simulated.ended)
+        solve_s = planned_s - began_s
+        self._plannings.append(planning_record(self.simulated, decided, self._ineligible, now_s, solve_s))
+        self._progress.after(len(self._plannings), planned_s, now_s, self.simulated.ended)
         return again
 
-    def _next_round_s(self) -> float:
-        period_s = self.parameters.replan_s
-        rounds = math.floor((self.now_s - self._rounds_from_s) / period_s) + 1
-        next_s = self._rounds_from_s + rounds * period_s
-        return (
-            next_s if next_s > self.now_s else next_s + period_s
-        )  # the division may have rounded below the present one
+    def _decide(self, *, replan: bool) -> Decided:
+        simulated, now_s = self.simulated, self.now_s
+        if replan or not self._plannings:
+            self._arrays = simulated.past.arrays(now_s)
+            self._rounds.begin(now_s)
+        for load in simulated.reporting.values():
+            simulated.knowing.measure(load, now_s)
+            count_work(load, now_s)
+        self._inputs.open(now_s, self._arrays, self._rounds.replanned_s)
+        return decide(
+            self._inputs, now_s, self._limitless, self.policy, self._rng(), _standing, replan=replan, began_s=0.0
+        )
+
+    def _show(self, decided: Decided, *, replan: bool) -> None:
+        """Show whoever watches the snapshot, and the plan that the service would make of it."""
+        if self._watch is not None:
+            state = state_of(self.simulated, self._arrays, self.now_s, self._rounds.replanned_s)
+            made = plan(state, self.now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
+            self._watch(state, made, decided)
 
     def _rng(self) -> np.random.Generator:
         """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
@@ -250,24 +243,26 @@ class Engine:
             simulated.promise(simulated.loads[number], None)
         again = decided.window_ran_out
         self._note_eligible(set(decided.ineligible()))
-        for number, chosen in outcome.chosen.items():
+        for number, chosen in outcome.answers.chosen.items():
             load = simulated.loads[number]
-            age_s = decided.age(load.traced.job).age_s if load.age_s is None else load.age_s
+            age_s = decided.line.age(load.traced.job).age_s if load.age_s is None else load.age_s
             simulated.start(load, chosen.placement, age_s, now_s)
-        for order in decided.profiles.orders:
+        for order in decided.measuring.profiles.orders:
             number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)
-        for number in outcome.invalid:
+        for number in outcome.answers.invalid:
             simulated.refuse(simulated.loads[number], now_s)
-        freed = [self._stop(order) for order in outcome.stops]
-        for given in outcome.promises:
+        freed = [self._stop(order) for order in outcome.answers.stops]
+        for given in outcome.answers.promises:
             simulated.promise(simulated.loads[given.job], Promise(given.shares, now_s, given.cause))
-        idle = not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.promises
-        if outcome.chosen or not idle:
+        idle = (
+            not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.answers.promises
+        )
+        if outcome.answers.chosen or not idle:
             self._fruitless = 0
         elif round_begins:
             self._fruitless += 1
-        return any(freed) or (again and bool(outcome.chosen))
+        return any(freed) or (again and bool(outcome.answers.chosen))
 
     def _note_eligible(self, ineligible: set[int]) -> None:
         """Waiting counts for whom it should from now on."""

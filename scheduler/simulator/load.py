@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.errors import SimulationError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.tuner import Tuning
     from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
+    from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.world.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
@@ -34,6 +35,7 @@ class Attempt:
     order: StopOrder | None = None  # that ended it, or will
     measured_s: float = 0.0  # its speed was told up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
+    share: float = 1.0  # what a throttle leaves it of its speed and of its memory traffic
     gpus: int = field(init=False)
     shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
 
@@ -43,6 +45,13 @@ class Attempt:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         return self.placement.pieces
+
+    def exchange(self, cluster: Cluster, cores: int, tenant: int) -> None:
+        """Have so many cores on its one node, out of what is idle there or giving some back."""
+        piece = self.pieces[0]
+        if len(piece.cores) != cores:
+            piece = cluster.exchange(piece, cores, tenant)
+            self.placement = replace(self.placement, pieces=(piece,))
 
     @property
     def stopping(self) -> bool:

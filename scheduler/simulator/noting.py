@@ -30,8 +30,8 @@ def planning_record(
         gpus_allocated=simulated.cluster.gpus_held,
         cores_allocated=simulated.cluster.cores_held,
         fragments=_fragments(simulated, decided, ineligible),
-        placed=len(outcome.chosen),
-        stopped=len(outcome.stops),
+        placed=len(outcome.answers.chosen),
+        stopped=len(outcome.answers.stops),
         rate=simulated.rate,
         solve_s=solve_s,
         gap=outcome.solver.gap,
@@ -51,9 +51,13 @@ def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[
     """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
     outcome, rooms = decided.outcome, decided.inputs.ledger.rooms
     reserved = {node for each in outcome.reservations for node in each.nodes}
-    given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.promises)]
+    given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.answers.promises)]
     nodes = reserved | {share.node for shares in given for share in shares}
-    holders = {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.promises}
+    holders = (
+        {each.job for each in outcome.reservations}
+        | outcome.promised.keys()
+        | {e.job for e in outcome.answers.promises}
+    )
     asked = _asked(simulated, decided, {*ineligible, *holders}) if nodes else ()
     found = 0
     for room in (rooms[node] for node in nodes if node in rooms):
@@ -68,7 +72,7 @@ def _asked(
 ) -> Collection[tuple[int, frozenset[str]]]:
     """R_1 and allowed types of those who wait for the cluster alone."""
     asked: Collection[tuple[int, frozenset[str]]] = simulated.wanting
-    apart = {*without, *decided.profiles.waiting}
+    apart = {*without, *decided.measuring.profiles.waiting}
     if apart:
         others = (load.traced.job for number, load in simulated.waiting.items() if number not in apart)
         asked = {(job.min_gpus, job.gpu_types) for job in others if not job.is_cpu}

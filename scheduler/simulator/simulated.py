@@ -11,27 +11,24 @@ import numpy as np
 
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
+from scheduler.simulator.asks import Ask, gpus_short_of_cores
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
+from scheduler.simulator.relief import PERIOD_S, Relief
 from scheduler.simulator.world import tuning
 from scheduler.simulator.world.ideal import Ideal
 from scheduler.simulator.world.knowing import Knowing
 from scheduler.simulator.world.profiles import Profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from scheduler.model import Placement, Promise, StopOrder
+    from scheduler.model import Piece, Placement, Promise, StopOrder
     from scheduler.parameters import Parameters
-    from scheduler.simulator.cluster import Idle
     from scheduler.simulator.world.truth import World
-
-
-Ask = tuple[tuple[int, ...], frozenset[str], int, int]
-"""Sizes, GPU types, hard cores a GPU, memory."""
 
 
 class Event(IntEnum):
@@ -40,9 +37,10 @@ class Event(IntEnum):
     END = 0
     STOPPED = 1
     TUNED = 2
-    PROFILED = 3
-    ARRIVAL = 4
-    PLANNING = 5
+    WATCHED = 3
+    PROFILED = 4
+    ARRIVAL = 5
+    PLANNING = 6
 
 
 class SimulatedCluster:
@@ -53,7 +51,7 @@ class SimulatedCluster:
         world: World,
         seed: int,
         parameters: Parameters,
-        announce: Callable[[float, Event, int, Attempt], None],
+        announce: Callable[[float, Event, int, Attempt | None], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
         self._parameters = parameters
@@ -66,6 +64,7 @@ class SimulatedCluster:
         self.running: dict[int, Load] = {}
         self.reporting: dict[int, Load] = {}  # of those running
         self.stopping: dict[int, Load] = {}  # of those running
+        self.relief = Relief(self.cluster, self.running) if world.relieves_memory else None
         self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
         self.line = ArrivalQueue()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
@@ -80,7 +79,7 @@ class SimulatedCluster:
         self._count_live(now_s)
         load.joined = self.live_s
         load.since_s = now_s
-        load.unit_rate = _unit_rate(load, self.ideal)
+        load.unit_rate = self.ideal.unit_rate(load)
         self.past.arrived(load)
         if self._tunes:
             load.cores = tuning.wish(load, self.past, self._parameters.large_model_parameters)
@@ -105,12 +104,17 @@ class SimulatedCluster:
             self.reporting[load.id] = load
         self._find_rate(load, now_s)
         self._press(attempt, load.traced.bandwidth_gbs, now_s)
+        self._look(attempt.pieces, now_s)
         if tuning.is_tuned(load):
             self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
 
     def tune(self, load: Load, attempt: Attempt, now_s: float) -> bool:
         """A step of the search for the attempt's cores is over; whether that gave cores back."""
-        held = len(attempt.pieces[0].cores)
+        piece = attempt.pieces[0]
+        held, step_s = len(piece.cores), self._parameters.tune_step_s
+        if self.relief is not None and self.relief.upset_since(piece.node, now_s - step_s):
+            self._announce(now_s + step_s, Event.TUNED, load.id, attempt)  # once more, it tells nothing
+            return False
         if tuning.step(load, self.cluster, attempt.rate / attempt.noise, self._parameters):
             self.past.tuned(load, now_s)
         else:
@@ -118,7 +122,27 @@ class SimulatedCluster:
         holds, attempt.shown = len(attempt.pieces[0].cores), None
         if holds != held:
             self._find_rate(load, now_s)
+            self._look(attempt.pieces, now_s)
         return holds < held
+
+    def relieve(self, node: int, now_s: float) -> bool:
+        """A period of watching the node's memory is over; whether cores have become idle."""
+        assert self.relief is not None
+        changed, freed = self.relief.period(node, now_s)
+        for load in self.running.values() if changed else ():
+            if load.attempt is not None and any(piece.node == node for piece in load.attempt.pieces):
+                self._find_rate(load, now_s)
+        if self.relief.look(node):
+            self._announce(now_s + PERIOD_S, Event.WATCHED, node, None)
+        return freed
+
+    def _look(self, pieces: Iterable[Piece], now_s: float) -> None:
+        """Something came, went or changed its speed on these nodes."""
+        if self.relief is None:
+            return
+        for piece in pieces:
+            if self.relief.look(piece.node):
+                self._announce(now_s + PERIOD_S, Event.WATCHED, piece.node, None)
 
     def _noise(self, load: Load) -> float:
         """The factor on the attempt's speed: lognormal with mean 1, the same for a job's k-th attempt in every run."""
@@ -143,7 +167,7 @@ class SimulatedCluster:
         count_work(load, now_s)
         self.rate -= attempt.rate / load.unit_rate
         attempt.spots = self.cluster.spots(attempt.pieces)
-        attempt.rate = rate_of(load, attempt.spots) * attempt.noise
+        attempt.rate = rate_of(load, attempt.spots) * attempt.noise * attempt.share
         self.rate += attempt.rate / load.unit_rate
         left = max(0.0, self.target(load) - load.done)
         attempt.end_s = max(now_s, attempt.ready_s) + left / attempt.rate
@@ -174,7 +198,8 @@ class SimulatedCluster:
         if not self.running:
             self.rate = 0.0  # what rounding left
         self.cluster.give(attempt.pieces, load.traced.job.tenant)
-        self._press(attempt, -load.traced.bandwidth_gbs, now_s)
+        self._press(attempt, -load.traced.bandwidth_gbs * attempt.share, now_s)
+        self._look(attempt.pieces, now_s)
 
     def end(self, load: Load, attempt: Attempt, now_s: float) -> None:
         """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
@@ -260,12 +285,7 @@ class SimulatedCluster:
 
     def gpus_short_of_cores(self) -> int:
         """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""
-        short = 0
-        for number, idle in self.cluster.idle.items() if self.asking else ():
-            node, gpus = self.cluster.nodes[number], len(idle.gpus)
-            if gpus and node.schedulable and any(_lacks_cores(ask, node.gpu_type, idle) for ask in self.asking):
-                short += gpus
-        return short
+        return gpus_short_of_cores(self.asking, self.cluster)
 
     def _finish(self, load: Load, state: str, now_s: float) -> None:
         load.state, load.ended_s = state, now_s
@@ -279,18 +299,3 @@ class SimulatedCluster:
     def _count_live(self, now_s: float) -> None:
         self.live_s += (len(self.waiting) + len(self.running)) * (now_s - self._counted_s)
         self._counted_s = now_s
-
-
-def _lacks_cores(ask: Ask, gpu_type: str | None, idle: Idle) -> bool:
-    sizes, types, least, memory_mib = ask
-    if (types and gpu_type not in types) or memory_mib > idle.memory_mib:
-        return False
-    return any(size <= len(idle.gpus) and len(idle.cores) < size * least for size in sizes)
-
-
-def _unit_rate(load: Load, ideal: Ideal) -> float:
-    """The work a second that counts as one GPU's worth (a CPU job: as one): by its smallest size, alone."""
-    if load.traced.job.is_cpu:
-        return 1.0
-    rate = ideal.mean_rate(load, load.traced.job.min_gpus)
-    return 1.0 if rate is None else rate / load.traced.job.min_gpus

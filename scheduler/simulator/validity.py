@@ -27,19 +27,20 @@ import numpy as np
 
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Node
-from scheduler.policies.rivals.timeshare.play import play, size_of
+from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.run import simulate
 from scheduler.simulator.world.truth import Spot, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.fairness.priorities import Priority
     from scheduler.model import Clock
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
     from scheduler.policies.rivals.timeshare.play import Round
     from scheduler.simulator.records import Run
     from scheduler.simulator.world.truth import TracedJob
@@ -146,7 +147,7 @@ class MaxMinRounds:
         self._began |= bool(work.queue)
         return play(replace(work, replan=begins), self._choose)
 
-    def _choose(self, begins: Round) -> Mapping[int, str]:
+    def _choose(self, begins: Round) -> Choice:
         self._settle(begins)
         now_s, order = begins.work.now_s, sorted(begins.jobs)
         if self._stale and (now_s - self._reset_s >= RESET_S or self._reset_s == 0):
@@ -159,7 +160,7 @@ class MaxMinRounds:
                 left -= size
                 if number in self._fractions:
                     chosen[number] = gpu_type
-        return chosen
+        return Choice(chosen)
 
     def _claim(self, number: int) -> tuple[float, float, float]:
         account, fraction = self._accounts[number], self._fractions.get(number, 0.0)

@@ -17,7 +17,7 @@ from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL, LIVE, JobState
 from portal.rounds.models import Planning
-from portal.rounds.planning import run as planning
+from portal.rounds.planning.beginning import round_present
 from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Membership, Tenant, User
 
@@ -116,9 +116,7 @@ class Cluster:
 
 def planning_record(number, now):
     """A planning's row as `planning_run` begins it, not saved yet."""
-    return Planning(
-        number=number, round=planning._round(now=now, values=knobs_current()), started_at=now, policy="hops"
-    )
+    return Planning(number=number, round=round_present(now=now, values=knobs_current()), started_at=now, policy="hops")
 
 
 def key_of(attempt, rank=0):

@@ -57,16 +57,9 @@ class Agent:
         self._walls = walls
         self._measuring = measuring
         self._problems, self._files = Problems(), files
-        files.on_slow = lambda about: self._problems.note(
-            f"slow {about}", f"Reading or writing the files of {about} takes too long."
-        )
-        files.on_closed = self._open_again
-        measuring.on_refused = lambda why: self._problems.note("telemetry", why)
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
-        self._engine.on_broken = lambda error: self._problems.note(
-            f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
-        )
+        self._hear_of_trouble()
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         tenant_file = settings.dir / "tenant.json"
@@ -75,6 +68,18 @@ class Agent:
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
         self._contact = self._contact_make()
+
+    def _hear_of_trouble(self) -> None:
+        """Let files, measuring and engine note what goes wrong with them among the node's problems."""
+        note = self._problems.note
+        self._files.on_slow = lambda about: note(
+            f"slow {about}", f"Reading or writing the files of {about} takes too long."
+        )
+        self._files.on_closed = self._open_again
+        self._measuring.on_refused = lambda why: note("telemetry", why)
+        self._engine.on_broken = lambda error: note(
+            f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
+        )
 
     def _tools_make(self) -> Tools:
         both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}

@@ -64,13 +64,8 @@ def _child(
     """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
     try:
-        die_with_parent()  # if the shim is killed, its command ends too
-        if os.getppid() != parent:
-            os._exit(1)
-        signal.set_wakeup_fd(-1)
-        for sig in range(1, signal.NSIG):
-            if sig not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(sig) is not None:
-                signal.signal(sig, signal.SIG_DFL)
+        _end_with(parent)
+        _signals_reset()
         step = "session"
         os.setsid()
         step = "cores"
@@ -95,6 +90,20 @@ def _child(
     except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
+
+
+def _end_with(parent: int) -> None:
+    """Let the command end when its shim is killed. End at once if the shim, process `parent`, is gone already."""
+    die_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _signals_reset() -> None:
+    signal.set_wakeup_fd(-1)
+    for sig in range(1, signal.NSIG):
+        if sig not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(sig) is not None:
+            signal.signal(sig, signal.SIG_DFL)
 
 
 def _give_way(nice: int) -> None:

@@ -10,11 +10,17 @@
             batch = next(loader)
         ...
         recorder.step()                  # an iteration is over
+        if recorder.should_stop():       # Berth asked the job to end: SIGTERM came
+            save()
+            recorder.saved()             # what is done so far is in a checkpoint
+            break
 
 On each node one process records (LOCAL_RANK 0). A record is a line of JSON: sums since the last record, and up to ROWS
 iterations chosen at random. It is written each second at first, each half minute later. Records lie in BERTH_RECORDS_DIR in
 segments of SEGMENT_BYTES; the last two segments are kept. A recorder never stops a training: when it cannot write, it says
 so once on stderr and records no more.
+
+PyTorch, Hugging Face and Lightning: berth_torch, berth_transformers and berth_lightning do these calls by themselves.
 
 There are two modes (Hops 3.2). While a job runs, its rows hold what changes from run to run: data, communication, wait and
 the whole time. In the first minute of a job on one GPU they hold every part. With BERTH_PROFILE=1 Berth only measures, in a
@@ -28,6 +34,7 @@ import atexit
 import json
 import os
 import random
+import signal
 import sys
 import time
 from contextlib import contextmanager
@@ -36,6 +43,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 PARTS = ("data", "forward", "backward", "update", "communication", "wait")
 """The parts of an iteration that may be timed, in the order of a row. The whole time comes last in a row."""
@@ -74,6 +82,8 @@ class Recorder:
         environment = os.environ.get
         self.batch_per_gpu = batch_per_gpu or int(environment("BERTH_BATCH_PER_GPU") or 1)
         self.total, self.done, self.parameters = total, float(done), parameters
+        self.learning_rate = float(environment("BERTH_LEARNING_RATE") or 0.0) or None
+        """By the job's own rule, for the number of GPUs that it has now. None = the job names none."""
         self.gpus = gpus or int(environment("BERTH_GPUS_TOTAL") or 1) or 1
         directory = environment("BERTH_RECORDS_DIR")
         self.profiling = environment("BERTH_PROFILE") == "1"
@@ -81,6 +91,8 @@ class Recorder:
         self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is left alone
         self._times: dict[str, float] = {}
         self._steps, self._timed, self._news = 0, 0, False
+        self._saved: float | None = None
+        self._asked, self._listens = False, False
         self._iterations: int = 0
         self._samples: float = 0.0
         self._seconds: float = 0.0
@@ -114,7 +126,7 @@ class Recorder:
         self.done += samples
         self._steps, self._news = self._steps + 1, True
         if self._steps > WARM_UP:
-            self._keep(samples, now - self._stepped, now)
+            self._keep(samples, now - self._stepped)
         self._times.clear()
         self._stepped = now
         full = self.profiling and len(self._rows) == ROWS
@@ -124,6 +136,45 @@ class Recorder:
             self.close()
             print(f"berth_instrument: {self._timed} iterations profiled, that is enough")  # noqa: T201
             raise SystemExit(0)
+
+    @property
+    def wants_parts(self) -> bool:
+        """Whether the rows hold every part now. Only then is it worth synchronising a GPU before a part ends."""
+        return self.profiling or (self.gpus == 1 and time.monotonic() - self._began <= FIRST_S)
+
+    def should_stop(self) -> bool:
+        """Tell whether Berth has asked the job to end; to be called between iterations.
+
+        From the first call on SIGTERM does not end this process any more, so go on calling: after the job's grace (30 s,
+        if it names none) comes SIGKILL. A handler that was there before is called as well.
+        """
+        if not self._listens:
+            self._listens = True
+            self._listen()
+        return self._asked
+
+    def _listen(self) -> None:
+        try:
+            before = signal.getsignal(signal.SIGTERM)
+
+            def asked(number: int, frame: FrameType | None) -> None:
+                self._asked = True
+                if callable(before):
+                    before(number, frame)
+
+            signal.signal(signal.SIGTERM, asked)
+        except ValueError as error:  # not in the main thread
+            print(f"berth_instrument: SIGTERM cannot be heard here: {error}", file=sys.stderr)  # noqa: T201
+
+    def saved(self, done: float | None = None) -> None:
+        """Tell that a checkpoint holds everything up to `done` samples (default: all that is done so far).
+
+        Berth then knows, and shows, how much of the work a stop has cost.
+        """
+        self._saved = self.done if done is None else float(done)
+        self._news = True
+        if self._directory is not None:
+            self._write(time.monotonic())
 
     def _is_enough(self, now: float) -> bool:
         late = now - self._began >= PROFILE_ENOUGH_S
@@ -137,13 +188,12 @@ class Recorder:
     def _period_s(self, now: float) -> float:
         return next(period for until, period in PERIODS_S if now - self._began <= until)
 
-    def _keep(self, samples: float, total_s: float, now: float) -> None:
+    def _keep(self, samples: float, total_s: float) -> None:
         """Add the iteration to the sums, and by chance to the rows: each iteration with the same probability."""
         self._iterations, self._timed = self._iterations + 1, self._timed + 1
         self._samples += samples
         self._seconds += total_s
-        told = self.profiling or (self.gpus == 1 and now - self._began <= FIRST_S)
-        kept = PARTS if told else RUNNING_PARTS
+        kept = PARTS if self.wants_parts else RUNNING_PARTS
         row = [*(self._times.get(part) if part in kept else None for part in PARTS), total_s]
         place = self._random.randrange(self._iterations)
         if len(self._rows) < ROWS:
@@ -162,6 +212,7 @@ class Recorder:
             "seconds": round(self._seconds, 6),
             "done": self.done,
             "total": self.total,
+            "saved": self._saved,
             "batch": self.batch_per_gpu,
             "world": self.gpus,
             "parameters": self.parameters,

@@ -126,6 +126,7 @@ def _checked(value: dict[str, Any]) -> Iterations:
         "seconds": _number(value["seconds"], LONGEST_S),
         "done": None if value["done"] is None else _number(value["done"], MOST_SAMPLES),
         "total": None if value["total"] is None else _number(value["total"], MOST_SAMPLES),
+        "saved": None if value.get("saved") is None else _number(value["saved"], MOST_SAMPLES),
         "batch": _whole(value["batch"], 1, MOST_COUNTED),
         "world": _whole(value["world"], 1, 65536),
         "parameters": None if value["parameters"] is None else _whole(value["parameters"], 0, 10**15),

@@ -24,6 +24,8 @@ SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
 """The most that is copied of a working directory for a profile, because the GPU idles meanwhile."""
 PROFILE_GRACE_S = 2.0
 """Short, because a profile has nothing to save."""
+_FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records"}
+"""Folders of a part that each run finds empty: their names in `launch.json` and on the disk."""
 
 
 class SpecError(Exception):
@@ -118,14 +120,15 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
 
     A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
-    job_dir, tmp_dir, records_dir = rooms.job / "work", rooms.job / "tmp", rooms.job / "records"
     scratch = spec["profile"]
+    folders = {name: rooms.job / folder for name, folder in _FOLDERS.items()}
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for path in (job_dir, tmp_dir, records_dir, *([checkpoint_dir] if scratch else ())):
+    for path in (*folders.values(), *([checkpoint_dir] if scratch else ())):
         tree_remove(path)
         path.mkdir(mode=0o700)
     checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    job_dir = folders["job_dir"]
     _write_files(job_dir, spec["files"])
     cwd = working_directory(job_dir, spec["working_directory"])
     if scratch and not cwd.is_relative_to(job_dir):
@@ -135,13 +138,18 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **{key: value for key, value in spec.items() if key != "files"},
         **part_name(spec),
         "mark": rooms.mark,
-        "job_dir": str(job_dir),
-        "tmp_dir": str(tmp_dir),
-        "checkpoint_dir": str(checkpoint_dir),
-        "records_dir": str(records_dir),
+        **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "cores_file": str(rooms.job / "cores"),
-        "cwd": str(cwd),
         "walls": _walls(place, rooms, checkpoint_dir),
+        **_of_the_node(place, scratch=scratch),
+        "leased": wanted["lease_s"] is not None,
+    }
+    write_json(rooms.control / "launch.json", launch)
+
+
+def _of_the_node(place: Workplace, *, scratch: bool) -> dict[str, Any]:
+    """Return what every `launch.json` of this node says; a profile's grace period is shorter."""
+    return {
         "landlock": place.landlock,
         "python": sys.executable,
         "virtual": place.virtual,
@@ -150,6 +158,4 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         "boot_id": place.boot_id,
         "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
         "lease_grace_s": place.lease_grace_s,
-        "leased": wanted["lease_s"] is not None,
     }
-    write_json(rooms.control / "launch.json", launch)

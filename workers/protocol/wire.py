@@ -224,6 +224,7 @@ class Iterations(TypedDict):
     seconds: float
     done: float | None
     total: float | None
+    saved: float | None
     batch: int
     world: int
     parameters: int | None

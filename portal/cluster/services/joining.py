@@ -85,8 +85,34 @@ def gpu_type_upsert(
 @transaction.atomic
 def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[Node, str]:
     """Make a node from a join token and its inventory; return it with its own token."""
-    row = JoinToken.objects.select_for_update().filter(digest=secret_digest(join_secret)).first()
     name = inventory["name"]
+    row, known = _join_token_use(join_secret, name=name)
+    secret = NODE_PREFIX + secrets.token_urlsafe(32)
+    values = _inventory_values(inventory) | {
+        "token_digest": secret_digest(secret),
+        "token_revoked_at": None,
+        "joined_with": row,
+        "greeted_at": None,
+        "last_contact_at": timezone.now(),
+        "dead_at": None,
+    }
+    if known and known.boot_id != inventory["boot_id"]:
+        followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
+    node, created = Node.objects.update_or_create(name=name, defaults=values)
+    _gpus_sync(node=node, gpus=inventory["gpus"])
+    NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
+    audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
+    followers.node_described(node=node)
+    arrival_tell()
+    return node, secret
+
+
+def _join_token_use(secret: str, *, name: str) -> tuple[JoinToken, Node | None]:
+    """Lock a join token and count one use of it; return it with the node `name`, if there is one already.
+
+    Raises BerthError (401, the token does not serve for this node) and Conflict (another agent has the name).
+    """
+    row = JoinToken.objects.select_for_update().filter(digest=secret_digest(secret)).first()
     known = Node.objects.filter(name=name).first()
     # An agent that died before it kept the answer asks again with the same join token: that is the same joining.
     again = row is not None and known is not None and known.joined_with_id == row.pk and known.greeted_at is None
@@ -106,24 +132,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
         )
     if not again:
         JoinToken.objects.filter(pk=row.pk).update(uses_left=F("uses_left") - 1)
-    secret = NODE_PREFIX + secrets.token_urlsafe(32)
-    values = _inventory_values(inventory) | {
-        "token_digest": secret_digest(secret),
-        "token_revoked_at": None,
-        "joined_with": row,
-        "greeted_at": None,
-        "last_contact_at": timezone.now(),
-        "dead_at": None,
-    }
-    if known and known.boot_id != inventory["boot_id"]:
-        followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
-    node, created = Node.objects.update_or_create(name=name, defaults=values)
-    _gpus_sync(node=node, gpus=inventory["gpus"])
-    NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
-    audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
-    followers.node_described(node=node)
-    arrival_tell()
-    return node, secret
+    return row, known
 
 
 def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from portal.dashboard.board.facts import UP
 from portal.dashboard.board.groups import group_titles, groupings, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.dashboard.board.facts import Facts
     from portal.dashboard.board.groups import Demand
@@ -38,15 +38,8 @@ def board_made(
 ) -> Board:
     """Return the board without its version. `measured_at`: when the held seconds were summed, Unix time."""
     spans = [measured_at - max(measured_at - hours * 3600, joined) for joined in facts.joined]
-    active: list[float | None] = []
-    for place, start in enumerate(facts.starts):
-        span = spans[place]
-        held = (gpu_held_s.get(gpu, 0.0) for gpu in facts.gpu_ids[start : start + facts.gpus[place]])
-        active += [min(1.0, seconds / span) if span > 0 else None for seconds in held]
-    cores = [
-        min(1.0, core_held_s.get(node, 0.0) / (span * count)) if span > 0 and count else None
-        for node, span, count in zip(facts.ids, spans, facts.cores, strict=True)
-    ]
+    active = _active(facts, spans, gpu_held_s)
+    cores = _cores_active(facts, spans, core_held_s)
     means = [_mean(active[start : start + count]) for start, count in zip(facts.starts, facts.gpus, strict=True)]
     made = {
         "h": hours,
@@ -63,6 +56,24 @@ def board_made(
         },
     }
     return made | _order(facts, made, means, before)
+
+
+def _active(facts: Facts, spans: Sequence[float], held_s: Mapping[int, float]) -> list[float | None]:
+    """Return each GPU's held share of its node's span in seconds; None on a node that has just joined."""
+    found: list[float | None] = []
+    for place, start in enumerate(facts.starts):
+        span = spans[place]
+        held = (held_s.get(gpu, 0.0) for gpu in facts.gpu_ids[start : start + facts.gpus[place]])
+        found += [min(1.0, seconds / span) if span > 0 else None for seconds in held]
+    return found
+
+
+def _cores_active(facts: Facts, spans: Sequence[float], held_s: Mapping[int, float]) -> list[float | None]:
+    """Return the held share of each node's cores over its span in seconds."""
+    return [
+        min(1.0, held_s.get(node, 0.0) / (span * count)) if span > 0 and count else None
+        for node, span, count in zip(facts.ids, spans, facts.cores, strict=True)
+    ]
 
 
 def _mean(shares: Sequence[float | None]) -> float:

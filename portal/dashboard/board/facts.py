@@ -132,6 +132,10 @@ def _node_add(
     facts.gpus_held.append(sum(held))
     wanted = kept.get(node.pk, 0)
     facts.kept.append(idle if wanted is None else min(idle, wanted))
+    _gpus_add(facts, node, gpus, held)
+
+
+def _gpus_add(facts: Facts, node: Node, gpus: list[tuple[int, int, int]], held: list[bool]) -> None:
     live = node.live or {}
     samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
     for (gpu, index, memory_mib), is_held in zip(gpus, held, strict=True):

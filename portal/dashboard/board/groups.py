@@ -26,8 +26,8 @@ def groupings(facts: Facts) -> list[str]:
 
 def group_titles(facts: Facts, by: str) -> list[str]:
     """Return each node's group."""
-    values: Sequence[str | None] = {"type": facts.types, "rack": facts.racks, "label": facts.labels}[by]
-    return [value or WITHOUT[by] for value in values]
+    columns: dict[str, Sequence[str | None]] = {"type": facts.types, "rack": facts.racks, "label": facts.labels}
+    return [value or WITHOUT[by] for value in columns[by]]
 
 
 def groups_of(
@@ -55,12 +55,7 @@ def _group(
     demand: Demand,
 ) -> dict[str, Any]:
     alive = [place for place in places if facts.health[place] != DEAD]
-    gpu_shares = [
-        share
-        for place in alive
-        for share in active[facts.starts[place] : facts.starts[place] + facts.gpus[place]]
-        if share is not None
-    ]
+    gpu_shares = _gpu_shares(facts, alive, active)
     core_total = sum(facts.cores[place] for place in alive if cores[place] is not None)
     core_held = sum((cores[place] or 0.0) * facts.cores[place] for place in alive)
     largest = max((min(facts.idle(place)) for place in places), default=0)
@@ -77,6 +72,12 @@ def _group(
         "largest": largest,
         "short": short_of(demand, {facts.types[place] for place in alive}, largest),
     }
+
+
+def _gpu_shares(facts: Facts, places: Sequence[int], active: Sequence[float | None]) -> list[float]:
+    """Return the known active shares of these nodes' GPUs."""
+    shares = (active[facts.starts[place] : facts.starts[place] + facts.gpus[place]] for place in places)
+    return [share for own in shares for share in own if share is not None]
 
 
 def _tenths(share: float) -> float:

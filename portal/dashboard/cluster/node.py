@@ -84,7 +84,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
     facts += _link_facts(node)
     if node.isolation:
-        facts.append({"label": "Isolation of jobs", **isolation_words(node.isolation)})
+        value, note = isolation_words(node.isolation)
+        facts.append({"label": "Isolation of jobs", "value": value, "note": note})
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -113,12 +114,12 @@ def _rate(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
 
 
-def isolation_words(isolation: dict[str, Any]) -> dict[str, str]:
+def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
     """What the node says its jobs are kept out of, as a fact's value and note."""
     why = isolation["why"]
     if not isolation["files"]:
-        return {"value": "none", "note": f"a job may read whatever the agent may: {why}"}
-    return {"value": "on", "note": why or "jobs are kept out of Berth's files and processes and of each other's"}
+        return "none", f"a job may read whatever the agent may: {why}"
+    return "on", why or "jobs are kept out of Berth's files and processes and of each other's"
 
 
 def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
@@ -134,7 +135,7 @@ def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
         "gpus": ", ".join(map(str, indices)) or "none",
         "cores": len(part.core_ids),
         "since": (attempt.started_at or attempt.created_at).isoformat(),
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def plot_contexts(node: Node) -> list[PlotContext]:

@@ -8,6 +8,12 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
 
+BarToken = Literal["run", "wait", "done", "fail", "stop"]
+Direction = Literal["asc", "desc"]
+SpanKind = Literal["waiting", "held", "profiling", "starting", "running", "preempted"]
+Verb = Literal["cancel", "hold", "release", "requeue", "retry"]
+Verdict = Literal["chosen", "best-rejected", "rejected", "not-generated"]
+
 
 class StatusChip(TypedDict):
     state: str | None  # None: "All"
@@ -25,7 +31,7 @@ class FilterMenu(TypedDict):
 
 
 class BarSegment(TypedDict):
-    token: Literal["run", "wait", "done", "fail", "stop"]
+    token: BarToken
     count: int
 
 
@@ -56,7 +62,7 @@ class JobRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     array: ArraySummary | None
-    actions: list[str]  # of cancel, hold, release, requeue, retry: what applies, for the bulk bar
+    actions: list[Verb]  # what applies, for the bulk bar
     task: NotRequired[bool]  # a row inside an opened array
 
 
@@ -66,7 +72,7 @@ class SortHead(TypedDict):
     key: str
     label: str
     url: str | None
-    active: Literal["asc", "desc"] | None
+    active: Direction | None
 
 
 class JobListContext(TypedDict):
@@ -89,7 +95,7 @@ class JobListContext(TypedDict):
 class ActionButton(TypedDict):
     """A button of the page head. `confirm` asks first; `disabled` carries the cause."""
 
-    verb: Literal["cancel", "hold", "release", "requeue", "retry"]
+    verb: Verb
     label: str
     confirm: str | None
     disabled: str | None
@@ -120,7 +126,7 @@ class Candidate(TypedDict):
     weight: float | None  # w
     objective: float | None  # w x G x factor
     loss: float | None  # against the chosen one
-    verdict: Literal["chosen", "best-rejected", "rejected", "not-generated"]
+    verdict: Verdict
     result: str
 
 
@@ -136,7 +142,7 @@ class NumbersContext(TypedDict):
 class Span(TypedDict):
     """A stretch of the timeline; `to_at` None: still going. `gpus` is the bar's height; 0 for a CPU job."""
 
-    kind: Literal["waiting", "held", "profiling", "starting", "running", "preempted"]
+    kind: SpanKind
     from_at: str
     to_at: str | None
     gpus: int
@@ -206,8 +212,11 @@ class Since(TypedDict):
     attempt: str | None
 
 
-class JobHeaderContext(TypedDict):
+class JobIdContext(TypedDict):
     id: int | str
+
+
+class JobHeaderContext(JobIdContext):
     name: str
     state: str
     since: Since
@@ -216,19 +225,20 @@ class JobHeaderContext(TypedDict):
     facts: list[Fact]
 
 
-class TimelinePartContext(TypedDict):
-    id: int | str
+class TimelinePartContext(JobIdContext):
     timeline: TimelineContext | None
     plots: list[PlotContext]
 
 
-class JobLogContext(TypedDict):
-    id: int | str
+class JobLog(TypedDict):
     log: LogContext | None
 
 
-class JobBodyContext(TypedDict):
-    id: int | str
+class JobLogContext(JobIdContext, JobLog):
+    """The log viewer alone."""
+
+
+class JobBody(TypedDict):
     why: WhyContext | None
     asks_what_if: bool  # it waits: offer to work out what would make it start
     numbers: NumbersContext | None
@@ -241,7 +251,11 @@ class JobBodyContext(TypedDict):
     files: list[JobFile]
 
 
-class JobPageContext(JobHeaderContext, JobBodyContext, JobLogContext):
+class JobBodyContext(JobIdContext, JobBody):
+    """What changes with the job's state, alone."""
+
+
+class JobPageContext(JobHeaderContext, JobBody, JobLog):
     """The whole page of one job."""
 
 

@@ -33,7 +33,7 @@ def job_figure_make(*, job: Job, name: str) -> dict[str, Any] | None:
     if name not in makers or job.array_size:
         return None
     start, end = timeline_range(job=job)
-    axis = {"start": start.isoformat(), "end": end.isoformat()}
+    axis: dict[str, Any] = {"start": start.isoformat(), "end": end.isoformat()}
     axis["now"] = None if job.state in FINAL else timezone.now().isoformat()
     attempts = [attempt for attempt in attempts_of(job) if attempt.started_at]
     step_s = max(1, int((end - start).total_seconds() / POINTS))

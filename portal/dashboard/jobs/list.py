@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from portal.dashboard.jobs.context import (
+        Direction,
         FilterMenu,
         JobListContext,
         SortHead,
@@ -241,7 +242,8 @@ def _menu(label: str, name: str, value: str, options: Sequence[tuple[str, int | 
 def _head(key: str, query: ListQuery) -> SortHead:
     if key not in SORTS:
         return {"key": key, "label": LABELS[key], "url": None, "active": None}
-    active = {key: "asc", f"-{key}": "desc"}.get(query.sort)
+    directions: dict[str, Direction] = {key: "asc", f"-{key}": "desc"}
+    active = directions.get(query.sort)
     following = {"asc": f"-{key}", "desc": ""}.get(active or "", key)
     return {"key": key, "label": LABELS[key], "url": query.url(sort=following), "active": active}
 

@@ -10,7 +10,7 @@ from portal.dashboard.parts.formatting import number, share
 from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
-    from portal.dashboard.jobs.context import Candidate, NumbersContext
+    from portal.dashboard.jobs.context import Candidate, NumbersContext, Verdict
     from portal.dashboard.parts.context import Fact, Rich
     from portal.jobs.models import Job
 
@@ -121,10 +121,14 @@ def _shape(each: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _not_placed() -> Candidate:
-    empty = dict.fromkeys(("gpus", "cores", "throughput", "goodness", "weight", "loss"))
     return {
         "configuration": "not placed in this planning",
-        **empty,
+        "gpus": None,
+        "cores": None,
+        "throughput": None,
+        "goodness": None,
+        "weight": None,
+        "loss": None,
         "objective": 0.0,
         "verdict": "chosen",
         "result": "",
@@ -132,7 +136,7 @@ def _not_placed() -> Candidate:
 
 
 def _row(
-    each: dict[str, Any], why: dict[str, Any], *, verdict: str, result: str, than: float | None = None
+    each: dict[str, Any], why: dict[str, Any], *, verdict: Verdict, result: str, than: float | None = None
 ) -> Candidate:
     loss = None if than is None else each["value"] - than
     return {

@@ -7,7 +7,7 @@ counted first (in an index too), and only the pieces that the page touches are a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 from django.db.models import Case, Count, F, IntegerField, Value, When
@@ -31,7 +31,7 @@ SORTS = {
     "start": "started_at",
     "end": "ended_at",
 }
-NAMED = {"tenant": (Tenant, "name"), "owner": (User, "username")}
+NAMED: dict[str, tuple[Any, str]] = {"tenant": (Tenant, "name"), "owner": (User, "username")}
 MOMENTS = {"start": "started_at", "end": "ended_at"}
 
 

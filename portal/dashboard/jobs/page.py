@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         LogContext,
         Since,
         TimelinePartContext,
+        Verb,
         WhyContext,
     )
     from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
@@ -128,7 +129,7 @@ def _actions(job: Job) -> list[ActionButton]:
     ]
 
 
-def _label(job: Job, verb: str) -> str:
+def _label(job: Job, verb: Verb) -> str:
     return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
 
 

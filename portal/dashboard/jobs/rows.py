@@ -15,11 +15,11 @@ from portal.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.dashboard.jobs.context import ArraySummary, JobRow
-    from portal.dashboard.parts.context import Rich
+    from portal.dashboard.jobs.context import ArraySummary, BarToken, JobRow, Verb
+    from portal.dashboard.parts.context import Rich, Segment
 
 S = JobState
-SEGMENTS = {
+SEGMENTS: dict[str, tuple[JobState, ...]] = {
     "run": (S.RUNNING, S.STARTING),
     "done": (S.COMPLETED,),
     "wait": (S.PENDING, S.PREEMPTED),
@@ -82,19 +82,19 @@ def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
     if job.gpus == [0]:
         return "CPU"
     if job.state in LIVE and attempt is not None:
-        held = [{"text": str(attempt.gpus), "bold": True}]
+        held: list[Segment] = [{"text": str(attempt.gpus), "bold": True}]
         return [*held, {"text": f" of {sizes}", "note": True}] if len(job.gpus) > 1 else held
     if job.state in FINAL:
         return str(attempt.gpus) if attempt else sizes
     return [{"text": "needs ", "note": True}, {"text": sizes}]
 
 
-def actions_of(job: Job) -> list[str]:
+def actions_of(job: Job) -> list[Verb]:
     """Return what can be done to a job now."""
-    retry = ["retry"] if failed_count(job) else []
+    retry: list[Verb] = ["retry"] if failed_count(job) else []
     if job.state in FINAL:
         return retry
-    verbs = ["cancel", *retry]
+    verbs: list[Verb] = ["cancel", *retry]
     if job.state == S.PENDING or (job.array_size and job.state == S.RUNNING):
         verbs.append("hold")
     if job.state == S.HELD:
@@ -118,7 +118,7 @@ def _array(job: Job) -> ArraySummary:
     sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
     sums["wait"] += job.array_size - job.array_made + job.array_retries
     sums["fail"] = max(0, sums["fail"] - job.array_retries)
-    order = ("done", "run", "wait", "fail", "stop")
+    order: tuple[BarToken, ...] = ("done", "run", "wait", "fail", "stop")
     return {
         "range": f"[0-{job.array_size - 1}]",
         "words": ", ".join(f"{sums[token]} {WORDS[token]}" for token in order if sums[token]),

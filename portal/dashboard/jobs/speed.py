@@ -36,6 +36,8 @@ class SpeedRow(TypedDict):
     source: str  # of the prediction, in words
     deviation: float | None
     iterations: int
+    lost: float | None  # samples done after its newest checkpoint; None: it told of no checkpoint
+    lost_note: str  # how long they took
 
 
 class SpeedContext(TypedDict):
@@ -70,6 +72,8 @@ def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
         "source": SOURCES.get(speed.predicted_source, ""),
         "deviation": measured / predicted - 1 if measured and predicted else None,
         "iterations": speed.iterations,
+        "lost": speed.samples_lost,
+        "lost_note": "" if speed.lost_s is None else f"{_words(speed.lost_s)} of work",
     }
 
 

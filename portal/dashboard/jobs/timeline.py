@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from portal.dashboard.jobs.context import Span, TimelineContext
+    from portal.dashboard.jobs.context import Span, SpanKind, TimelineContext
     from portal.jobs.models import Attempt, Job
 
 MARGIN = 0.02
@@ -57,7 +57,8 @@ def _waiting(job: Job, start: datetime, end: datetime | None) -> list[Span]:
     events = job.events.filter(kind__in=["held", "released"], at__gte=start).order_by("at")
     if end is not None:
         events = events.filter(at__lte=end)
-    kind, since = "waiting", start
+    kind: SpanKind = "waiting"
+    since = start
     for event in events:
         spans.append(_span(kind, since, event.at, 0))
         kind, since = ("held" if event.kind == "held" else "waiting"), event.at
@@ -78,7 +79,7 @@ def _attempt_spans(attempt: Attempt, now: datetime) -> list[Span]:
 
 
 def _span(
-    kind: str, start: datetime, end: datetime | None, gpus: int, label: str = "", caption: str | None = None
+    kind: SpanKind, start: datetime, end: datetime | None, gpus: int, label: str = "", caption: str | None = None
 ) -> Span:
     return {
         "kind": kind,

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.parts.context import Choice, GpuGroup, PlotContext
 
+SparkKind = Literal["line", "bars"]
+SparkTone = Literal["accent", "wait"]
+
 
 class Spark(TypedDict):
     """A tile's small plot. `low` and `high` are the y-scale: 0 and 100 for percentages, shared by RAQLR and live LR."""
@@ -14,8 +17,8 @@ class Spark(TypedDict):
     values: list[float | None]
     low: float
     high: float
-    kind: Literal["line", "bars"]
-    tone: Literal["accent", "wait"]
+    kind: SparkKind
+    tone: SparkTone
 
 
 class TileContext(TypedDict):
@@ -84,7 +87,7 @@ class RoundColumn(TypedDict):
     number: int
     url: str
     placed: int
-    fragments: int | None
+    fragments: float | None
     solve_ms: int | None
     current: bool
 

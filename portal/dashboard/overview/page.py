@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.dashboard.board.facts import Facts
-    from portal.dashboard.overview.context import BoardContext, NextPlanning, OverviewContext, RoundsContext
+    from portal.dashboard.overview.context import (
+        BoardContext,
+        NextPlanning,
+        OverviewContext,
+        RoundColumn,
+        RoundsContext,
+    )
     from portal.dashboard.parts.context import Choice, PlotContext
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.rounds.models import Planning
@@ -134,21 +140,18 @@ def rounds_context(last_first: list[Planning]) -> RoundsContext | None:
     newest = last_first[0]
     gaps = [gap for row in last_first if (gap := row.solver.get("gap")) is not None]
     note = f"the last {len(last_first)}" + (f", all solved to gap {max(gaps):.4g}" if gaps else "")
-    return {
-        "columns": [
-            {
-                "number": row.number,
-                "url": reverse("planning-detail", args=[row.number]),
-                "placed": row.placed,
-                "fragments": fragments_of(row.metrics),
-                "solve_ms": solve_ms(row),
-                "current": row is newest,
-            }
-            for row in reversed(last_first)
-        ],
-        "summary": _summary(newest),
-        "note": note,
-    }
+    columns: list[RoundColumn] = [
+        {
+            "number": row.number,
+            "url": reverse("planning-detail", args=[row.number]),
+            "placed": row.placed,
+            "fragments": fragments_of(row.metrics),
+            "solve_ms": solve_ms(row),
+            "current": row is newest,
+        }
+        for row in reversed(last_first)
+    ]
+    return {"columns": columns, "summary": _summary(newest), "note": note}
 
 
 def _summary(planning: Planning) -> str:

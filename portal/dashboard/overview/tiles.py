@@ -10,7 +10,7 @@ from portal.rounds.read.history import points_evenly, points_since, raqlr_course
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.dashboard.overview.context import Spark, TileContext
+    from portal.dashboard.overview.context import Spark, SparkKind, SparkTone, TileContext
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.rounds.read.history import Point
 
@@ -52,21 +52,21 @@ def _spark(
     value: Callable[[dict[str, Any]], float | None],
     *,
     high: float | None,
-    kind: str = "line",
-    tone: str = "accent",
+    kind: SparkKind = "line",
+    tone: SparkTone = "accent",
 ) -> Spark | None:
     return _spark_of([value(point.metrics) for point in points], high=high, kind=kind, tone=tone)
 
 
 def _spark_of(
-    values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
+    values: list[float | None], *, high: float | None, kind: SparkKind = "line", tone: SparkTone = "accent"
 ) -> Spark | None:
     """Return the course of a figure; None without a known value. `high` None: the largest one."""
     known = [each for each in values if each is not None]
     if not known:
         return None
     top = max([1.0, *known]) if high is None else high
-    return {"values": values, "low": 0.0, "high": top, "kind": kind, "tone": tone}  # type: ignore[typeddict-item]
+    return {"values": values, "low": 0.0, "high": top, "kind": kind, "tone": tone}
 
 
 def _share(name: str) -> Callable[[dict[str, Any]], float | None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 Tone = Literal["run", "wait", "fail", "stop", "neutral"]
+LegendKind = Literal["line", "block", "dashed"]
 PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "laboratory", "account"]
 
 
@@ -75,7 +76,7 @@ class GpuGroup(TypedDict):
 class LegendItem(TypedDict):
     label: str
     token: str  # "plot-1"
-    kind: Literal["line", "block", "dashed"]
+    kind: LegendKind
 
 
 class PlotContext(TypedDict):

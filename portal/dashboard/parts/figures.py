@@ -116,9 +116,6 @@ def fragments(
     """
     at = [row[0] for row in rows]
     kinds = [("no cores", "plot-2", 1), ("scattered", "plot-4", 2), ("kept for a job", "plot-3", 3)]
-    totals = [
-        (row[0], float(sum(each or 0 for each in row[1:]))) for row in rows if any(each is not None for each in row[1:])
-    ]
     return {
         "data": [
             {"type": "bar", "name": name, "x": at, "y": [row[place] for row in rows], "marker": {"color": token}}
@@ -130,10 +127,15 @@ def fragments(
             "bargap": 0.25,
             "xaxis": _time_axis(start, end),
             "yaxis": {"rangemode": "tozero", "tickformat": "~g"},
-            "annotations": _end_label(totals, digits),
+            "annotations": _end_label(_totals(rows), digits),
             "meta": {"right_px": 44},
         },
     }
+
+
+def _totals(rows: Sequence[tuple[str, *tuple[float | None, ...]]]) -> list[Row]:
+    known = [row for row in rows if any(each is not None for each in row[1:])]
+    return [(row[0], float(sum(each or 0 for each in row[1:]))) for row in known]
 
 
 def _dashes(at: Sequence[str], values: Sequence[float | None]) -> Figure:

@@ -27,5 +27,12 @@ def group_cells(cells: Iterable[tuple[GpuCell, Holder]]) -> list[GpuGroup]:
     """
     groups: list[GpuGroup] = []
     for holder, members in groupby(cells, key=lambda pair: pair[1]):
-        groups.append({"cells": [cell for cell, _ in members], **holder._asdict()})
+        group: GpuGroup = {
+            "cells": [cell for cell, _ in members],
+            "caption": holder.caption,
+            "job_id": holder.job_id,
+            "job_url": holder.job_url,
+            "note": holder.note,
+        }
+        groups.append(group)
     return groups

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.parts.context import PageLinks, Rich, StartsContext
 
+Side = Literal["front", "backfill", "outside"]
 
-class QueueRow(TypedDict):
+
+class WhyItWaits(TypedDict):
+    """The part of a row that a job has while it waits."""
+
+    reason: str | None
+    sentence: str | None
+    to_start: str | None  # "2 more idle GPUs on a100-01"
+    starts: StartsContext | None
+
+
+class QueueRow(WhyItWaits):
     """A waiting job in its array's order. Of a foreign one only position and side are there, and a name that says so."""
 
     position: int
-    side: Literal["front", "backfill", "outside"]
+    side: Side
     name: str
     job_id: int | str | None
     url: str | None
@@ -23,10 +34,6 @@ class QueueRow(TypedDict):
     waited_s: float | None
     share: float | None  # its tenant's, of its array, when the planning began
     turn: str | None  # why it stands here
-    reason: str | None
-    sentence: str | None
-    to_start: str | None  # "2 more idle GPUs on a100-01"
-    starts: StartsContext | None
 
 
 class QueueLine(TypedDict):

@@ -21,9 +21,32 @@ from portal.rounds.record.explanations import explanations_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from portal.dashboard.parts.context import StartsContext
     from portal.dashboard.parts.snapshot import Snapshot
-    from portal.dashboard.queue.context import QueueRow
+    from portal.dashboard.queue.context import QueueRow, Side, WhyItWaits
     from portal.rounds.record.decisions import Decisions
+
+
+NO_WAIT: WhyItWaits = {"reason": None, "sentence": None, "to_start": None, "starts": None}
+
+
+def _anothers(position: int, side: Side) -> QueueRow:
+    """Return the row of a job that the reader may not see."""
+    return {
+        "position": position,
+        "side": side,
+        "name": ANOTHERS,
+        "job_id": None,
+        "url": None,
+        "tenant": None,
+        "needs": None,
+        "state": None,
+        "lr": None,
+        "waited_s": None,
+        "share": None,
+        "turn": None,
+        **NO_WAIT,
+    }
 
 
 class Rows:
@@ -44,35 +67,34 @@ class Rows:
         """Return the row of the decision at `place`, which is the array's `position`-th."""
         entry = self._decisions.entry(place)
         job = self._jobs.get(entry["job"])
-        base: dict[str, Any] = {"position": position, "side": entry["side"]}
-        unseen = dict.fromkeys(
-            ("job_id", "url", "tenant", "needs", "state", "lr", "waited_s", "share", "turn", "reason", "sentence",
-             "to_start", "starts")
-        )  # fmt: skip
         if job is None:
-            return {**base, **unseen, "name": ANOTHERS}  # type: ignore[typeddict-item]
-        figures = figures_of(entry, job, self._details.get(job.pk))
-        figures = self._turns.told(place, job, figures)
-        waits = job.state in QUEUED
-        if waits:
-            figures = self._keepers.told(job, entry["reason"], figures)
+            return _anothers(position, entry["side"])
         return {
-            **base,
+            "position": position,
+            "side": entry["side"],
             "job_id": job.number,
             "url": reverse("job-detail", args=[job.number]),
             "name": job.name,
             "tenant": job.tenant.name,
             "needs": needs_words(job.gpus),
-            "state": None if waits else job.state,
+            "state": None if job.state in QUEUED else job.state,
             "lr": entry["latency_ratio"],
             "waited_s": waited_s(job),
             "share": self._share(job),
             "turn": self._turn(entry),
-            "reason": entry["reason"] if waits else None,
-            "sentence": _sentence(entry["reason"], figures) if waits and entry["reason"] != "outside-window" else None,
-            "to_start": start_need(entry["reason"], figures) if waits else None,
-            "starts": _starts(self._forecasts.get(job.pk)) if waits else None,
-        }  # type: ignore[typeddict-item]
+            **(self._waits(place, job, entry) if job.state in QUEUED else NO_WAIT),
+        }
+
+    def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> WhyItWaits:
+        """Say why a job waits, and what it needs to start."""
+        figures = self._turns.told(place, job, figures_of(entry, job, self._details.get(job.pk)))
+        figures = self._keepers.told(job, entry["reason"], figures)
+        return {
+            "reason": entry["reason"],
+            "sentence": None if entry["reason"] == "outside-window" else _sentence(entry["reason"], figures),
+            "to_start": start_need(entry["reason"], figures),
+            "starts": _starts(self._forecasts.get(job.pk)),
+        }
 
     def _share(self, job: Job) -> float | None:
         found = self._decisions.share(job.tenant_id, "cores" if job.gpus == [0] else "gpus")
@@ -96,7 +118,7 @@ def _sentence(reason: str | None, figures: dict[str, Any]) -> str | None:
         return None  # the figures are of another reason: the next planning brings the right ones
 
 
-def _starts(forecast: Any) -> dict[str, str | None] | None:
+def _starts(forecast: Any) -> StartsContext | None:
     if forecast is None:
         return None
     latest = forecast.latest_at.isoformat() if forecast.latest_at else None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext
 
+PlanningOutcome = Literal["applied", "nothing", "stale", "greedy", "failed"]
+
 
 class PlanningRow(TypedDict):
     number: int
@@ -23,7 +25,7 @@ class PlanningRow(TypedDict):
     solve_ms: int | None
     total_ms: int
     fragments: int | None
-    outcome: Literal["applied", "nothing", "stale", "greedy", "failed"]
+    outcome: PlanningOutcome
     outcome_word: str
 
 
@@ -45,13 +47,16 @@ class RoundRow(TypedDict):
     cells: list[RoundCell]
 
 
-class MetricsPageContext(TypedDict):
-    ranges: list[Choice]
-    range_label: str
-    plots: list[PlotContext]
+class RoundsTableContext(TypedDict):
     rounds: list[RoundRow]
     query: str  # "" or "?range=24h", for the fragment
     form: str  # of the times, see the tag `moment`
+
+
+class MetricsPageContext(RoundsTableContext):
+    ranges: list[Choice]
+    range_label: str
+    plots: list[PlotContext]
 
 
 class DecisionRow(TypedDict):

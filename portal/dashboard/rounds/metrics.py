@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.urls import reverse
 from django.utils import timezone
@@ -19,8 +19,8 @@ from portal.rounds.settings.knobs import knobs_current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.parts.context import Choice, PlotContext
-    from portal.dashboard.rounds.context import MetricsPageContext, RoundRow
+    from portal.dashboard.parts.context import Choice, LegendKind, PlotContext
+    from portal.dashboard.rounds.context import MetricsPageContext, RoundRow, RoundsTableContext
     from portal.rounds.read.series import Stretch
 
 ROUNDS_SHOWN = 20
@@ -89,10 +89,10 @@ def metrics_context(span: Span) -> MetricsPageContext:
         "range_label": LABELS[span.name],
         "plots": [_plot(name, span.name) for name in PLOTS],
         **table_context(span),
-    }  # type: ignore[typeddict-item]
+    }
 
 
-def table_context(span: Span) -> dict[str, Any]:
+def table_context(span: Span) -> RoundsTableContext:
     """Return the table's part: the last rounds of the range, the present one first."""
     rows = [_row(each) for each in reversed(span.rounds[-ROUNDS_SHOWN:])]
     return {"rounds": rows, "query": _query(span.name), "form": "date" if span.name == "7d" else "clock"}
@@ -116,10 +116,10 @@ def _plot(name: str, range_name: str) -> PlotContext:
         "url": reverse("rounds-figure", args=[name]) + _query(range_name),
         "legend": [{"label": label, "token": token, "kind": kind} for label, token in items],
         "topics": "planning" if range_name == "1h" else "round",
-    }  # type: ignore[typeddict-item]
+    }
 
 
-PLOTS = {
+PLOTS: dict[str, tuple[str, str, LegendKind, list[tuple[str, str]]]] = {
     "active": ("Active rates and utilisation", "%", "line", [each[:2] for each in ACTIVE]),
     "queue": ("Queue", "eligible jobs that wait", "line", []),
     "latency-ratio": ("Latency ratio", "waiting time over run time", "line", [each[:2] for each in RATIOS]),

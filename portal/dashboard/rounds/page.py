@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from portal.dashboard.rounds.context import (
         DecisionRow,
         OutcomeRow,
+        PlanningOutcome,
         PlanningPageContext,
         PlanningRow,
         RoundsPageContext,
@@ -89,7 +90,7 @@ def planning_row(row: Planning) -> PlanningRow:
         "fragments": _fragments(row),
         "outcome": outcome,
         "outcome_word": _outcome_word(row, outcome),
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def solve_ms(row: Planning) -> int | None:
@@ -106,7 +107,7 @@ def _fragments(row: Planning) -> int | None:
     return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
 
 
-def outcome_of(row: Planning) -> str:
+def outcome_of(row: Planning) -> PlanningOutcome:
     if row.status == Planning.Status.FAILED:
         return "failed"
     if row.status == Planning.Status.SUPERSEDED:

@@ -30,8 +30,8 @@ _PAGES: dict[str, PageName] = {"job": "jobs", "node": "cluster", "planning": "ro
 
 def page_follow(request: HttpRequest, *streams: str) -> None:
     """Make the page live. Call it before reading anything: an event in between is then seen as a gap, not lost."""
-    request.live_streams = list(streams)  # type: ignore[attr-defined]
-    request.live_numbers = stream_numbers(streams)  # type: ignore[attr-defined]
+    request.live_streams = list(streams)
+    request.live_numbers = stream_numbers(streams)
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def stream_numbers(streams: tuple[str, ...] | list[str]) -> dict[str, int]:
 
 
 def shell_of(request: HttpRequest) -> Shell:
-    user: User = request.user  # type: ignore[assignment]
+    user: User = request.user
     name = user.get_full_name() or user.username
     streams = getattr(request, "live_streams", [])
     numbers = getattr(request, "live_numbers", None)

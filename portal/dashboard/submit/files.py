@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from portal.dashboard.jobs.files import file_rows
 from portal.errors import BerthError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from portal.dashboard.submit.context import FilesContext
 
-    Uploads = MultiValueDict[str, UploadedFile]
+    Uploads: TypeAlias = MultiValueDict[str, UploadedFile]
 
 KEPT = "files_kept"
 KIB = 1024

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from django.http import QueryDict
-
-    from portal.dashboard.parts.context import FieldContext
 
 RULES = {"none": "the same at every size", "linear": "times size / reference", "sqrt": "times its square root"}
 
@@ -73,19 +69,4 @@ def rate_values(rate: object) -> dict[str, Any]:
         "learning_rate": repr(rate["value"]),
         "learning_rate_at": rate.get("at"),
         "learning_rate_rule": rate.get("rule"),
-    }
-
-
-def rate_fields(
-    values: Mapping[str, Any], text: Callable[..., FieldContext], choice: Callable[..., Any]
-) -> dict[str, FieldContext]:
-    """Return the form's three fields, made by its own helpers."""
-    chosen = values.get("learning_rate_rule") or "none"
-    rules = [choice(rule, f"{rule}: {says}", rule == chosen) for rule, says in RULES.items()]
-    return {
-        "learning_rate": text(
-            "learning_rate", "Learning rate", 4, "Or one for each size: 1: 1e-4, 2: 2e-4.", placeholder="none given"
-        ),
-        "learning_rate_at": text("learning_rate_at", "At so many GPUs", 3, "The rule's reference.", kind="number"),
-        "learning_rate_rule": text("learning_rate_rule", "As the size changes", 5, kind="select", choices=rules),
     }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.submit.files import files_of
@@ -75,7 +76,7 @@ def description_read(post: QueryDict, uploads: Uploads | None = None) -> Reading
             reading.description[_FIELD_OF.get(form, form)] = value
     for form, field in WHOLE.items():
         if value := post.get(form, "").strip():
-            reading.take(lambda value=value, field=field: {field: _whole(value, field)})
+            reading.take(partial(_named, field, partial(_whole, value, field)))
     for form, field in CHECKS.items():
         if post.get(form):
             reading.description[field] = True
@@ -84,6 +85,14 @@ def description_read(post: QueryDict, uploads: Uploads | None = None) -> Reading
     _more(post, reading)
     reading.take(lambda: files_of(post, uploads))
     return reading
+
+
+def _named(field: str, read: Callable[[], Any]) -> dict[str, Any]:
+    return {field: read()}
+
+
+def _duration_s(value: str, unit: str, field: str) -> int:
+    return round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
 
 
 def _gpus(post: QueryDict, reading: Reading) -> None:
@@ -121,11 +130,7 @@ def _limits(post: QueryDict, reading: Reading) -> None:
         reading.take(lambda: {"disk_gib": _measured(disk, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB})
     for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
         if value := post.get(form, "").strip():
-            reading.take(
-                lambda value=value, field=field, unit=unit: {
-                    field: round(_measured(value, _DURATION_S, unit, field, "90 s, 30 min or 10 h"))
-                }
-            )
+            reading.take(partial(_named, field, partial(_duration_s, value, unit, field)))
     if priority := post.get("priority", "").strip():
         reading.take(lambda: {"priority": _whole(priority, "priority")})
 
@@ -137,7 +142,7 @@ def _more(post: QueryDict, reading: Reading) -> None:
         reading.take(lambda: {"depends_on": [_whole(job_id, "depends_on") for job_id in ids]})
     for form, field in (("env", "environment"), ("labels", "labels")):
         if value := post.get(form, "").strip():
-            reading.take(lambda value=value, field=field: {field: _pairs(value, field)})
+            reading.take(partial(_named, field, partial(_pairs, value, field)))
     reading.take(lambda: learning_rate_of(post))
 
 

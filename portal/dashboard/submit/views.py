@@ -28,11 +28,12 @@ from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from django.http import HttpRequest, HttpResponse
 
-    from portal.dashboard.parts.context import FieldContext, StartsContext
-    from portal.dashboard.submit.context import DryRunContext, FormProblem, GpuChoice, SubmitContext
+    from portal.dashboard.parts.context import Fact, FieldContext, StartsContext
+    from portal.dashboard.submit.context import DryRunContext, DryRunRow, FormProblem, GpuChoice, SubmitContext
     from portal.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
@@ -143,7 +144,7 @@ def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]
 def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext:
     tenant, parsed = submission_check(user=request.user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=request.user)
-    rows = [
+    rows: list[DryRunRow] = [
         {
             "configuration": f"{part['node']} \u00d7 {part['gpus'] or 'CPU'}",
             "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
@@ -153,6 +154,9 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
         }
         for part in answer["placement"] or []
     ]
+    place: list[Fact] = []
+    if answer["place"]:
+        place.append({"label": "Place", "value": queue_words(answer).removeprefix("place ")})
     unit = "Cores" if parsed.gpus == (0,) else "Cores a GPU"
     return {
         "at": answer["at"].isoformat(),
@@ -162,7 +166,7 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
         "rows": rows,
         "starts": _starts(answer),
         "facts": [
-            *([{"label": "Place", "value": queue_words(answer).removeprefix("place ")}] if answer["place"] else []),
+            *place,
             {"label": unit, "value": str(answer["cores"])},
             {"label": "Tenant", "value": tenant.name},
         ],
@@ -174,8 +178,16 @@ def _starts(answer: dict[str, Any]) -> StartsContext | None:
     found = answer["start"]
     if answer["placeable"] or found is None:
         return None
-    moments = {name.removesuffix("_at"): at.isoformat() if at else None for name, at in found.items()}
-    return {**moments, "record": record_words(forecast_record())}  # type: ignore[typeddict-item]
+    return {
+        "earliest": found["earliest_at"].isoformat(),
+        "median": _iso(found["median_at"]),
+        "latest": _iso(found["latest_at"]),
+        "record": record_words(forecast_record()),
+    }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
 
 
 def _refused(problems: list[BerthError]) -> DryRunContext:

@@ -20,7 +20,7 @@ from portal.dashboard.parts.formatting import DASH, duration, number, percent, p
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.parts.context import GpuCell, Rich
+    from portal.dashboard.parts.context import GpuCell, Rich, Segment
 
 register = template.Library()
 for figure_words in (duration, precise, number, percent, share, size):
@@ -120,7 +120,7 @@ def _moment(text: str) -> str:
         return text
 
 
-def _segment(part: dict[str, Any]) -> SafeString:
+def _segment(part: Segment) -> SafeString:
     text = _timed(part["text"])
     if part.get("code"):
         text = format_html('<code class="b-reason">{}</code>', text)

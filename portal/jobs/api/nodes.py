@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
@@ -57,7 +57,7 @@ class NodesView(ApiView):
             nodes = nodes.filter(gpu_type__name=gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")
 
-        def rows(page: list[Node]) -> list[dict]:
+        def rows(page: list[Node]) -> Any:
             return NodeSerializer(nodes_counted(page), many=True).data
 
         return Response(page_of(query, nodes, rows))

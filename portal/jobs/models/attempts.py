@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from portal.choices import TextChoices
 from portal.jobs.keys import KEY_LENGTH, key_new
 from portal.jobs.models.jobs import Job
 from portal.jobs.querysets import AttemptQuerySet
@@ -16,7 +17,7 @@ class Attempt(models.Model):
     as a run is, but it never moves its job's state. A job has one live run at most; profiles, one a signature and type.
     """
 
-    class Kind(models.TextChoices):
+    class Kind(TextChoices):
         RUN = "run", "run"
         PROFILE = "profile", "profile"
 
@@ -99,7 +100,7 @@ class Attempt(models.Model):
 class Allocation(models.Model):
     """What an attempt holds on one node, and how its part there fares."""
 
-    class State(models.TextChoices):
+    class State(TextChoices):
         WANTED = "wanted", "wanted"
         PREPARED = "prepared", "prepared"
         RUNNING = "running", "running"

@@ -5,6 +5,7 @@ from django.db.models import F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
+from portal.choices import TextChoices
 from portal.jobs.keys import KEY_LENGTH, key_new
 from portal.jobs.querysets import JobQuerySet
 from portal.jobs.states import JobState, StopCause
@@ -13,7 +14,7 @@ from portal.jobs.states import JobState, StopCause
 class Job(models.Model):
     """What a tenant asked for and how far it came. An array's parent (`array_size` set) stands for its tasks."""
 
-    class Category(models.TextChoices):
+    class Category(TextChoices):
         CV = "cv", "cv"
         NLP = "nlp", "nlp"
         SPEECH = "speech", "speech"
@@ -193,7 +194,7 @@ class JobText(models.Model):
 class JobDependency(models.Model):
     """`job` may start once `on` has completed (or, for kind any, ended)."""
 
-    class Kind(models.TextChoices):
+    class Kind(TextChoices):
         OK = "ok", "completed"
         ANY = "any", "ended"
 

@@ -24,6 +24,7 @@ from portal.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
 
     from portal.tenants.models import User
 
@@ -42,34 +43,45 @@ def job_move(
 
     Whoever moves a job for another reason than the end of its attempt names `only_from`: a live attempt's job would
     otherwise be put back in the queue, or ended, while its processes run.
-
-    The waiting stretch is closed when it leaves PENDING and opened by the next planning that finds it eligible
-    (a fresh submit opens it itself), so a job's latency ratio counts eligible waiting only.
     """
-    now = timezone.now()
     sources = [
         state for state, followers in FOLLOWERS.items() if to in followers and (only_from is None or state in only_from)
     ]
     job = Job.objects.filter(pk=job_id, state__in=sources).values("state", "waiting_since", "array_id", "epoch").first()
     if job is None:
         return False
-    values: dict[str, Any] = {"state": to, **fields}
-    if job["waiting_since"] and to != JobState.PENDING:
-        values["waited_s"] = F("waited_s") + max(0.0, (now - job["waiting_since"]).total_seconds())
-        values["waiting_since"] = None
-    if to in FINAL:
-        values |= {"ended_at": now, "reason": "", "reason_figures": {}}
+    now = timezone.now()
+    values = {"state": to, **fields, **_clock_values(to=to, waiting_since=job["waiting_since"], now=now)}
     if not Job.objects.filter(pk=job_id, state=job["state"]).update(**values):
         return False
+    event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
+    _others_follow(job_id=job_id, array_id=job["array_id"], before=job["state"], to=to)
+    return True
+
+
+def _clock_values(*, to: JobState, waiting_since: datetime | None, now: datetime) -> dict[str, Any]:
+    """Return what a move to `to` closes: the waiting stretch, and at an end the job's time and its reason to wait.
+
+    The next planning that finds the job eligible opens a new stretch (a fresh submit opens it itself), so a job's latency
+    ratio counts eligible waiting only.
+    """
+    values: dict[str, Any] = {}
+    if waiting_since and to != JobState.PENDING:
+        values |= {"waited_s": F("waited_s") + max(0.0, (now - waiting_since).total_seconds()), "waiting_since": None}
+    if to in FINAL:
+        values |= {"ended_at": now, "reason": "", "reason_figures": {}}
+    return values
+
+
+def _others_follow(*, job_id: int, array_id: int | None, before: str, to: JobState) -> None:
+    """Do what a job's move means for others: GPUs kept for it, pages, jobs that wait for it, and its array."""
     if to in FINAL or to == JobState.HELD:
         promises_withdraw(job_ids=[job_id])
-    event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
-    _tell(job_id=job_id, array_id=job["array_id"])
+    _tell(job_id=job_id, array_id=array_id)
     if to in FINAL:
         dependants_settle(job_id=job_id, ok=to == JobState.COMPLETED)
-    if job["array_id"]:
-        array_refresh(array_id=job["array_id"], moved={job["state"]: -1, to.value: 1})
-    return True
+    if array_id:
+        array_refresh(array_id=array_id, moved={before: -1, to.value: 1})
 
 
 def _tell(*, job_id: int, array_id: int | None) -> None:

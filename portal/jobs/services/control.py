@@ -8,16 +8,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.services import node_touch
-from portal.errors import BerthError, Conflict, Forbidden
+from portal.errors import BerthError, Conflict
 from portal.events.services import node_wake, page_event, plan_nudge
 from portal.jobs.description import PRIORITY_LIMIT
 from portal.jobs.models import Attempt, Job
+from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh, job_move
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
-from portal.tenants.selectors import priority_ceiling
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
@@ -180,13 +180,7 @@ def job_requeue(*, job: Job, actor: User) -> Job:
 def job_priority_set(*, job: Job, actor: User, priority: int) -> Job:
     job = _locked(job)
     _refuse_ended(job, "reorder")
-    ceiling = priority_ceiling(user=actor, tenant=job.tenant)
-    if priority > ceiling:
-        raise Forbidden(
-            f"Your priority ceiling in {job.tenant.name} is {ceiling}; a manager may set more.",
-            code="priority_too_high",
-            field="priority",
-        )
+    ceiling_check(user=actor, tenant=job.tenant, priority=priority)
     if not -PRIORITY_LIMIT <= priority <= PRIORITY_LIMIT:
         raise BerthError(
             "out_of_range", f"`priority` must lie between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}.", field="priority"

@@ -96,17 +96,26 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         state = A.CANCELLED
     again = _again(job=job, state=state, never_ran=never_ran)
     if again is None:
-        if job.state == JobState.STARTING and JobState(state) not in FOLLOWERS[JobState.STARTING]:
-            # It ran: the report of its start was overtaken by that of its end, or its agent was away.
-            job_move(job_id=job.pk, to=JobState.RUNNING, kind="started", text="Ran before its node could say so.")
-        job_move(
-            job_id=job.pk,
-            to=JobState(state),
-            text=f"{_ended_words(attempt, state, detail)}.",
-            exit_code=exit_code,
-            end_detail=detail[:300],
-        )
-        return
+        _job_end(job=job, attempt=attempt, state=state, exit_code=exit_code, detail=detail)
+    else:
+        _job_wait_again(job=job, attempt=attempt, state=state, detail=detail, again=again)
+
+
+def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, detail: str) -> None:
+    if job.state == JobState.STARTING and JobState(state) not in FOLLOWERS[JobState.STARTING]:
+        # It ran: the report of its start was overtaken by that of its end, or its agent was away.
+        job_move(job_id=job.pk, to=JobState.RUNNING, kind="started", text="Ran before its node could say so.")
+    job_move(
+        job_id=job.pk,
+        to=JobState(state),
+        text=f"{_ended_words(attempt, state, detail)}.",
+        exit_code=exit_code,
+        end_detail=detail[:300],
+    )
+
+
+def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: str, again: tuple[str, str]) -> None:
+    """Put the job back into the queue. `again`: the job's counter that goes up, and words for what is left of it."""
     counter, left = again
     # What a planner's stop was for is told already, when it was ordered.
     ended = _ended_words(attempt, state, "" if state == A.PREEMPTED else detail)

@@ -66,6 +66,11 @@ def attempt_lock(*, attempt_id: int) -> Attempt | None:
     return Attempt.objects.select_for_update(no_key=True).filter(pk=attempt_id).first()
 
 
+def job_road_lock(job_id: int) -> None:
+    """Lock one job's road."""
+    road_lock(jobs=lambda: [job_id])
+
+
 def road_lock(*, jobs: Callable[[], Iterable[int]], nodes: Iterable[int] = ()) -> None:
     """Lock the jobs that `jobs()` names, their families, the nodes of their live attempts, and `nodes`.
 

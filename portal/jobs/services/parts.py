@@ -31,39 +31,40 @@ FORGOTTEN_S = 30
 
 
 def report_apply(
-    *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, str | int]]
+    *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists."""
     answer: dict[str, list[dict[str, Any]]] = {"accepted": [], "refused": [], "leases": [], "stop": []}
-    reports, holding, told = list(reports), list(holding), set()
+    reports, holding = list(reports), list(holding)
     mine = _parts_of(node=node, keys={each["attempt"] for each in (*reports, *holding)})
     for report in reports:
         code = _refusal(mine, report) or _report_one(node=node, report=report)
-        key = {name: report[name] for name in ("attempt", "epoch", "rank")}
-        told.add((report["attempt"], report["epoch"], report["rank"]))
-        entry = {**key, "sequence": report["sequence"]}
+        entry = {**_key_of(report), "sequence": report["sequence"]}
         if code:
             answer["refused"].append({**entry, "code": code})
         else:
             answer["accepted"].append(entry)
     if answer["refused"]:
         Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + len(answer["refused"]))
-    held, orders = set(), []
+    orders = []
     for item in holding:
-        key = {name: item[name] for name in ("attempt", "epoch", "rank")}
-        held.add((item["attempt"], item["epoch"], item["rank"]))
         known = mine.get((item["attempt"], item["rank"]))
         if known is None or known.released_at is not None:
-            answer["stop"].append(key)
+            answer["stop"].append(_key_of(item))
         else:
-            _hold_one(node=node, key=key, answer=answer)
+            _hold_one(node=node, key=_key_of(item), answer=answer)
             if item.get("cores_sequence") is not None:
                 orders.append((known, int(item["cores_sequence"])))
     cores_acknowledge(parts=orders)
-    _forgotten_end(node=node, known=held | told)
+    _forgotten_end(node=node, known={(each["attempt"], each["epoch"], each["rank"]) for each in (*reports, *holding)})
     if node.unsettled_since is not None and not answer["stop"]:
         node_settled(node=node)
     return answer
+
+
+def _key_of(named: Mapping[str, Any]) -> Key:
+    """Return what names a part in the agents' protocol."""
+    return {name: named[name] for name in ("attempt", "epoch", "rank")}
 
 
 def _parts_of(*, node: Node, keys: Iterable[Any]) -> dict[tuple[Any, Any], Allocation]:

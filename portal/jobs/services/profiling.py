@@ -17,7 +17,7 @@ from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Attempt
 from portal.jobs.services.control import profiles_stop
 from portal.jobs.services.events import event_record
-from portal.jobs.services.locks import road_lock
+from portal.jobs.services.locks import job_road_lock
 from portal.jobs.states import AttemptState, StopReason
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def profiles_end_late() -> int:
         if attempt.created_at + timedelta(seconds=(attempt.time_limit_s or 0) + LATE_S) > now:
             continue
         with transaction.atomic():
-            road_lock(jobs=lambda job_id=attempt.job_id: [job_id])
+            job_road_lock(attempt.job_id)
             count += profiles_stop(profiles=[attempt], reason=StopReason.LIMIT)
     return count
 

@@ -8,7 +8,7 @@ from portal.environment import env
 from portal.events.relay import drain
 from portal.jobs.models import Job
 from portal.jobs.services.changes import array_refresh, job_move
-from portal.jobs.services.locks import road_lock
+from portal.jobs.services.locks import job_road_lock
 from portal.jobs.services.parts import leases_expire, silent_starts_lose
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.states import FINAL, QUEUED, JobState
@@ -32,7 +32,7 @@ def _cancelled_end() -> int:
     count = 0
     for job_id in asked.values_list("pk", flat=True):
         with transaction.atomic():
-            road_lock(jobs=lambda job_id=job_id: [job_id])
+            job_road_lock(job_id)
             count += job_move(job_id=job_id, to=JobState.CANCELLED, text="Cancelled.", only_from=QUEUED)
     return count
 

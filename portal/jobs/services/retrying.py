@@ -40,7 +40,7 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
     """
     tenant = tenants_lock([job.tenant_id])[job.tenant_id]
     rows = jobs_lock([job.pk, job.array_id] if job.array_id else [job.pk])
-    job, parent = rows[job.pk], rows.get(job.array_id or job.pk)
+    job, parent = rows[job.pk], rows[job.array_id or job.pk]
     _refuse(job, parent)
     if job.array_size or job.array_id:
         chosen = Job.objects.filter(array=parent) if job.array_size else Job.objects.filter(pk=job.pk)

@@ -46,9 +46,23 @@ def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
 
 
 def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Begun]:
+    """Make an attempt of each placed job, and the parts of each attempt. Returns them in the order of `started`."""
+    attempts = _attempts_make(started, planning_number, now)
+    parts = [
+        (attempt, rank, part)
+        for attempt, (placing, _) in zip(attempts, started, strict=True)
+        for rank, part in enumerate(placing.parts)
+    ]
+    held: dict[int, list[tuple[Part, Allocation]]] = defaultdict(list)
+    for (attempt, _, part), allocation in zip(parts, _parts_make(parts, now), strict=True):
+        held[attempt.pk].append((part, allocation))
+    return [(attempt, held[attempt.pk]) for attempt in attempts]
+
+
+def _attempts_make(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Attempt]:
     lease_s = env("BERTH_LEASE_S")
     epochs = _profile_epochs(started)
-    attempts = Attempt.objects.bulk_create(
+    attempts: list[Attempt] = Attempt.objects.bulk_create(
         Attempt(
             job=job,
             epoch=job.epoch + 1 if placing.profile is None else next(epochs[job.pk]),
@@ -66,12 +80,12 @@ def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int
     )
     own = Attempt.objects.filter(pk__in=among(attempt.pk for attempt in attempts))
     own.update(rendezvous_port=FIRST_PORT + F("pk") % PORTS)
-    parts = [
-        (attempt, rank, part)
-        for attempt, (placing, _) in zip(attempts, started, strict=True)
-        for rank, part in enumerate(placing.parts)
-    ]
-    made = Allocation.objects.bulk_create(
+    return attempts
+
+
+def _parts_make(parts: Sequence[tuple[Attempt, int, Part]], now: datetime) -> list[Allocation]:
+    """Make the rows of (attempt, rank, part), in the same order."""
+    made: list[Allocation] = Allocation.objects.bulk_create(
         Allocation(
             attempt=attempt,
             node_id=part.node_id,
@@ -83,10 +97,7 @@ def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int
         )
         for attempt, rank, part in parts
     )
-    held: dict[int, list[tuple[Part, Allocation]]] = defaultdict(list)
-    for (attempt, _, part), allocation in zip(parts, made, strict=True):
-        held[attempt.pk].append((part, allocation))
-    return [(attempt, held[attempt.pk]) for attempt in attempts]
+    return made
 
 
 def _profile_fields(placing: Placing) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
@@ -18,17 +19,18 @@ from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
 from portal.jobs.searching import job_text_add
+from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
-from portal.tenants.selectors import priority_ceiling, role_of, tenants_of
+from portal.tenants.selectors import role_of, tenants_of
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
@@ -62,7 +64,7 @@ def job_submit(
     if idempotency_key and (known := _known(user=user, key=idempotency_key, digest=digest)):
         return known
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
-    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    _capacity_check(parsed)
     disk_require()
     try:
         with transaction.atomic():
@@ -83,7 +85,7 @@ def submission_check(
     """Check a description as `job_submit` would, with the same errors, and change nothing. Takes no lock."""
     parsed = description_parse(description, r_num=r_num)
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
-    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    _capacity_check(parsed)
     _priority_check(user=user, tenant=tenant, parsed=parsed)
     _quota_check(tenant=tenant, parsed=parsed)
     _dependencies(user=user, parsed=parsed, locked=False)
@@ -97,33 +99,45 @@ def submission_problems(*, user: User, description: Mapping[str, Any], r_num: in
     """
     parsed, problems = description_examine(description, r_num=r_num)
     if parsed is None:
-        wrong = {(problem.field or "").split(".")[0] for problem in problems}
-        right = {name: value for name, value in description.items() if SHORT_NAMES.get(name, name) not in wrong}
-        if "gpus" in wrong:
-            right["gpus"] = 1
-        parsed, _ = description_examine({"command": ":", **right}, r_num=r_num)
+        parsed = _right_fields(description, problems, r_num=r_num)
     if parsed is None:
         return problems
     tenant: Tenant | None = None
-
-    def check(refuse: Callable[[], object]) -> None:
-        try:
-            refuse()
-        except BerthError as error:
-            if error.field is None or error.field not in {problem.field for problem in problems}:
-                problems.append(error)
-
     try:
         tenant = _tenant_resolve(user=user, tenant=None, name=parsed.tenant)
     except BerthError as error:
         problems.append(error)
-    ask = {"gpus": parsed.gpus, "gpu_types": parsed.gpu_types, "cores": parsed.cores, "memory_mib": parsed.memory_mib}
-    check(lambda: capacity_check(**ask))
-    if tenant is not None:
-        check(lambda: _priority_check(user=user, tenant=tenant, parsed=parsed))
-        check(lambda: _quota_check(tenant=tenant, parsed=parsed))
-    check(lambda: _dependencies(user=user, parsed=parsed, locked=False))
+    for check in _checks(user=user, tenant=tenant, parsed=parsed):
+        try:
+            check()
+        except BerthError as error:
+            if error.field is None or error.field not in {problem.field for problem in problems}:
+                problems.append(error)
     return problems
+
+
+def _right_fields(
+    description: Mapping[str, Any], problems: Sequence[BerthError], *, r_num: int
+) -> JobDescription | None:
+    """Return the description without the fields that `problems` name; None when that is still wrong."""
+    wrong = {(problem.field or "").split(".")[0] for problem in problems}
+    right = {name: value for name, value in description.items() if SHORT_NAMES.get(name, name) not in wrong}
+    if "gpus" in wrong:
+        right["gpus"] = 1
+    return description_examine({"command": ":", **right}, r_num=r_num)[0]
+
+
+def _checks(*, user: User, tenant: Tenant | None, parsed: JobDescription) -> list[Callable[[], object]]:
+    """Return the checks that read other rows, each of which raises BerthError; those of the tenant if it is known."""
+    found: list[Callable[[], object]] = [partial(_capacity_check, parsed)]
+    if tenant is not None:
+        found.append(partial(_priority_check, user=user, tenant=tenant, parsed=parsed))
+        found.append(partial(_quota_check, tenant=tenant, parsed=parsed))
+    return [*found, partial(_dependencies, user=user, parsed=parsed, locked=False)]
+
+
+def _capacity_check(parsed: JobDescription) -> None:
+    capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:
@@ -176,14 +190,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
         **{name: getattr(parsed, name) for name in _COLUMNS},
     )
-    JobPayload.objects.create(
-        job=job,
-        command=parsed.command,
-        files=dict(parsed.files),
-        working_directory=parsed.working_directory or "",
-        environment=dict(parsed.environment),
-        description=dict(description),
-    )
+    _payload_create(job, parsed, description)
     job_text_add(job)
     JobDependency.objects.bulk_create(JobDependency(job=job, on_id=on, kind=kind) for on, kind in dependencies)
     event_record(job_id=job.pk, kind="submitted", text=f"Submitted for {tenant.name}.", actor=user, at=now)
@@ -196,14 +203,19 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
     return job
 
 
+def _payload_create(job: Job, parsed: JobDescription, description: Mapping[str, Any]) -> None:
+    JobPayload.objects.create(
+        job=job,
+        command=parsed.command,
+        files=dict(parsed.files or {}),
+        working_directory=parsed.working_directory or "",
+        environment=dict(parsed.environment or {}),
+        description=dict(description),
+    )
+
+
 def _priority_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:
-    ceiling = priority_ceiling(user=user, tenant=tenant)
-    if parsed.priority > ceiling:
-        raise Forbidden(
-            f"Your priority ceiling in {tenant.name} is {ceiling}; a manager may set more.",
-            code="priority_too_high",
-            field="priority",
-        )
+    ceiling_check(user=user, tenant=tenant, priority=parsed.priority)
 
 
 def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:

@@ -74,6 +74,11 @@ def over_time(run: Run, from_s: float, until_s: float) -> dict[str, float | None
     }
 
 
+def queued_jobs(run: Run, from_s: float, until_s: float) -> float:
+    """GPU jobs that wait, in the mean over the window."""
+    return sum(span.length_s * span.left.queue_gpu_jobs for span in _spans(run, from_s, until_s)) / (until_s - from_s)
+
+
 def _spans(run: Run, from_s: float, until_s: float) -> Iterator[Span]:
     ends = [*(each.at_s for each in run.plannings[1:]), until_s]
     for each, end_s in zip(run.plannings, ends, strict=True):

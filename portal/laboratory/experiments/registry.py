@@ -13,6 +13,7 @@ MODULES: dict[str, str] = {
     # CODA
     "coda": f"{_HERE}.coda",
     "coda-pressed": f"{_HERE}.coda_pressed",
+    "contention": f"{_HERE}.contention",
     "cores": f"{_HERE}.cores",
     # Hops
     "hops-64": f"{_HERE}.hops_64",

@@ -25,6 +25,7 @@ from scheduler.planning.plan import plan
 if TYPE_CHECKING:
     from portal.jobs.description import JobDescription
     from portal.tenants.models import Tenant, User
+    from scheduler import model
     from scheduler.model import ClusterState, Decision, Plan
     from scheduler.parameters import Parameters
 
@@ -42,16 +43,11 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
     age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
     """
-    parameters = scheduler_parameters(knobs_current())
-    parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
-    now = timezone.now()
-    state = state_load(now=now, parameters=parameters)
+    now, parameters = timezone.now(), _parameters()
     row = _row(description=description, tenant=tenant, user=user, now=now)
     job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
-    resizable = [live.description for live in state.running if live.description is not None]
-    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
-    state = replace(state, jobs=[*state.jobs, job], knowledge=known)
+    state = _with(job, state_load(now=now, parameters=parameters))
     made = _plan(state, now=now, parameters=parameters)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None
@@ -62,8 +58,6 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
         "figures": dict(decision.figures),
         "placement": _placement(decision, {node.id: node.name for node in state.nodes}),
         "cores": job.cores,
-        "array": decision.standing.array if decision.standing else None,
-        "side": str(decision.standing.side) if decision.standing else None,
         **_standing(made, decision),
         "latency_ratio": decision.latency_ratio,
         "age_s": decision.age_s,
@@ -71,6 +65,18 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
         "start": _start(state, decision, now=now, parameters=parameters),
         "at": now,
     }
+
+
+def _parameters() -> Parameters:
+    parameters = scheduler_parameters(knobs_current())
+    return replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
+
+
+def _with(job: model.Job, state: ClusterState) -> ClusterState:
+    """Return the snapshot with the job in its queue, and what is known of the job's speeds."""
+    resizable = [live.description for live in state.running if live.description is not None]
+    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
+    return replace(state, jobs=[*state.jobs, job], knowledge=known)
 
 
 def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters: Parameters) -> dict[str, Any] | None:
@@ -111,9 +117,13 @@ def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]
 
 
 def _standing(made: Plan, decision: Decision) -> dict[str, Any]:
-    """Return where it would stand: `queue, place, queue_length, ahead`, None where it would not wait in a queue."""
+    """Return `array` and `side`, and where it would stand: `queue, place, queue_length, ahead`, None where it would not wait
+    in a queue.
+    """
     decisions = decisions_of(made)
     standing = decisions.standing(decisions.find(decision.job) or 0) if decision.rank is not None else None
     names = ("queue", "place", "queue_length")
     found = {name: standing[name] if standing else None for name in names}
-    return {**found, "ahead": standing["place"] - 1 if standing else None}
+    own = decision.standing
+    sides = {"array": own.array if own else None, "side": str(own.side) if own else None}
+    return {**sides, **found, "ahead": standing["place"] - 1 if standing else None}

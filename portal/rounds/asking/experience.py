@@ -14,7 +14,7 @@ from scheduler.asking.starts.runtimes import PastRun, RunTimes
 from scheduler.asking.starts.scene import Experience
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from scheduler.parameters import Parameters
@@ -29,16 +29,27 @@ ARRIVALS_LEAST_S = 1800.0
 
 def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
     """Return run times, arrivals and the record. Seven queries."""
+    came, first = _arrivals(now)
+    arrivals = jobs_imagined(came, now=now, parameters=parameters)
+    return Experience(RunTimes([*_ended(), *_running(now)]), arrivals, first.timestamp(), _record(now))
+
+
+def _ended() -> list[PastRun]:
+    """Return the latest completed jobs. One query."""
     ended = (
         Job.objects.runnable()
         .filter(state=JobState.COMPLETED, ended_at__isnull=False, age_s__gt=0, ran_s__gt=0)
         .order_by("-ended_at")
         .values_list("owner_id", "ran_s", "age_s", "gpus", "attained_gpu_s")[:RUNS_READ]
     )
-    past = [
+    return [
         PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s))
         for owner, ran_s, age_s, sizes, gpu_s in ended
     ]
+
+
+def _running(now: datetime) -> Iterator[PastRun]:
+    """Give what runs, as far as it has come by now. One query."""
     live = (
         Attempt.objects.runs().filter(ended_at=None, started_at__isnull=False, job__age_s__gt=0).select_related("job")
     )
@@ -47,7 +58,11 @@ def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
         ran_s = job.ran_s + here_s
         if ran_s > 0:
             size = _size(job.gpus, (job.attained_gpu_s + attempt.gpus * here_s) / ran_s)
-            past.append(PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size))
+            yield PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size)
+
+
+def _arrivals(now: datetime) -> tuple[list[Job], datetime]:
+    """Return who came lately, latest first, and since when these are all that came. Two queries."""
     since = now - timedelta(seconds=ARRIVALS_S)
     came = list(
         Job.objects.runnable()
@@ -55,9 +70,7 @@ def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
         .order_by("-submitted_at")[:ARRIVALS_READ]
     )
     first = came[-1].submitted_at if len(came) == ARRIVALS_READ else max(since, _oldest(now))
-    return Experience(
-        RunTimes(past), jobs_imagined(came, now=now, parameters=parameters), first.timestamp(), _record(now)
-    )
+    return came, first
 
 
 def _oldest(now: datetime) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import transaction
 
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class Ready(NamedTuple):
+    """What was made of a plan before the transaction that applies it, so that the transaction is short.
+
+    `columns`: those of its decisions, made when needed where None; `details`: what to store of jobs in detail;
+    `cores_wanted`: by job, the cores that the plan went by, which stay with the attempts and promises.
+    """
+
+    columns: Columns | None = None
+    details: Details | None = None
+    cores_wanted: Mapping[int, int] = MappingProxyType({})
+
+
+NOTHING_READY = Ready()
+
+
 @transaction.atomic
 def plan_apply(
     *,
@@ -42,40 +57,40 @@ def plan_apply(
     holder: str,
     now: datetime,
     queued: Sequence[QueuedJob],
-    details: Details | None = None,
-    cores_wanted: Mapping[int, int] = MappingProxyType({}),
-    columns: Columns | None = None,
+    ready: Ready = NOTHING_READY,
 ) -> None:
     """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
 
-    `queued`: the queue as the snapshot read it. Only what the plan says otherwise of a job is locked and looked at again.
-    `cores_wanted`: by job, what the plan went by; it stays with the attempts and promises. `columns`: the decisions', where
-    they are made already.
+    `queued`: the queue as the snapshot read it. A job is locked and read again only where the plan says something new of it.
     """
     applied_before = Planning.objects.filter(number=record.number).exists()
     if applied_before or not lease_confirm(holder=holder, number=record.number):
         record.status = Planning.Status.SUPERSEDED
         return
     placed = [decision for decision in made.decisions if decision.placement is not None]
-    notes = notes_of(made.decisions, columns or columns_of(made.decisions), queued)
+    notes = notes_of(made.decisions, ready.columns or columns_of(made.decisions), queued)
+    _lock_all(made, placed, noted=[note.job_id for note in notes])
+    _profile_all(made, record)
+    _place_all(placed, record, ready.cores_wanted)
+    plan_stops_apply(made=made, record=record)
+    plan_promises_apply(made=made, record=record, cores_wanted=ready.cores_wanted)
+    waiting_note(notes=notes, now=now)
+    if ready.details is not None:
+        explanations_store(ready.details)
+    record.status = Planning.Status.APPLIED
+    record.save()
+
+
+def _lock_all(made: Plan, placed: Sequence[Decision], *, noted: Sequence[int]) -> None:
+    """Lock all that applying may touch, at once and so in the one order: two who lock by turns would wait for each other."""
     stopped = [stop.job for stop in made.stops]
-    promised = [each.job for each in made.promises]
     nodes = [piece.node for decision in placed if decision.placement for piece in decision.placement.pieces]
     nodes += [order.piece.node for order in made.profiles]
     placing_lock(
         job_ids=[*(order.job for order in made.profiles), *(decision.job for decision in placed)],
         node_ids=[*nodes, *stops_nodes(job_ids=stopped)],
-        others=[*(note.job_id for note in notes), *stopped, *promised, *made.lapsed],
+        others=[*noted, *stopped, *(each.job for each in made.promises), *made.lapsed],
     )
-    _profile_all(made, record)
-    _place_all(placed, record, cores_wanted)
-    plan_stops_apply(made=made, record=record)
-    plan_promises_apply(made=made, record=record, cores_wanted=cores_wanted)
-    waiting_note(notes=notes, now=now)
-    if details is not None:
-        explanations_store(details)
-    record.status = Planning.Status.APPLIED
-    record.save()
 
 
 def _place_all(placed: list[Decision], record: Planning, cores_wanted: Mapping[int, int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import JobState
@@ -22,97 +22,109 @@ if TYPE_CHECKING:
     from portal.rounds.planning.queued import QueuedJob
     from scheduler.parameters import Parameters
 
-    Aside = tuple[model.Reason | None, dict[str, Any]]
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What waiting jobs are described by beside their rows."""
+    """What jobs are described by beside their rows. `promises`, `profiled` (since when): by job."""
 
-    now: datetime
+    now_s: float
     parameters: Parameters
-    promises: Mapping[int, model.Promise]
     tuned: Tuned
-    profiled: Mapping[int, datetime]
+    promises: Mapping[int, model.Promise] = field(default_factory=dict)
+    profiled: Mapping[int, datetime] = field(default_factory=dict)
+
+    def cores(self, job: Any) -> int:
+        """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any."""
+        promise = self.promises.get(job.pk)
+        promised = promise.cores_wanted if promise is not None else None
+        return promised or cores_wanted(job=job, parameters=self.parameters, tuned=self.tuned)
+
+    def profiled_s(self, job_id: int) -> float | None:
+        since = self.profiled.get(job_id)
+        return None if since is None else since.timestamp()
+
+
+class Times(NamedTuple):
+    """Of a job's row, in Unix seconds; `since_s`: since when it waits, where its waiting counts."""
+
+    submitted_s: float
+    since_s: float | None
+    started: bool  # at some time
+
+    def stretch_s(self, now_s: float) -> float:
+        """Return how long it has waited without a break."""
+        return 0.0 if self.since_s is None else max(0.0, now_s - self.since_s)
+
+
+class Aside(NamedTuple):
+    """Why a job does not wait for its turn, with the figures."""
+
+    reason: model.Reason | None
+    figures: dict[str, Any]
+
+
+IN_TURN = Aside(None, {})
+"""It does wait for its turn."""
 
 
 def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, now_s, restored = frozenset(jobs_blocked()), known.now.timestamp(), Restored.read(now=known.now)
+    blocked, restored = frozenset(jobs_blocked()), Restored.read(now_s=known.now_s)
 
     def make(row: QueuedJob) -> model.Job:
-        return job_described(
-            job=row,
-            times=(row.submitted_s, row.waiting_since_s, row.started),
-            now_s=now_s,
-            parameters=known.parameters,
-            tuned=known.tuned,
-            promise=known.promises.get(row.pk),
-            profiled=known.profiled.get(row.pk),
-            aside=_aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored),
-        )
+        aside = _aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored)
+        return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
 
     common = (known.tuned, known.parameters.large_model_parameters, restored)
-    return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), now_s, make)
+    return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), known.now_s, make)
 
 
 def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:
-    """Return why a job does not wait for its turn, with the figures; (None, {}) when it does."""
     if job.state == JobState.HELD:
-        return model.Reason.HELD, {}
+        return Aside(model.Reason.HELD, {})
     if blocked:
-        return model.Reason.DEPENDENCY, {}
-    return (model.Reason.RESTORED, restored.figures) if restored.keeps(job) else (None, {})
+        return Aside(model.Reason.DEPENDENCY, {})
+    return Aside(model.Reason.RESTORED, restored.figures) if restored.keeps(job) else IN_TURN
 
 
-def times_of(job: Any) -> tuple[float, float | None, bool]:
-    """Return submission, since when it waits (Unix seconds), and whether it ever started, of a whole row."""
+def times_of(job: Any) -> Times:
+    """Return the times of a whole row."""
     since = job.waiting_since
-    return job.submitted_at.timestamp(), since.timestamp() if since else None, job.started_at is not None
+    return Times(job.submitted_at.timestamp(), since.timestamp() if since else None, job.started_at is not None)
 
 
-def job_described(
-    *,
-    job: Any,
-    times: tuple[float, float | None, bool],
-    now_s: float,
-    parameters: Parameters,
-    tuned: Tuned,
-    promise: model.Promise | None = None,
-    profiled: datetime | None = None,
-    aside: Aside = (None, {}),
-) -> model.Job:
-    submitted_s, since_s, started = times
-    reason, figures = aside
+def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -> model.Job:
+    """Return a row (`Job` or `QueuedJob`) as the scheduler's job. `aside`: why it does not wait for its turn."""
     return model.Job(
         id=job.pk,
         tenant=job.tenant_id,
         requirement=tuple(job.gpus),
-        submitted_s=submitted_s,
+        submitted_s=times.submitted_s,
         gpu_types=frozenset(job.gpu_types),
-        cores=(promise and promise.cores_wanted) or cores_wanted(job=job, parameters=parameters, tuned=tuned),
+        cores=known.cores(job),
         least_cores=job.cores_per_gpu if job.cores_exactly and job.cores_per_gpu else 1,
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
-        wait_s=job.waited_s if since_s is None else job.waited_s + max(0.0, now_s - since_s),
-        age_s=job.age_s if started else None,
+        wait_s=job.waited_s + times.stretch_s(known.now_s),
+        age_s=job.age_s if times.started else None,
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,
         done_fraction=getattr(job, "done_fraction", None) or 0.0,
         expected_duration_s=job.expected_duration_s,
         total_samples=job.samples,
-        eligible=reason is None,
-        ineligible_reason=reason,
-        ineligible_figures=figures,
+        eligible=aside.reason is None,
+        ineligible_reason=aside.reason,
+        ineligible_figures=aside.figures,
         checkpoint_domain=job.checkpoint_domain or None,
         movable=job.is_requeueable,
-        promise=promise,
+        promise=known.promises.get(job.pk),
         gave_back=job.gave_back,
         attained_gpu_s=job.attained_gpu_s,
         instrumented=job.instrumented,
-        profiled_since_s=None if profiled is None else profiled.timestamp(),
+        profiled_since_s=known.profiled_s(job.pk),
     )
 
 
@@ -121,18 +133,14 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
-    return job_described(
-        job=job, times=times_of(job), now_s=now.timestamp(), parameters=parameters, tuned=tuned, aside=aside
-    )
+    return job_described(job, times_of(job), Known(now.timestamp(), parameters, tuned), aside)
 
 
 def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
     """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
     tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
-    found = (
-        job_described(job=row, times=times_of(row), now_s=now.timestamp(), parameters=parameters, tuned=tuned)
-        for row in rows
-    )
+    known = Known(now.timestamp(), parameters, tuned)
+    found = (job_described(row, times_of(row), known) for row in rows)
     return [
         replace(
             job, wait_s=0.0, age_s=None, done_fraction=0.0, checkpoint_domain=None, gave_back=False, attained_gpu_s=0.0
@@ -142,7 +150,9 @@ def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
-    """Cores a GPU (a CPU job: in all): tuned in an earlier attempt, else asked by the tenant, else section 8's start rule."""
+    """Return the cores a GPU (of a CPU job: in all): what an earlier attempt of it was tuned to, else what the tenant asked
+    for, else by the start rule of section 8 from what the owner's past jobs were tuned to.
+    """
     if list(job.gpus) == [0]:
         return job.cores or 1
     return start_cores(

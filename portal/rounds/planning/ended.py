@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from portal.jobs.models import Job
 from portal.jobs.states import FINAL, JobState
 from scheduler import model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
-
-    Aside = tuple[model.Reason | None, dict[str, Any]]
-    Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
-
 
 HISTORY_JOBS = 2000
 """Finished jobs behind the medians of `age`: the latest so many."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.cluster.selectors import nodes_unsettled
 from portal.environment import env
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 NAMED = 3
 """So many nodes are named in the reason; the others are counted."""
@@ -26,14 +23,14 @@ class Restored:
     leases_over: bool = False
 
     @classmethod
-    def read(cls, *, now: datetime) -> Restored:
+    def read(cls, *, now_s: float) -> Restored:
         """Read which nodes are waited for. One query."""
         rows = nodes_unsettled()
         if not rows:
             return cls()
         since_s = max(since for _, since in rows).timestamp()
         lease_s = env("BERTH_LEASE_S") + env("BERTH_LEASE_GRACE_S")
-        return cls(tuple(name for name, _ in rows), since_s, now.timestamp() > since_s + lease_s)
+        return cls(tuple(name for name, _ in rows), since_s, now_s > since_s + lease_s)
 
     @property
     def figures(self) -> dict[str, Any]:

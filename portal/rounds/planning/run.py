@@ -20,8 +20,9 @@ from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.leases import holder_new
-from portal.rounds.models import Planning, Round
-from portal.rounds.planning.apply import plan_apply
+from portal.rounds.models import Planning
+from portal.rounds.planning.apply import Ready, plan_apply
+from portal.rounds.planning.beginning import Turn, limit_s, record_begin
 from portal.rounds.planning.lease import (
     Renewal,
     idle_count,
@@ -32,12 +33,11 @@ from portal.rounds.planning.lease import (
     planned_since,
 )
 from portal.rounds.planning.memory import memory_taken
-from portal.rounds.planning.past import array_history_read
 from portal.rounds.planning.running import cores_asked
 from portal.rounds.planning.snapshot import snapshot_load
 from portal.rounds.record.decisions import decisions_before, decisions_pack
 from portal.rounds.record.explanations import BUDGET_SHARE, explanations_make
-from portal.rounds.record.metrics import planning_metrics, round_close
+from portal.rounds.record.metrics import planning_metrics
 from portal.rounds.record.packing import columns_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.planning.plan import plan_on
@@ -47,16 +47,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.rounds.planning.memory import Memory
-    from scheduler.model import Plan
+    from portal.rounds.planning.snapshot import Snapshot
+    from scheduler.model import Clock, Plan
     from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
-
-NUDGED_S = 1.0
-"""Of a planning that was nudged and only fills what is idle, from its beginning to its end; the tick does the proof."""
-LEAST_SHARE, APPLY_SHARE = 0.25, 0.5
-"""Of the time limit, what the scheduler has at least, and what is kept for applying at most: a first applying, which
-writes down why each job waits, says nothing of the next ones."""
 
 DETAILS_SHARE = 0.1
 """Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
@@ -110,81 +105,71 @@ def collector_paused() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One planning to be made under the lease. `new_round`: the present round ends here, before its time.
+class Decided:
+    """A plan, what it was made from, and how long the scheduler was allowed to take for it."""
 
-    `nudged`: it only fills what is idle and takes little time, unless its round's re-plan or a thorough one is due;
-    `pauses`: first it lets more nudges come.
-    """
-
-    holder: str
-    number: int
-    values: dict[str, Any]
-    memory: Memory
-    nudged: bool = False
-    pauses: bool = False
-    new_round: bool = False
+    made: Plan
+    snapshot: Snapshot
+    allowed_s: float
 
 
 def _plan_once(turn: Turn) -> tuple[Planning, Plan]:
     """Make a planning; return its record and the plan."""
-    number, values = turn.number, turn.values
-    parameters = scheduler_parameters(values)
-    begun = lease_begin(holder=turn.holder, number=number, pauses=turn.pauses)
-    now, began = begun.at, time.monotonic()
-    present = _round(now=now, values=values, over=turn.new_round)
-    record = Planning(
-        number=number,
-        round=present,
-        replan=replan_due(present),
-        started_at=now,
-        status=Planning.Status.FAILED,
-        policy=parameters.policy,
-        parameters=values,
-    )
-    whole = not turn.nudged or record.replan or thorough_due(begun.thorough_at, now=now, tick_s=parameters.tick_s)
+    begun = lease_begin(holder=turn.holder, number=turn.number, pauses=turn.pauses)
+    began_s, parameters = time.monotonic(), scheduler_parameters(turn.values)
+    record = record_begin(turn, policy=parameters.policy, now=begun.at)
+    whole = turn.is_whole(record, begun, tick_s=parameters.tick_s)
     if whole:
-        lease_thorough(holder=turn.holder, number=number, at=now)
+        lease_thorough(holder=turn.holder, number=turn.number, at=begun.at)
     try:
-        with Renewal(holder=turn.holder, number=number, limit_s=parameters.limit_s) as renewal:
-            snapshot = snapshot_load(now=now, parameters=parameters, memory=turn.memory)
-            record.load_s = renewal.clock() - began
-            allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
-            rng = np.random.default_rng(number)
-            made = plan(
-                snapshot.state, now.timestamp(), allowed, rng, renewal.clock, replan=record.replan, memory=turn.memory
-            )
-            record.plan_s = renewal.clock() - began - record.load_s
-            columns = columns_of(made.decisions)
-            budget_s = min(BUDGET_SHARE * parameters.tick_s, DETAILS_SHARE * allowed.limit_s)
-            before = decisions_before(number)
-            details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
-            packed = decisions_pack(made, details.marks, columns, number=number, before=before)
-            record.decisions, record.keyframe = packed.bytes, packed.keyframe
-            _fill(record=record, made=made, now=now)
-            cores = cores_asked(made, snapshot.state)
-        plan_apply(
-            made=made,
-            record=record,
-            holder=turn.holder,
-            now=now,
-            queued=snapshot.queued,
-            details=details,
-            cores_wanted=cores,
-            columns=columns,
-        )
-        if record.status == Planning.Status.APPLIED:
-            probes_start(orders=made.probes, planning_number=number)
-            idle_count(made.metrics.idle_beside_fitting, number=number)
-        record.apply_s = time.monotonic() - began - record.load_s - record.plan_s
+        with Renewal(holder=turn.holder, number=turn.number, limit_s=parameters.limit_s) as renewal:
+            decided = _decide(turn, record, parameters, renewal.clock, began_s=began_s, whole=whole)
+            ready = _ready(decided, record, parameters)
+        _apply(turn, record, decided, ready)
+        record.apply_s = time.monotonic() - began_s - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
         _undone(record)
-        log.exception("planning %s failed", number)
+        log.exception("planning %s failed", turn.number)
         _save(record)
         raise
     _save(record)
-    return record, made
+    return record, decided.made
+
+
+def _decide(
+    turn: Turn, record: Planning, parameters: Parameters, clock: Clock, *, began_s: float, whole: bool
+) -> Decided:
+    """Load a snapshot and ask the scheduler; the record says how long each took. `began_s`: on `clock`."""
+    now = record.started_at
+    snapshot = snapshot_load(now=now, parameters=parameters, memory=turn.memory)
+    record.load_s = clock() - began_s
+    allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
+    rng = np.random.default_rng(turn.number)
+    made = plan(snapshot.state, now.timestamp(), allowed, rng, clock, replan=record.replan, memory=turn.memory)
+    record.plan_s = clock() - began_s - record.load_s
+    return Decided(made, snapshot, allowed.limit_s)
+
+
+def _ready(decided: Decided, record: Planning, parameters: Parameters) -> Ready:
+    """Make what is to be stored of a plan, and fill the record with it, outside of the transaction that applies it."""
+    made = decided.made
+    columns, before = columns_of(made.decisions), decisions_before(record.number)
+    budget_s = min(BUDGET_SHARE * parameters.tick_s, DETAILS_SHARE * decided.allowed_s)
+    details = explanations_make(made=made, columns=columns, before=before, record=record, budget_s=budget_s)
+    packed = decisions_pack(made, details.marks, columns, number=record.number, before=before)
+    record.decisions, record.keyframe = packed.bytes, packed.keyframe
+    record.queue_length, record.window_jobs = made.queue_length, made.window_jobs
+    record.solver, record.metrics = asdict(made.solver), planning_metrics(made=made, now=record.started_at)
+    return Ready(columns, details, cores_asked(made, decided.snapshot.state))
+
+
+def _apply(turn: Turn, record: Planning, decided: Decided, ready: Ready) -> None:
+    made, now = decided.made, record.started_at
+    plan_apply(made=made, record=record, holder=turn.holder, now=now, queued=decided.snapshot.queued, ready=ready)
+    if record.status == Planning.Status.APPLIED:
+        probes_start(orders=made.probes, planning_number=turn.number)
+        idle_count(made.metrics.idle_beside_fitting, number=turn.number)
 
 
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
@@ -193,52 +178,11 @@ def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
     return made
 
 
-def thorough_due(last: datetime | None, *, now: datetime, tick_s: float) -> bool:
-    """Say whether no planning had its whole time limit for a tick: nudges in a row must not put it off for ever."""
-    return last is None or (now - last).total_seconds() >= tick_s
-
-
-def limit_s(parameters: Parameters, *, whole: bool, load_s: float) -> float:
-    """Return how long the scheduler may take: what the limit leaves after loading, with applying allowed for as it was
-    last time. Some is left whatever these take, for a planning that ends in time and places nothing helps nobody.
-    """
-    limit = parameters.limit_s if whole else min(NUDGED_S, parameters.limit_s)
-    last = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
-    apply_s = last.values_list("apply_s", flat=True).first() or 0.0
-    return round(max(limit - load_s - min(apply_s, APPLY_SHARE * limit), LEAST_SHARE * limit), 2)
-
-
 def _undone(record: Planning) -> None:
     """Record a failure: what was applied of the plan is rolled back with its transaction."""
     record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
     record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
     record.profiles = []
-
-
-def replan_due(present: Round) -> bool:
-    """Say whether a round still lacks its re-plan. One that was overtaken is made good; one that failed is not tried again,
-    so that a fault in re-planning never keeps waiting jobs from starting.
-    """
-    return not present.plannings.filter(replan=True).exclude(status=Planning.Status.SUPERSEDED).exists()
-
-
-def _round(*, now: datetime, values: dict[str, Any], over: bool = False) -> Round:
-    """Return the present round; a new one begins once the last is `replan_s` old, or is `over` before."""
-    last = Round.objects.order_by("-number").first()
-    if last is not None and not over and (now - last.started_at).total_seconds() < values["replan_s"]:
-        return last
-    if last is not None:
-        round_close(round_=last, now=now, tick_s=values["tick_s"])
-    history = array_history_read(now=now, days=values["array_history_days"])
-    fresh = {"started_at": now, "array_history": history}
-    return Round.objects.get_or_create(number=last.number + 1 if last else 1, defaults=fresh)[0]
-
-
-def _fill(*, record: Planning, made: Plan, now: datetime) -> None:
-    record.queue_length = made.queue_length
-    record.window_jobs = made.window_jobs
-    record.solver = asdict(made.solver)
-    record.metrics = planning_metrics(made=made, now=now)
 
 
 def _save(record: Planning) -> None:

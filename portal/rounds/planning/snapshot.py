@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,10 @@ from portal.tenants.models import Tenant
 from scheduler import model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from portal.rounds.planning.queued import QueuedJob
     from scheduler.parameters import Parameters
-
-    Aside = tuple[model.Reason | None, dict[str, Any]]
-    Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
@@ -58,30 +55,18 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     `memory`: this process's, of which only what changed is read anew; its jobs are those of its last snapshot, moved on.
     """
     memory = memory or Memory()
-    parts = list(
-        Allocation.objects.filter(released_at=None)
-        .select_related("attempt__job", "attempt__profile_type", "node")
-        .annotate(done_fraction=F("attempt__job__progress__fraction"))
-        .order_by("attempt_id", "rank")
-    )
-    held = _gpus_held()
-    for part in parts:
-        part.gpus_held = held.get(part.pk, ())
-    kinds, promises, tuned = list(GpuType.objects.all()), promises_load(), cores_tuned()
+    parts, kinds = _parts(), list(GpuType.objects.all())
+    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load())
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
-    known = Known(now, parameters, promises, tuned, past.since)
-    jobs = jobs_described(look, known, memory.jobs)
-    running = _running(parts, now=now, parameters=parameters, promises=promises, tuned=tuned)
+    jobs = jobs_described(look, replace(running_known, profiled=past.since), memory.jobs)
+    running = _running(parts, running_known)
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
         nodes=_nodes(parts),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
         running=running,
-        tenants=[
-            model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
-            for t in Tenant.objects.all()
-        ],
+        tenants=_tenants(),
         gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
         gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
@@ -92,6 +77,27 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
     )
     return Snapshot(state, look.rows)
+
+
+def _parts() -> list[Any]:
+    """Return the live allocations, an attempt's beside each other, with `done_fraction` and `gpus_held`. Two queries."""
+    parts = list(
+        Allocation.objects.filter(released_at=None)
+        .select_related("attempt__job", "attempt__profile_type", "node")
+        .annotate(done_fraction=F("attempt__job__progress__fraction"))
+        .order_by("attempt_id", "rank")
+    )
+    held = _gpus_held()
+    for part in parts:
+        part.gpus_held = held.get(part.pk, ())
+    return parts
+
+
+def _tenants() -> list[model.Tenant]:
+    return [
+        model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
+        for t in Tenant.objects.all()
+    ]
 
 
 def _gpus_held() -> dict[int, tuple[int, ...]]:
@@ -166,24 +172,12 @@ def _node(
     )
 
 
-def _running(
-    parts: Iterable[Allocation],
-    *,
-    now: datetime,
-    parameters: Parameters,
-    promises: Mapping[int, model.Promise],
-    tuned: Tuned,
-) -> list[model.Running]:
+def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:
     by_attempt: dict[int, list[Allocation]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt_id].append(part)
 
-    now_s = now.timestamp()
-
     def describe(job: Any) -> model.Job:
-        promise = promises.get(job.pk)
-        return job_described(
-            job=job, times=times_of(job), now_s=now_s, parameters=parameters, tuned=tuned, promise=promise
-        )
+        return job_described(job, times_of(job), known)
 
-    return [running_one(held, describe=describe, now_s=now_s) for held in by_attempt.values()]
+    return [running_one(held, describe=describe, now_s=known.now_s) for held in by_attempt.values()]

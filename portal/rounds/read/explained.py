@@ -16,6 +16,8 @@ from portal.rounds.record.decisions import decisions_read
 from portal.rounds.record.explanations import explanations_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.jobs.models import Job
     from portal.rounds.record.decisions import Decisions
 
@@ -34,41 +36,72 @@ def explanation(job: Job) -> dict[str, Any]:
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_read(planning)
     place = decisions.find(job.pk)
-    entry = decisions.entry(place) if place is not None else None
+    known = decisions.entry(place) if place is not None else {}
     detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None
-    reason, figures = _reason(job, entry, detail)
-    if place is not None and entry is not None and reason == entry["reason"]:
+    reason, figures = _reason(job, known, detail)
+    if place is not None and reason == known["reason"]:
         figures = Turns(decisions, planning).told(place, job, figures)
     if job.state in QUEUED:
         figures = KeepersNow(timezone.now()).told(job, reason, figures)
-    known = entry or {}
-    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
-    predicted = forecasts_of([job.pk]).get(job.pk) if job.state in QUEUED else None
-    missing = None
-    if job.state in QUEUED and predicted is None:
-        missing = range_missing(job=job, rank=known.get("rank"), eligible=bool(known.get("eligible")))
+    return {
+        **_answer(job, reason, figures),
+        **_planning(planning),
+        **_decided(job, known),
+        **_standing(job, decisions, place),
+        "window": _window(decisions, known.get("array"), planning),
+        "tenant_share": _share(job, decisions),
+        **_choice(detail),
+        **_predicted(job, known),
+    }
+
+
+def _answer(job: Job, reason: str | None, figures: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": job.number,
         "state": job.state,
         "reason": reason if job.state in QUEUED else None,
         "sentence": _sentence(job=job, reason=reason, figures=figures),
-        "planning": planning.number if planning else None,
-        "at": planning.started_at if planning else None,
-        **{name: standing.get(name) for name in ("queue", "place", "queue_length")},
+        "figures": figures,
+    }
+
+
+def _planning(planning: Planning | None) -> dict[str, Any]:
+    if planning is None:
+        return dict.fromkeys(("planning", "at", "policy", "solver"))
+    return {
+        "planning": planning.number,
+        "at": planning.started_at,
+        "policy": planning.policy,
+        "solver": planning.solver,
+    }
+
+
+def _decided(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the planning decided; where it knew nothing of the job, what the job's row says."""
+    return {
         "wait_s": waited_s(job),
         "latency_ratio": latency_ratio(job, age_s=known.get("age_s")),
         **{name: known.get(name) for name in ENTRY},
         "age_s": known.get("age_s") or job.age_s,
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
-        "ahead": standing["place"] - 1 if standing else None,
-        "window": _window(decisions, known.get("array"), planning),
-        "tenant_share": _share(job, decisions),
-        "figures": figures,
-        **_choice(detail),
-        "detail_planning": detail["planning"] if detail else None,
-        "policy": planning.policy if planning else None,
-        "solver": planning.solver if planning else None,
+    }
+
+
+def _standing(job: Job, decisions: Decisions, place: int | None) -> dict[str, Any]:
+    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
+    named = {name: standing.get(name) for name in ("queue", "place", "queue_length")}
+    return {**named, "ahead": standing["place"] - 1 if standing else None}
+
+
+def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return when a waiting job will probably start, or why that is not known, and how past ranges fared."""
+    predicted, missing = None, None
+    if job.state in QUEUED:
+        predicted = forecasts_of([job.pk]).get(job.pk)
+        if predicted is None:
+            missing = range_missing(job=job, rank=known.get("rank"), eligible=bool(known.get("eligible")))
+    return {
         "predicted_start": range_shown(predicted),
         "predicted_start_missing": missing,
         "past_predictions": forecast_record(),
@@ -85,21 +118,28 @@ def _window(decisions: Decisions, array: str | None, planning: Planning | None) 
 
 
 def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it."""
+    """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it.
+
+    `detail_planning`: the planning whose figures these are.
+    """
     told = (detail["detail"] if detail else None) or {}
     names = ("formulation", "weight", "candidates", "classes", "chosen", "best_rejected")
-    return {"share_at_turn": told.get("share"), **{name: told.get(name) for name in names}}
+    own = {"share_at_turn": told.get("share"), "detail_planning": detail["planning"] if detail else None}
+    return {**own, **{name: told.get(name) for name in names}}
 
 
-def _reason(job: Job, entry: dict[str, Any] | None, detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
-    """Return reason and figures. A job that was placed but still waits (it no longer fitted) awaits the next planning."""
+def _reason(job: Job, known: dict[str, Any], detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
+    """Return reason and figures; `known`: the planning's entry, empty where it knew nothing of the job.
+
+    A job that was placed and waits all the same, since it no longer fitted, awaits the next planning.
+    """
     if job.state not in QUEUED:
-        return None, figures_of(entry, job, detail) if entry else {}
+        return None, figures_of(known, job, detail) if known else {}
     if job.state == "HELD":
         return "held", {}
-    if entry is None or entry["reason"] is None:
+    if not known or known["reason"] is None:
         return job.reason or "not-planned-yet", job.reason_figures
-    return entry["reason"], figures_of(entry, job, detail)
+    return known["reason"], figures_of(known, job, detail)
 
 
 def _share(job: Job, decisions: Decisions) -> dict[str, Any] | None:

@@ -9,6 +9,8 @@ from portal.jobs.listing import jobs_for
 from portal.rounds.read.selectors import ANOTHERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.jobs.models import Job
     from portal.rounds.models import Planning
     from portal.tenants.models import Tenant, User
@@ -21,23 +23,14 @@ def planning_outcomes(
 
     `tenant` narrows what is seen to the one that a token is restricted to. Two queries.
     """
-    named = {each["job"] for each in (*planning.stops, *planning.promises, *planning.reservations)}
-    named |= {each["job"] for each in planning.profiles}
-    named |= {each["for_job"] for each in planning.stops if each["for_job"]} | set(planning.lapsed)
-    jobs = jobs_for(user=user, tenant=tenant).in_bulk(list(named))
-    ids = {share[0] for each in planning.promises for share in each["shares"]}
-    ids |= {node for each in planning.reservations for node in each["nodes"]}
-    ids |= {each["node"] for each in planning.profiles}
-    nodes = dict(Node.objects.filter(pk__in=ids).values_list("pk", "name"))
+    jobs = jobs_for(user=user, tenant=tenant).in_bulk(list(_jobs_named(planning)))
+    nodes = dict(Node.objects.filter(pk__in=_nodes_named(planning)).values_list("pk", "name"))
 
     def who(job_id: int) -> dict[str, Any]:
         return job_shown(jobs.get(job_id))
 
     return {
-        "stops": [
-            {**each, "job": who(each["job"]), "for_job": who(each["for_job"]) if each["for_job"] else None}
-            for each in planning.stops
-        ],
+        "stops": [each | {name: _whom(each[name], jobs) for name in ("job", "for_job")} for each in planning.stops],
         "promises": [
             {"job": who(each["job"]), "cause": each["cause"], "shares": _shares(each["shares"], nodes)}
             for each in planning.promises
@@ -51,6 +44,22 @@ def planning_outcomes(
             {**each, "job": who(each["job"]), "node": _name(each["node"], nodes)} for each in planning.profiles
         ],
     }
+
+
+def _whom(job_id: int | None, jobs: Mapping[int, Job]) -> dict[str, Any] | None:
+    return job_shown(jobs.get(job_id)) if job_id else None
+
+
+def _jobs_named(planning: Planning) -> set[int]:
+    every = (*planning.stops, *planning.promises, *planning.reservations, *planning.profiles)
+    served = {each["for_job"] for each in planning.stops if each["for_job"]}
+    return {each["job"] for each in every} | served | set(planning.lapsed)
+
+
+def _nodes_named(planning: Planning) -> set[int]:
+    shared = {share[0] for each in planning.promises for share in each["shares"]}
+    reserved = {node for each in planning.reservations for node in each["nodes"]}
+    return shared | reserved | {each["node"] for each in planning.profiles}
 
 
 def job_shown(job: Job | None) -> dict[str, Any]:

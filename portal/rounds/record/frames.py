@@ -3,8 +3,7 @@
 A frame holds a planning's decisions by ascending job. A job's latency ratio follows from since when it waits and from its
 age, which rarely change; ranks follow from the ratios (or, under another priority, from the ranks before). So a frame says
 who came and went, which figures differ from those of the frame before, and which ranks and ratios are not as foretold. A
-*key frame* has none before it and says all. Numbers that differ stand byte by byte, all first bytes, then all second ones,
-which packs well. Pure: bytes and arrays; who stores them is `portal.rounds.record.decisions`.
+*key frame* has none before it and says all. Pure: bytes and arrays; who stores them is `portal.rounds.record.decisions`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from portal.rounds.record.frame_bytes import MOMENT, NEVER, Reader, Writer
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -24,12 +25,6 @@ LEVEL = 3
 """zlib's level: at 6 a queue of 100 000 packs a tenth smaller in twice the time."""
 LONGEST = 32
 """Frames in a row, the key frame included: so many are read at most for one planning's decisions."""
-NEVER = np.iinfo(np.int64).min
-MOMENT_ERROR_US, RATIO_ERROR = 2, 5e-4
-"""What is foretold as closely as this is not stored: a clock's last digits, and more than three digits of a ratio."""
-
-MOMENT = "moment"
-"""Microseconds: since when an eligible job waits (Unix time, less what it waited before); how long another has waited."""
 STORED = {
     "eligible": np.uint8, "queued": np.uint8, MOMENT: np.int64, "age_s": np.float64, "turn": np.int32,
     "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
@@ -74,24 +69,44 @@ def frame_pack(
     known = {name: columns[name][rows] for name in columns}
     known["queued"] = (known["rank"] > 0).astype(np.uint8)
     known[MOMENT] = _moments(known["wait_s"], known["eligible"], now_us)
+    told = {**head, **_in_words(known, head, before), **_follows(before, number, now_us)}
+    writer = Writer()
+    made, way = _write(writer, jobs, known, now_us, before)
+    decided = np.argsort(rows, kind="stable")
+    if not np.array_equal(_rows(jobs, made, told["last"]), decided):
+        writer.put("rows", decided)
+    told |= {"way": way, "sizes": writer.sizes}
+    packed = zlib.compress(b"".join([json.dumps(told, separators=(",", ":")).encode(), b"\n", *writer.parts]), LEVEL)
+    return packed, Frame(jobs, made, decided, told, number, told["key"], told["depth"], zlib.crc32(packed))
+
+
+def _in_words(known: dict[str, np.ndarray], head: Mapping[str, Any], before: Frame | None) -> dict[str, list[str]]:
+    """Write the columns of words in the codes of the frame before; return the words behind them."""
     words = {}
     for name, title in WORDS.items():
         known[name], words[title] = _worded(known[name], head[title], before.head[title] if before else [])
-    depth, key = (before.depth + 1, before.key) if before else (0, number)
-    told = {
-        **head,
-        **words,
-        "before": None,
-        "mark": None,
+    return words
+
+
+def _follows(before: Frame | None, number: int, now_us: int) -> dict[str, Any]:
+    """Return what the head says of the frame's place among others."""
+    return {
+        "before": before.number if before else None,
+        "mark": before.mark if before else None,
         "version": VERSION,
         "now_us": now_us,
         "number": number,
-        "key": key,
-        "depth": depth,
+        "key": before.key if before else number,
+        "depth": before.depth + 1 if before else 0,
     }
-    if before is not None:
-        told |= {"before": before.number, "mark": before.mark}
-    writer = _Writer()
+
+
+def _write(
+    writer: Writer, jobs: np.ndarray, known: Mapping[str, np.ndarray], now_us: int, before: Frame | None
+) -> tuple[dict[str, np.ndarray], int]:
+    """Write who came and went and what is not as foretold. Return the columns that reading gives, and by which way the ranks
+    are foretold: the better one.
+    """
     hit, place = _matched(jobs, before)
     if before is not None:
         came = np.zeros(len(before.jobs), bool)
@@ -106,15 +121,9 @@ def frame_pack(
     ranks = [_ranks(made, jobs, now_us, way, old) for way in (BY_RATIO, BY_RANK)]
     way = int(np.argmin([np.count_nonzero(each != known["rank"]) for each in ranks]))
     made["rank"] = writer.differing("rank", known["rank"].astype(np.int32), ranks[way])
-    made["latency_ratio"] = writer.differing(
-        "latency_ratio", known["latency_ratio"].astype(np.float32), _ratios(made, now_us).astype(np.float32)
-    )
-    decided = np.argsort(rows, kind="stable")
-    if not np.array_equal(_rows(jobs, made, told["last"]), decided):
-        writer.put("rows", decided)
-    told |= {"way": way, "sizes": writer.sizes}
-    packed = zlib.compress(b"".join([json.dumps(told, separators=(",", ":")).encode(), b"\n", *writer.parts]), LEVEL)
-    return packed, Frame(jobs, made, decided, told, number, key, depth, zlib.crc32(packed))
+    ratios, foretold = known["latency_ratio"].astype(np.float32), _ratios(made, now_us).astype(np.float32)
+    made["latency_ratio"] = writer.differing("latency_ratio", ratios, foretold)
+    return made, way
 
 
 def frame_alone(frame: Frame) -> bytes:
@@ -139,7 +148,7 @@ def frame_read(packed: bytes, before: Frame | None) -> Frame:
     if head["depth"] and (before is None or before.mark != head["mark"]):
         raise FrameError(f"planning {head['number']} follows planning {head['before']}, which is another one or gone")
     before = before if head["depth"] else None
-    reader = _Reader(blob, head["sizes"])
+    reader = Reader(blob, head["sizes"])
     stayed = np.empty(0, np.int64)
     if before is not None:
         stays = np.ones(len(before.jobs), bool)
@@ -208,69 +217,3 @@ def _rows(jobs: np.ndarray, made: Mapping[str, np.ndarray], last: int) -> np.nda
     """Return the order as decided: the queue, then who took no part by job, then those whose result is `last`."""
     aside = made["rank"] == 0
     return np.lexsort((jobs, made["rank"], aside & (made["result"] == last), aside))
-
-
-class _Writer:
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.sizes: dict[str, list[int]] = {}  # name -> [values, places beside them]
-
-    def put(self, name: str, values: np.ndarray, *, delta: bool = False) -> None:
-        self.sizes[name] = [len(values), 0]
-        self.parts.append(_packed(values, delta=delta))
-
-    def differing(self, name: str, values: np.ndarray, foretold: np.ndarray, *, delta: bool = False) -> np.ndarray:
-        """Write the values that are not as foretold; return those that reading gives."""
-        differs = _differs(name, values, foretold)
-        places = np.flatnonzero(differs)
-        made = np.where(differs, values, foretold)
-        every = 2 * len(places) > len(values)
-        told = made if every else values[places]
-        self.sizes[name] = [len(told), 0 if every else len(places)]
-        self.parts.append(_packed(told, delta=delta))
-        if not every:
-            self.parts.append(_packed(places, delta=True))
-        return made
-
-
-class _Reader:
-    def __init__(self, blob: bytes, sizes: Mapping[str, list[int]]) -> None:
-        self._blob, self._sizes, self._at = blob, sizes, 0
-
-    def take(self, name: str, dtype: Any, *, delta: bool = False) -> np.ndarray:
-        return self._next(self._sizes[name][0], dtype, delta=delta)
-
-    def differing(self, name: str, foretold: np.ndarray, *, delta: bool = False) -> np.ndarray:
-        count, placed = self._sizes[name]
-        values = self._next(count, foretold.dtype, delta=delta)
-        if count == len(foretold) and not placed:
-            return values
-        made = foretold.copy()
-        made[self._next(placed, np.int64, delta=True)] = values
-        return made
-
-    def _next(self, count: int, dtype: Any, *, delta: bool) -> np.ndarray:
-        dtype = np.dtype(dtype)
-        size = count * dtype.itemsize
-        raw = np.frombuffer(self._blob, np.uint8, size, self._at).reshape(dtype.itemsize, count)
-        self._at += size
-        values = np.ascontiguousarray(raw.T).view(dtype).reshape(count)
-        return np.cumsum(values, dtype=dtype) if delta else values
-
-
-def _packed(values: np.ndarray, *, delta: bool) -> bytes:
-    if delta:
-        values = np.diff(values, prepend=values.dtype.type(0))
-    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize).T.tobytes()
-
-
-def _differs(name: str, values: np.ndarray, foretold: np.ndarray) -> np.ndarray:
-    if name == MOMENT:
-        told = (values != NEVER) & (foretold != NEVER)
-        return (values != foretold) & ~(told & (np.abs(values - foretold) <= MOMENT_ERROR_US))
-    if name == "latency_ratio":
-        near = np.abs(values - foretold) <= RATIO_ERROR * np.abs(values)
-        return ~(near | (np.isnan(values) & np.isnan(foretold)))
-    if values.dtype.kind == "f":
-        return (values != foretold) & ~(np.isnan(values) & np.isnan(foretold))
-    return values != foretold

@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.model import Reason, Result, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scheduler.model import Decision, Plan
 
@@ -57,39 +57,47 @@ class Columns(NamedTuple):
 
 def columns_of(decisions: Sequence[Decision]) -> Columns:
     """Return a plan's decisions as columns."""
-    count = len(decisions)
-    results, reasons, sides = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS, SIDES))
     standings = [each.standing for each in decisions]
     arrays, array_words = _pack_text([each.array if each else "" for each in standings])
     sources, source_words = _pack_text([each.age_source for each in decisions])
-    nan = float("nan")
+    sides = {word: code for code, word in enumerate(SIDES)}
+    values = {
+        **_numbers(decisions),
+        **_codes(decisions),
+        "turn": _column("turn", ((each.turn or 0) if each else 0 for each in standings), len(decisions)),
+        "side": _column("side", (sides[each.side] if each else 0 for each in standings), len(decisions)),
+        "array": arrays,
+        "source": sources,
+    }
+    return Columns(values, array_words, source_words)
 
-    def column(name: str, values: Any) -> np.ndarray:
-        return np.fromiter(values, dtype=COLUMNS[name], count=count)
 
-    return Columns(
-        {
-            "job": column("job", (each.job for each in decisions)),
-            "rank": column("rank", (each.rank or 0 for each in decisions)),
-            "turn": column("turn", ((each.turn or 0) if each else 0 for each in standings)),
-            "latency_ratio": column(
-                "latency_ratio", (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
-            ),
-            "age_s": column("age_s", (nan if each.age_s is None else each.age_s for each in decisions)),
-            "binding": column("binding", (_mark(binding_node(each)) for each in decisions)),
-            "result": column("result", (results[each.result] for each in decisions)),
-            "reason": column("reason", (reasons[each.reason or ""] for each in decisions)),
-            "array": arrays,
-            "side": column("side", (sides[each.side] if each else 0 for each in standings)),
-            "eligible": column("eligible", (each.eligible for each in decisions)),
-            "source": sources,
-            "wait_s": np.fromiter(
-                (nan if each.latency_ratio is None else each.wait_s for each in decisions), np.float64, count
-            ),
-        },
-        array_words,
-        source_words,
-    )
+def _numbers(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
+    count, nan = len(decisions), float("nan")
+    ratios = (nan if each.latency_ratio is None else each.latency_ratio for each in decisions)
+    waits_s = (nan if each.latency_ratio is None else each.wait_s for each in decisions)
+    return {
+        "job": _column("job", (each.job for each in decisions), count),
+        "rank": _column("rank", (each.rank or 0 for each in decisions), count),
+        "latency_ratio": _column("latency_ratio", ratios, count),
+        "age_s": _column("age_s", (nan if each.age_s is None else each.age_s for each in decisions), count),
+        "wait_s": np.fromiter(waits_s, np.float64, count),
+    }
+
+
+def _codes(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
+    count = len(decisions)
+    results, reasons = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS))
+    return {
+        "binding": _column("binding", (_mark(binding_node(each)) for each in decisions), count),
+        "result": _column("result", (results[each.result] for each in decisions), count),
+        "reason": _column("reason", (reasons[each.reason or ""] for each in decisions), count),
+        "eligible": _column("eligible", (each.eligible for each in decisions), count),
+    }
+
+
+def _column(name: str, values: Iterable[Any], count: int) -> np.ndarray:
+    return np.fromiter(values, dtype=COLUMNS[name], count=count)
 
 
 def _mark(name: str) -> int:

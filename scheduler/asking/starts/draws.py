@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from scheduler.asking.starts.scene import Scene
     from scheduler.model import Chosen, Job, StopOrder
-    from scheduler.placement.work import Outcome
+    from scheduler.placement.outcome import Outcome
 
 STEP_GROWTH = 0.15
 """A step of virtual time: this part of the time so far, if that is longer than a tick."""
@@ -145,14 +145,16 @@ class Draw:
         found: list[int] = []
         for _ in range(REPEATS):
             outcome = self._planned(now_s, replan=replan)
-            found += [self._start(job_id, outcome.chosen[job_id], now_s) for job_id in sorted(outcome.chosen)]
-            for order_ in outcome.stops:
+            found += [
+                self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
+            ]
+            for order_ in outcome.answers.stops:
                 self._stop(order_, now_s)
-            for given in outcome.promises:
+            for given in outcome.answers.promises:
                 if given.job in self._waiting:
                     promise = Promise(given.shares, now_s, given.cause)
                     self._waiting[given.job] = replace(self._waiting[given.job], promise=promise)
-            if not outcome.stops:
+            if not outcome.answers.stops:
                 break
             replan = False
         return found
@@ -186,8 +188,8 @@ class Draw:
             work = replace(work, participants=taken_up, left_out=left_out)
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
-        outcome.chosen = {**settled.started, **outcome.chosen}
-        for job_id in sorted(outcome.invalid):
+        outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
+        for job_id in sorted(outcome.answers.invalid):
             self._waiting.pop(job_id, None)
         return outcome
 

@@ -108,9 +108,7 @@ class Classes:
         self.rules = rules
         self.pins: dict[int, Pin] = {}  # by job
         self._pinned: dict[int, list[Pin]] = {}  # by node
-        for ranked in asked:
-            if (running := participants.get(ranked.job.id)) is not None:
-                self._pin(running, ledger, rules)
+        self._pin_running(asked, participants, ledger)
         jobs = [ranked.job for ranked in asked]
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
@@ -118,17 +116,8 @@ class Classes:
         self.most_cores = max((job.cores for job in jobs), default=1)
         self._kinds = set(self.access.values())
         self._barring = frozenset[int]().union(*(each.barred for each in self._kinds))
-        grouped: dict[ClassKey, list[int]] = {}
-        for room in ledger.rooms.values():
-            if room.gpus and room.cores and (key := self._key(room, ledger, rules)) is not None:
-                grouped.setdefault(key, []).append(room.node.id)
-        self.all = [
-            NodeClass(key, tuple(nodes), offers)
-            for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
-            if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
-        ]
-        self.core_choices = core_choices_of(ledger)
-        self.largest = ledger.largest
+        self.all = self._grouped(ledger, rules)
+        self.core_choices, self.largest = core_choices_of(ledger), ledger.largest
         self.nodes_of: dict[Pool, list[int]] = {}  # in id order
         self.pools = self._measure(ledger)
         self.by_type: dict[str, list[Pool]] = {}
@@ -138,6 +127,23 @@ class Classes:
             (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
             for each in reversed(self.all)
         }
+
+    def _pin_running(self, asked: Sequence[Ranked], participants: Mapping[int, Participant], ledger: Ledger) -> None:
+        for ranked in asked:
+            if (running := participants.get(ranked.job.id)) is not None:
+                self._pin(running, ledger, self.rules)
+
+    def _grouped(self, ledger: Ledger, rules: Rules) -> list[NodeClass]:
+        """The classes of which some job may use something, in the order of their keys."""
+        grouped: dict[ClassKey, list[int]] = {}
+        for room in ledger.rooms.values():
+            if room.gpus and room.cores and (key := self._key(room, ledger, rules)) is not None:
+                grouped.setdefault(key, []).append(room.node.id)
+        return [
+            NodeClass(key, tuple(nodes), offers)
+            for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
+            if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
+        ]
 
     def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
         (share,) = running.present.shares

@@ -19,41 +19,37 @@ import numpy as np
 
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.handout import hand_out
 from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.kernel import search
-from scheduler.placement.aggregated.options import PieceRow, options_of
-from scheduler.placement.aggregated.patterns import Pattern, Supply
-from scheduler.placement.aggregated.prices import prices_of
-from scheduler.placement.aggregated.pricing import Cap, Problem, guess, price
-from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
-from scheduler.placement.aggregated.whole import Whole
-from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.memory import Solved, solved
+from scheduler.placement.aggregated.making import Maker
+from scheduler.placement.aggregated.options import options_of
+from scheduler.placement.aggregated.pricing import Cap, guess, price
+from scheduler.placement.memory import solved
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.answer import Aggregated, Limits
+    from scheduler.placement.aggregated.kernel import Searched
     from scheduler.placement.aggregated.options import Group, Options
-    from scheduler.placement.aggregated.prices import Prices
+    from scheduler.placement.aggregated.pricing import Priced, Problem
+    from scheduler.placement.aggregated.whole import Whole
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 
-OPTIONS_SHARE, FIRST_PRICES_SHARE, PRICES_SHARE = 0.55, 0.7, 0.75
-"""Of the time given: when options must have been made, when the first prices must have been found, which leaves a third for
-the pass by them (whom it does not reach is worth least; whom no option was made for is not), and when those of the columns."""
+OPTIONS_SHARE, PRICES_SHARE = 0.55, 0.75
+"""Of the time given: when options must have been made, and when the prices of the columns must have been found."""
 LISTING_SHARE = 0.2
 """Of the time that is left then: when patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5
 """Stating the problem takes about so much of what making options took: it is begun only when that is left."""
 MEMORY_CUTS = 3
-ROUNDING = 1e-9
 PRICE_TOLERANCE = 0.1
 """Of the allowed gap: how near bound and master must come; the rest is left to the search."""
 
@@ -80,212 +76,95 @@ def solve_aggregated(
     options = options_of(
         stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants
     )
-    maker = _Maker(classes, ledger, estimator, options, weight, rules, participants, limits.memory)
+    maker = Maker(classes, ledger, estimator, options, weight, rules, participants, limits.memory)
+    answer = _answered(maker, limits, began_s)
+    if answer.bound is None and options.groups:
+        answer.bound = max(maker.simple_bound(), answer.objective)
+    answer.left = maker.left
+    answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
+    return answer
+
+
+def _answered(maker: Maker, limits: Limits, began_s: float) -> Aggregated:
+    """The greedy plan, or the best that was found beyond it."""
     answer = maker.greedy(limits, began_s)
     built_s = limits.clock()
     if maker.nobody_could_get_more(answer):
         answer.bound, answer.incumbent, answer.status = answer.objective, "ilp", "optimal"
     elif maker.good_enough(answer, limits.gap):
         answer.bound, answer.incumbent, answer.status = maker.simple_bound(), "ilp", "gap"
-    elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and options.groups:
-        answer = maker.improved(answer, limits, built_s)
-    if answer.bound is None and options.groups:
-        answer.bound = max(maker.simple_bound(), answer.objective)
+    elif limits.deadline_s - built_s > PROBLEM_PER_BUILD * (built_s - began_s) and maker.options.groups:
+        answer = improved(maker, answer, limits, built_s)
     answer.build_s, answer.solve_s = built_s - began_s, limits.clock() - built_s
-    answer.left = maker.left
-    answer.candidates = sum(len(group.options) * len(group.members) for group in options.groups)
     return answer
 
 
-class _Maker:
-    def __init__(
-        self,
-        classes: Classes,
-        ledger: Ledger,
-        estimator: Estimator,
-        options: Options,
-        weight: Mapping[int, float],
-        rules: Rules,
-        participants: Mapping[int, Participant],
-        memory: Solved | None = None,
-    ) -> None:
-        self.participants = participants
-        self.memory = self.left = memory or Solved()
-        self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
-        self.options, self.weight = options, weight
-        self.caps = self._quotas()
-        self.prices: Prices | None = None
+def improved(maker: Maker, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:
+    """The best plan that prices and search find, or the start; with the bound."""
+    listing_s = limits.until(LISTING_SHARE, began_s)
+    problem = maker.problem(lambda: listing_s() <= 0)
+    standing = maker.standing(problem)
+    priced = _priced(maker, problem, standing, limits, began_s)
+    if priced is None:
+        return start
+    maker.left = solved(maker.prices, priced, problem.supply, maker.options)
+    remaining_s = limits.until(1.0, began_s)
+    best, bound = start, min(priced.bound, maker.simple_bound())
+    for _ in range(1 + MEMORY_CUTS):
+        # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
+        found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
+        bound = min(bound, found.bound) if not problem.cut else bound
+        seated = hand_out(found.plan, problem, lambda: IdleColumns(maker.classes, maker.ledger, maker.options))
+        best = _better(best, maker.valued(seated.placed), found)
+        if not seated.homeless or remaining_s() <= 0 or maker.met(best, bound, limits.gap):
+            break
+        _cut(problem, priced, _cuts(maker.options, seated.homeless, seated.placed))
+    best.bound = max(bound, best.objective)
+    best.status = _status(best, limits, stalled=found.stalled)
+    return best
 
-    def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
-        """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
-        idle_columns = IdleColumns(self.classes, self.ledger, self.options)
-        taken = [
-            (group.members[0], made, group, int(self.options.first[g]))
-            for g, group in enumerate(self.options.groups)
-            if group.running is not None and (made := idle_columns.seat(group.job, group.options[0])) is not None
-        ]
-        if self.options.groups:
-            late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
-            prices = self.prices = prices_of(
-                self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
-            )
-            self.left = solved(prices, None, None, self.options)
-            idle_columns.outlook = Outlook(self.classes, self.options, prices, idle_columns)
-            taken += seat_by_prices(self.options, prices, self.caps, idle_columns, lambda: limits.left_s <= 0)
-        return self.valued(taken)
 
-    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
-        """The plan with every spread job at what it gets on the nodes it really got."""
-        placed: list[Placed] = []
-        for ranked, configuration, group, number in taken:
-            option = group.options[self.options.position[number]]
-            made = self._measured(ranked, configuration) if option.spread else configuration
-            worth = self._worth(ranked, made, group.least)
-            gain = self.rules.gain.of(made.throughput / group.least)
-            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
-        placed.sort(key=lambda each: each.ranked.rank)
-        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+def _priced(maker: Maker, problem: Problem, standing: Whole, limits: Limits, began_s: float) -> Priced | None:
+    return price(
+        problem,
+        remaining_s=limits.until(PRICES_SHARE, began_s),
+        tolerance=max(PRICE_TOLERANCE * limits.gap, 1e-7),
+        seed=limits.seed,
+        start=[*standing.patterns, *maker.memory.patterns(problem.supply, maker.options)],
+        first=None if maker.prices is None else guess(problem, maker.prices.pieces, maker.prices.quotas),
+    )
 
-    def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
-        job = ranked.job
-        w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
-        running = self.participants.get(job.id)
-        if running is None:
-            return w * gain
-        present = self.rules.gain.of(running.present.throughput / least)
-        return running.worth(w, gain, present, keeps=running.keeps(made))
 
-    def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
-        shares = configuration.shares
-        if len(shares) < 2:
-            return configuration
-        job, rooms = ranked.job, self.ledger.rooms
-        speeds = [
-            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
-        ]
-        speed, source = min(speeds)
-        rate = configuration.cores // configuration.gpus
-        pace = share_of_speed(rate, spread_rates(job)[0], 1)
-        return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
+def _better(best: Aggregated, made: Aggregated, found: Searched) -> Aggregated:
+    if made.objective >= best.objective - 1e-12:
+        best, best.incumbent = made, "ilp"
+    best.variables, best.constraints = found.variables, found.rows
+    return best
 
-    def improved(self, start: Aggregated, limits: Limits, began_s: float) -> Aggregated:
-        """The best plan that prices and search find, or the start; with the bound."""
-        listing_s = limits.until(LISTING_SHARE, began_s)
-        problem = self._problem(lambda: listing_s() <= 0)
-        tolerance = max(PRICE_TOLERANCE * limits.gap, 1e-7)
-        standing = self._standing(problem)
-        priced = price(
-            problem,
-            remaining_s=limits.until(PRICES_SHARE, began_s),
-            tolerance=tolerance,
-            seed=limits.seed,
-            start=[*standing.patterns, *self.memory.patterns(problem.supply, self.options)],
-            first=None if self.prices is None else guess(problem, self.prices.pieces, self.prices.quotas),
-        )
-        if priced is None:
-            return start
-        self.left = solved(self.prices, priced, problem.supply, self.options)
-        remaining_s = limits.until(1.0, began_s)
-        best, bound = start, min(priced.bound, self.simple_bound())
-        for _ in range(1 + MEMORY_CUTS):
-            # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
-            found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
-            bound = min(bound, found.bound) if not problem.cut else bound
-            seated = hand_out(found.plan, problem, lambda: IdleColumns(self.classes, self.ledger, self.options))
-            made = self.valued(seated.placed)
-            if made.objective >= best.objective - 1e-12:
-                best, best.incumbent = made, "ilp"
-            best.variables, best.constraints = found.variables, found.rows
-            if not seated.homeless or remaining_s() <= 0 or self._met(best, bound, limits.gap):
-                break
-            problem.cut = True
-            cuts = self._cuts(seated.homeless, seated.placed)
-            problem.caps += cuts
-            # At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them.
-            priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
-        best.bound = max(bound, best.objective)
-        best.status = self._status(best, limits, stalled=found.stalled)
-        return best
 
-    def _standing(self, problem: Problem) -> Whole:
-        """What stands of the last plan, as a plan: every running job keeps what it has, as far as that is allowed."""
-        plan = Whole.nothing(problem)
-        rows = self.options.rows
-        for k, each in enumerate(problem.supply.classes):
-            kept = [rows.get(PieceRow(pin.pool, pin.gpus, pin.cores)) for pin in each.key.pins]
-            pattern = Pattern(k, tuple(sorted((row, 1) for row in kept if row is not None)))
-            if pattern.pieces and problem.supply.fits(pattern):
-                plan.patterns[pattern] = 1
-        offered = {row for pattern in plan.patterns for row, _ in pattern.pieces}
-        firsts = np.flatnonzero(self.options.position == 0)
-        plan.options[[number for number in firsts if int(self.options.row[number]) in offered]] = 1
-        plan.objective = float(self.options.value @ plan.options)
-        over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
-        return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
+def _status(best: Aggregated, limits: Limits, *, stalled: bool) -> str:
+    proven = relative_gap(best.objective, best.bound)
+    if proven is None or proven > limits.gap + 1e-12:
+        return "stalled" if stalled else "time-limit"
+    return "gap" if proven else "optimal"
 
-    def nobody_could_get_more(self, plan: Aggregated) -> bool:
-        """Whether the plan is worth as much as one of which no node sets limits."""
-        if not self.options.groups or self.options.out_of_time:
-            return False
-        return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
 
-    def good_enough(self, plan: Aggregated, gap: float) -> bool:
-        """Whether prices alone prove the plan within the gap."""
-        return not self.options.out_of_time and self._met(plan, self.simple_bound(), gap)
+def _cut(problem: Problem, priced: Priced, cuts: Sequence[Cap]) -> None:
+    """At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them."""
+    problem.cut = True
+    problem.caps += cuts
+    priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
 
-    def simple_bound(self) -> float:
-        """The best of those that need no search."""
-        found = self.pooled_bound()
-        return found if self.prices is None else min(found, self.prices.bound)
 
-    def pooled_bound(self) -> float:
-        """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
-        groups, firsts = self.options.groups, self.options.first[:-1]
-        best = np.maximum.reduceat(self.options.value, firsts)
-        least = np.minimum.reduceat(self.options.gpus, firsts)
-        order = np.argsort(-best / least, kind="stable")
-        members = np.array([len(group.members) for group in groups], dtype=float)[order]
-        idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
-        before = np.concatenate(([0.0], np.cumsum(members * least[order])[:-1]))
-        taken = np.clip((idle - before) / least[order], 0.0, members)
-        return float(best[order] @ taken)
-
-    def _met(self, best: Aggregated, bound: float, gap: float) -> bool:
-        proven = relative_gap(best.objective, bound)
-        return proven is not None and proven <= gap
-
-    def _status(self, best: Aggregated, limits: Limits, *, stalled: bool) -> str:
-        proven = relative_gap(best.objective, best.bound)
-        if proven is None or proven > limits.gap + 1e-12:
-            return "stalled" if stalled else "time-limit"
-        return "gap" if proven else "optimal"
-
-    def _problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
-        supply = Supply(self.classes, self.options, late)
-        members = np.array([len(group.members) for group in self.options.groups], dtype=float)
-        return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
-
-    def _quotas(self) -> list[Cap]:
-        """A row per tenant and quota that its jobs could exceed."""
-        options = self.options
-        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
-        caps: list[Cap] = []
-        for tenant, allowance in self.ledger.allowances.items():
-            if allowance.gpus is None and allowance.cores is None:
-                continue
-            own = np.flatnonzero(whose == tenant)
-            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
-                if most is not None and len(own):
-                    caps.append(Cap(own, asked[own], float(most)))
-        return caps
-
-    def _cuts(self, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]) -> list[Cap]:
-        """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
-        cuts: list[Cap] = []
-        memory = np.array([group.job.memory_mib for group in self.options.groups])[self.options.group]
-        for row in sorted({int(self.options.row[number]) for number in homeless}):
-            least = min(memory[number] for number in homeless if self.options.row[number] == row)
-            own = np.flatnonzero((self.options.row == row) & (memory >= least))
-            seated = sum(number in set(own.tolist()) for _, _, _, number in placed)
-            cuts.append(Cap(own, np.ones(len(own)), float(seated)))
-        return cuts
+def _cuts(
+    options: Options, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]
+) -> list[Cap]:
+    """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
+    cuts: list[Cap] = []
+    memory = np.array([group.job.memory_mib for group in options.groups])[options.group]
+    for row in sorted({int(options.row[number]) for number in homeless}):
+        least = min(memory[number] for number in homeless if options.row[number] == row)
+        own = np.flatnonzero((options.row == row) & (memory >= least))
+        seated = sum(number in set(own.tolist()) for _, _, _, number in placed)
+        cuts.append(Cap(own, np.ones(len(own)), float(seated)))
+    return cuts

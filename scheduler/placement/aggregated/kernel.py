@@ -178,15 +178,14 @@ class _Search:
 
     def widening(self, top: Dive, wider: float = 1.0) -> None:
         """Kernel after kernel until the gap is met, everything was inside, it stalls or time is up; `found` holds the best."""
-        problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
-        whole = not fixed.options.any()
+        whole = not top.plan.options.any()
         slack = wider * self._first_slack(top)
         fruitless = 0
         for attempt in range(TRIES if whole else 1):
-            most = priced.bound - found.plan.objective
+            most = self.priced.bound - self.found.plan.objective
             if whole:  # many columns may cost nothing: whatever the first slack was, the last kernel holds every column
                 slack = max(slack, most / WIDEN ** (TRIES - 2 - attempt))
-            slack = min(slack, max(most, 0.0) + 1e-9) if found.plan.objective > 0 else slack
+            slack = min(slack, max(most, 0.0) + 1e-9) if self.found.plan.objective > 0 else slack
             kernel = self._kernel(top, slack)
             left_s = self.remaining_s()
             if kernel.matrix.columns > SURE_COLUMNS:
@@ -196,27 +195,32 @@ class _Search:
             if not self._is_new(kernel):
                 slack *= WIDEN
                 continue
-            values, bound = solve_matrix(
-                kernel.matrix,
-                gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
-                time_limit_s=left_s if slack > most else 0.6 * left_s,
-                seed=self.seed,
-                start=kernel.values_of(found.plan.minus(fixed)),
-                enough=priced.bound / (1 + self.gap) - fixed.objective,
-                patience=max(LOOKS, LOOKS_BY_COLUMNS // kernel.matrix.columns),
-            )
-            before = found.open
-            found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
-            plan = None if values is None else kernel.plan_of(values, problem)
-            if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
-                found.plan = made
-            if whole and problem.complete and bound is not None:
-                found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
-            fruitless = 0 if _lessened(before, found.open) else fruitless + 1
+            before = self.found.open
+            self._solve(kernel, top, slack, left_s if slack > most else 0.6 * left_s)
+            fruitless = 0 if _lessened(before, self.found.open) else fruitless + 1
             if self.met() or slack > most or fruitless >= PATIENCE_WHOLE:
                 break
             slack *= WIDEN
-        found.stalled = whole  # unless its gap is met; when time ended it never came here
+        self.found.stalled = whole  # unless its gap is met; when time ended it never came here
+
+    def _solve(self, kernel: Kernel, top: Dive, slack: float, limit_s: float) -> None:
+        """Search this kernel, and note what that brings: a better plan, a better bound."""
+        problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
+        values, bound = solve_matrix(
+            kernel.matrix,
+            gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
+            time_limit_s=limit_s,
+            seed=self.seed,
+            start=kernel.values_of(found.plan.minus(fixed)),
+            enough=priced.bound / (1 + self.gap) - fixed.objective,
+            patience=max(LOOKS, LOOKS_BY_COLUMNS // kernel.matrix.columns),
+        )
+        found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
+        plan = None if values is None else kernel.plan_of(values, problem)
+        if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
+            found.plan = made
+        if not fixed.options.any() and problem.complete and bound is not None:
+            found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
 
     def _is_new(self, kernel: Kernel) -> bool:
         """Whether this very program, from this very plan, was not searched before: the answer would be the same."""

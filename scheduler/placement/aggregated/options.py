@@ -192,35 +192,50 @@ def options_of(
 
     `participants`: running jobs of the stage. They stand first, and may keep what they have whatever time is left.
     """
-    found = Options(rules=classes.rules, unbound=_unbound(classes))
-    shapes = Skeletons(classes, ledger, found.unbound, found.row_of)
-    alike: dict[object, Group] = {}
+    gathering = _Gathering(weight, classes, ledger, estimator, sigma)
+    found = gathering.found
     for position, ranked in enumerate(stage):
-        job = ranked.job
-        running = participants.get(job.id)
+        running = participants.get(ranked.job.id)
         if running is None and position % 16 == 0 and late():
             found.out_of_time = list(stage[position:])
             break
         try:
-            parts = shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= sigma)
-            answers = [per_gpu(estimator, job, *question) for part in parts for question in part.questions]
+            gathering.add(ranked, running)
         except InvalidJob as error:
-            found.invalid[job.id] = error
-            continue
-        w = weight[job.id]
-        if running is not None:
-            part, answer = _present(running, classes.pins[job.id], found, ledger)
-            found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
-        elif parts:
-            tenant = job.tenant if job.tenant in ledger.allowances else None
-            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(answers))
-            if (group := alike.get(key)) is not None:
-                group.members.append(ranked)
-                continue
-            group = alike[key] = Group([ranked], w, parts, answers)
-            found.groups.append(group)
+            found.invalid[ranked.job.id] = error
     found.freeze()
     return found
+
+
+class _Gathering:
+    """The groups and rows of the jobs so far."""
+
+    def __init__(
+        self, weight: Mapping[int, float], classes: Classes, ledger: Ledger, estimator: Estimator, sigma: float
+    ) -> None:
+        self.found = Options(rules=classes.rules, unbound=_unbound(classes))
+        self._weight, self._classes, self._ledger = weight, classes, ledger
+        self._estimator, self._sigma = estimator, sigma
+        self._shapes = Skeletons(classes, ledger, self.found.unbound, self.found.row_of)
+        self._alike: dict[object, Group] = {}
+
+    def add(self, ranked: Ranked, running: Participant | None) -> None:
+        """One job more; InvalidJob when the estimator or its shape says that it cannot be planned."""
+        job, estimator = ranked.job, self._estimator
+        parts = self._shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= self._sigma)
+        answers = [per_gpu(estimator, job, *question) for part in parts for question in part.questions]
+        w = self._weight[job.id]
+        if running is not None:
+            part, answer = _present(running, self._classes.pins[job.id], self.found, self._ledger)
+            self.found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
+        elif parts:
+            tenant = job.tenant if job.tenant in self._ledger.allowances else None
+            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(answers))
+            if (group := self._alike.get(key)) is not None:
+                group.members.append(ranked)
+            else:
+                group = self._alike[key] = Group([ranked], w, parts, answers)
+                self.found.groups.append(group)
 
 
 def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:

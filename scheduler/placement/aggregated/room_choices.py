@@ -119,30 +119,34 @@ def all_patterns(room_choices: RoomChoices, room: Room, most: int) -> set[tuple[
     columns = (room_choices.rows, room_choices.gpus, room_choices.cores, room_choices.limited)
     pieces = [tuple(map(int, piece)) for piece in zip(*columns, strict=True)]
     pieces = [piece for piece in pieces if piece[1] <= room.gpus and piece[2] <= room.cores and piece[3] <= room.limit]
-    found: set[tuple[tuple[int, int], ...]] = set()
-    steps = 0
+    if len(pieces) * room.gpus <= MOST_TO_LIST:
+        listing = _Listing(pieces, most)
+        listing.extend(0, room, ())
+        if listing.steps <= STEPS:
+            return listing.found
+    return {((SKIP, k),) for k in range(most)}  # too many to list: said by reaching `most`
 
-    def extend(start: int, left: Room, taken: tuple[tuple[int, int], ...]) -> None:
-        nonlocal steps
-        steps += 1
-        if len(found) >= most or steps > STEPS:
+
+class _Listing:
+    """All patterns of these pieces (row, GPUs, cores, cores of those limited), kind after kind, the most of each first."""
+
+    def __init__(self, pieces: Sequence[tuple[int, ...]], most: int) -> None:
+        self._pieces, self._most = pieces, most
+        self.found: set[tuple[tuple[int, int], ...]] = set()
+        self.steps = 0
+
+    def extend(self, start: int, left: Room, taken: tuple[tuple[int, int], ...]) -> None:
+        """Go on from the kind at `start`, with so much left."""
+        self.steps += 1
+        if len(self.found) >= self._most or self.steps > STEPS:
             return
         gpus, cores, limit = left
-        if start == len(pieces):
-            for _, g, k, kept in pieces:
-                if g <= gpus and k <= cores and kept <= limit:
-                    return  # something can be added
-            if taken:
-                found.add(tuple(sorted(taken)))
+        if start == len(self._pieces):
+            if taken and not any(g <= gpus and k <= cores and kept <= limit for _, g, k, kept in self._pieces):
+                self.found.add(tuple(sorted(taken)))
             return
-        row, g, k, kept = pieces[start]
+        row, g, k, kept = self._pieces[start]
         times_most = min(gpus // g, cores // k if k else gpus, limit // kept if kept else gpus)
         for times in range(times_most, -1, -1):
             with_it = ((*taken, (row, times))) if times else taken
-            extend(start + 1, Room(gpus - times * g, cores - times * k, limit - times * kept), with_it)
-
-    if len(pieces) * room.gpus <= MOST_TO_LIST:
-        extend(0, room, ())
-        if steps <= STEPS:
-            return found
-    return {((SKIP, k),) for k in range(most)}  # too many to list: said by reaching `most`
+            self.extend(start + 1, Room(gpus - times * g, cores - times * k, limit - times * kept), with_it)

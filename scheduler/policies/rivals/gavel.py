@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
 from scheduler.policies.rivals.timeshare import allocation, mechanism
-from scheduler.policies.rivals.timeshare.play import play, size_of
+from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
     from scheduler.policies.rivals.timeshare.play import Round
 
 
@@ -38,7 +39,7 @@ class Gavel:
         return play(work, choose)
 
 
-def choose(begins: Round) -> Mapping[int, str]:
+def choose(begins: Round) -> Choice:
     """Sections 4.1 and 5: the GPU type of each job that runs in the round."""
     work, gpus = begins.work, begins.gpus
     weights = {tenant.id: tenant.weight for tenant in work.state.tenants}
@@ -50,9 +51,9 @@ def choose(begins: Round) -> Mapping[int, str]:
     seed = int(work.rng.integers(2**31))
     found = allocation.allocate(rows, gpus, seed=seed, remaining_s=lambda: work.remaining_s)
     if found is None:  # no time for an answer: who runs goes on
-        begins.outcome.out_of_time |= begins.jobs.keys() - begins.running.keys()
-        return {number: begins.now_on(number) or "" for number in begins.running}
-    begins.outcome.solver = SolverFigures(
+        now_on = {number: begins.now_on(number) or "" for number in begins.running}
+        return Choice(now_on, out_of_time=frozenset(begins.all_gpus.waiting))
+    figures = SolverFigures(
         formulation="max-min",
         status="optimal",
         incumbent="lp",
@@ -63,7 +64,7 @@ def choose(begins: Round) -> Mapping[int, str]:
         gap=0.0,
     )
     entrants = [_entrant(row, found.fractions.get(row.job, {}), begins) for row in rows]
-    return mechanism.choose(entrants, gpus)
+    return Choice(mechanism.choose(entrants, gpus), figures)
 
 
 def _entrant(row: allocation.Row, fractions: Mapping[str, float], begins: Round) -> mechanism.Entrant:

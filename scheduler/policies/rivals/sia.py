@@ -16,7 +16,8 @@ from scheduler.policies.rivals.typelevel.round import play
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.placement.work import Outcome, Work
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
 
 
 @dataclass(frozen=True, slots=True)

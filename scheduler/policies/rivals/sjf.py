@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.work import Outcome
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
 
 if TYPE_CHECKING:
     from scheduler.fairness.priorities import Priority
@@ -31,21 +32,20 @@ class Sjf:
         return PRIORITIES["sjf"]
 
     def place(self, work: Work) -> Outcome:
-        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        answers, worth, trail = Answers(), Worth(), Trail()
+        standings, obstacles = Standings(window_gpus=work.ledger.gpus_up), Obstacles()
         failed: set[tuple[object, ...]] = set()
         for position, ranked in enumerate(work.queue):
             if work.remaining_s <= 0:
-                outcome.out_of_time.update(late.job.id for late in work.queue[position:])
+                obstacles = Obstacles(out_of_time=frozenset(late.job.id for late in work.queue[position:]))
                 break
             if work.ledger.over_quota(ranked.job) is not None:
                 continue
-            outcome.window.add(ranked.job.id)
+            standings.window.add(ranked.job.id)
             # Within a planning room only shrinks, so a shape that failed stays failed.
-            if turn.shape(ranked.job) not in failed and not turn.take_turn(ranked, work, outcome):
+            if turn.shape(ranked.job) not in failed and not turn.take_turn(ranked, work, answers, worth, trail):
                 failed.add(turn.shape(ranked.job))
-        if outcome.chosen:
-            outcome.solver = SolverFigures(incumbent="greedy")
-        return outcome
+        return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
 
 
 POLICY = Sjf()

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
 from scheduler.fairness.priorities import PRIORITIES
-from scheduler.model import Chosen, Configuration, Share, SolverFigures
+from scheduler.model import Chosen, Configuration, Share
 from scheduler.placement import configurations, cpu, turn
+from scheduler.placement.answers import Answers
 from scheduler.placement.feasibility import Offer
-from scheduler.placement.work import Outcome
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
 from scheduler.policies.drf import pool_shares
 
 if TYPE_CHECKING:
@@ -60,26 +62,25 @@ class Tetris:
         return PRIORITIES["fifo"]
 
     def place(self, work: Work) -> Outcome:
-        outcome = Outcome(window_gpus=work.ledger.gpus_up)
+        answers, worth, trail = Answers(), Worth(), Trail()
         waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
-        outcome.window.update(each.job.id for each in waiting)
-        packing = _Packing(work, outcome, pool_shares(work))
+        standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
+        packing = _Packing(work, answers, trail, pool_shares(work))
         for room in list(work.ledger.rooms.values()):
             while (taken := packing.fill(room, waiting)) is not None:
                 waiting.remove(taken)
             if work.remaining_s <= 0:
-                outcome.out_of_time.update(late.job.id for late in waiting)
-                return outcome
-        _spread(waiting, work, outcome)
-        if outcome.chosen:
-            outcome.solver = SolverFigures(incumbent="greedy")
-        return outcome
+                late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
+                return Outcome(answers, standings, worth, trail, late)
+        _spread(waiting, work, answers, worth, trail)
+        return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
 
 
 @dataclass(slots=True)
 class _Packing:
     work: Work
-    outcome: Outcome
+    answers: Answers
+    trail: Trail
     shares: tuple[Shares, Shares]
 
     def fill(self, room: Room, waiting: Sequence[Ranked]) -> Ranked | None:
@@ -121,7 +122,7 @@ class _Packing:
                 job, [offer], self.work.ledger, self.work.estimator, sigma=self.work.parameters.sigma
             )
         except InvalidJob as error:
-            self.outcome.invalid[job.id] = error
+            self.answers.invalid[job.id] = error
             return []
         return [each for each in made if each.cores >= self._wanted(job, each.gpus)]
 
@@ -132,9 +133,9 @@ class _Packing:
     def _start(self, task: Task, candidates: int) -> Ranked:
         job = task.ranked.job
         placement = self.work.ledger.take(task.configuration, job.tenant)
-        gain = self.outcome.gain_of(task.configuration)
-        self.outcome.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
-        self.outcome.candidates[job.id] = (task.configuration,)
+        gain = Worth().gain_of(task.configuration)
+        self.answers.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
+        self.trail.candidates[job.id] = (task.configuration,)
         for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):
             shares.add(job.tenant, held)
         return task.ranked
@@ -162,12 +163,12 @@ def _parts(share: Share, node: Node) -> tuple[float, float, float]:
     )
 
 
-def _spread(waiting: Iterable[Ranked], work: Work, outcome: Outcome) -> None:
+def _spread(waiting: Iterable[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
     """Jobs that are larger than any node."""
     largest = max(work.ledger.largest.values(), default=0)
     for ranked in waiting:
-        if ranked.job.min_gpus > largest and not outcome.has_answer(ranked.job.id):
-            turn.take_turn(ranked, work, outcome)
+        if ranked.job.min_gpus > largest and not answers.has(ranked.job.id):
+            turn.take_turn(ranked, work, answers, worth, trail)
 
 
 POLICY = Tetris()

@@ -45,8 +45,10 @@ CPU_LAW = Steady()
 LAWS = tuple(CoreBound(model.optimum, model.sensitivity) for model in MODELS)
 
 
-def world(*, tunes_cores: bool = False) -> World:
-    """The cluster: 80 nodes, 400 GPUs of one type, 2 240 cores. `tunes_cores`: CODA's adaptive allocation is on."""
+def world(*, tunes_cores: bool = False, relieves_memory: bool = False) -> World:
+    """The cluster: 80 nodes, 400 GPUs of one type, 2 240 cores. `tunes_cores`: CODA's adaptive allocation is on;
+    `relieves_memory`: its contention eliminator.
+    """
     sizes = [gpus for count, gpus in paper.NODES for _ in range(count)]
     nodes = [
         Node(
@@ -62,7 +64,7 @@ def world(*, tunes_cores: bool = False) -> World:
     ]
     tenants = [Tenant(number) for number in range(1, paper.TENANTS + 1)]
     bandwidth = {node.id: paper.BANDWIDTH_GBS for node in nodes}
-    return World(nodes, tenants, bandwidth_gbs=bandwidth, tunes_cores=tunes_cores)
+    return World(nodes, tenants, bandwidth_gbs=bandwidth, tunes_cores=tunes_cores, relieves_memory=relieves_memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,15 @@ class CpuJobs:
     traffic_gbs: Reals
 
 
-def generate(rng: Generator, *, days: float = 30.0, free: Free = FREE, load: float = 1.0) -> list[TracedJob]:
+def generate(
+    rng: Generator, *, days: float = 30.0, free: Free = FREE, load: float = 1.0, heavy: float = paper.HEAVY_TRAFFIC
+) -> list[TracedJob]:
     """The jobs of so many days, by arrival. Every GPU job's cores are hard, as its tenant asked them.
 
-    A world that tunes cores asks for others instead. `load`: times the published number of GPU jobs.
+    A world that tunes cores asks for others instead. `load`: times the published number of GPU jobs;
+    `heavy`: the part of the CPU jobs that use much of the memory bandwidth. All else that is drawn is the same for any.
     """
-    gpu, cpu = trainings(rng, days, free, load), cpu_jobs(rng, days, free)
+    gpu, cpu = trainings(rng, days, free, load), cpu_jobs(rng, days, free, heavy)
     drawn = [
         *((at_s, _training(gpu, n)) for n, at_s in enumerate(gpu.at_s.tolist())),
         *((at_s, _cpu_job(cpu, n)) for n, at_s in enumerate(cpu.at_s.tolist())),
@@ -141,8 +146,8 @@ def _run_s(rng: Generator, count: int, free: Free) -> Reals:
     return np.where(draw < paper.OVER_2H, tail_s, np.where(draw < paper.OVER_1H, HOUR_S * 2.0**within, short_s))
 
 
-def cpu_jobs(rng: Generator, days: float, free: Free) -> CpuJobs:
-    """CPU jobs of all tenants."""
+def cpu_jobs(rng: Generator, days: float, free: Free, heavy: float = paper.HEAVY_TRAFFIC) -> CpuJobs:
+    """CPU jobs of all tenants, this part of them with much memory traffic."""
     at_s = _arrivals(rng, days, paper.CPU_JOBS_A_DAY, free.swing)
     count = len(at_s)
     run_s = free.cpu_median_h * HOUR_S * np.exp(rng.normal(0.0, free.cpu_sigma, count))
@@ -151,7 +156,7 @@ def cpu_jobs(rng: Generator, days: float, free: Free) -> CpuJobs:
         rng.integers(1, paper.TENANTS + 1, count),
         rng.choice(paper.CPU_CORES, count, p=paper.CPU_SHARES),
         run_s.clip(paper.CPU_SHORTEST_S, paper.CPU_LONGEST_S),
-        np.where(rng.random(count) < paper.HEAVY_TRAFFIC, paper.HEAVY_GBS, 0.0),
+        np.where(rng.random(count) < heavy, paper.HEAVY_GBS, 0.0),
     )
 
 

@@ -137,18 +137,8 @@ class _Deal:
 def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
     table = deal.table
     job_type, scale, steps = line.text("job_type"), line.whole("scale_factor"), line.whole("total_steps")
-    if scale > MOST_GPUS:
-        raise line.wrong("scale_factor", f"{scale} is more than {MOST_GPUS}")
-    mode = line.text("mode", "static")
-    if mode not in MODES:
-        raise line.wrong("mode", f"{shown(mode)} is not one of {', '.join(MODES)}")
-    if line.number_of("priority_weight", least=0) == 0:
-        raise line.wrong("priority_weight", "a weight of 0 would never run")
-    best = table.fastest(job_type, scale)
-    if best is not None and deal.reference is not None and table.solo(deal.reference, job_type, scale) > 0:
-        best = deal.reference
-    if best is None:
-        raise line.wrong("job_type", f"{shown(job_type)} on {scale} GPUs is not in the table of throughputs")
+    mode = _mode(line, scale)
+    best = _reference(line, job_type, scale, deal)
     speed = table.solo(best, job_type, scale)
     steps_s = steps / speed
     if deal.round_s is not None:
@@ -167,6 +157,28 @@ def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
         movable=True,
     )
     return TracedJob(job, steps_s * speed, Measured(table, job_type), name=f"{number}: {job_type}", reports=True)
+
+
+def _mode(line: _Line, scale: int) -> str:
+    """The row's mode; TraceError where the row asks for what cannot run."""
+    if scale > MOST_GPUS:
+        raise line.wrong("scale_factor", f"{scale} is more than {MOST_GPUS}")
+    mode = line.text("mode", "static")
+    if mode not in MODES:
+        raise line.wrong("mode", f"{shown(mode)} is not one of {', '.join(MODES)}")
+    if line.number_of("priority_weight", least=0) == 0:
+        raise line.wrong("priority_weight", "a weight of 0 would never run")
+    return mode
+
+
+def _reference(line: _Line, job_type: str, scale: int, deal: _Deal) -> str:
+    """The GPU type by whose speed steps are counted: the one that was asked for, else the fastest."""
+    best = deal.table.fastest(job_type, scale)
+    if best is None:
+        raise line.wrong("job_type", f"{shown(job_type)} on {scale} GPUs is not in the table of throughputs")
+    if deal.reference is not None and deal.table.solo(deal.reference, job_type, scale) > 0:
+        return deal.reference
+    return best
 
 
 FORMAT = Format(

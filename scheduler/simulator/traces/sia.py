@@ -87,15 +87,7 @@ class _Settings:
         facts = APPLICATIONS[application.name]
         size, batch = row.whole("num_replicas", most=MOST_GPUS), row.number("batch_size", least=1)
         _check_batch(row, application, size, batch)
-        sizes: tuple[int, ...]
-        if facts.rigid:
-            law, sizes = Goodput(application, application.training.largest), (1,)
-        elif self._jobs == "adaptive":
-            law, sizes = Goodput(application), sia_sizes(application, self._most)
-        elif self._jobs == "scale-gpus":
-            law, sizes = Goodput(application, batch), powers_of_two(size)
-        else:
-            law, sizes = Goodput(application, batch), (size,)
+        law, sizes = self._speed(application, size, batch, rigid=facts.rigid)
         job = Job(
             id=number,
             tenant=(number - 1) % self._tenants + 1,
@@ -117,6 +109,16 @@ class _Settings:
             restart_s=facts.restart_s,
             known=law.known(sizes) if self._known else {},
         )
+
+    def _speed(
+        self, application: Application, size: int, batch: float, *, rigid: bool
+    ) -> tuple[Goodput, tuple[int, ...]]:
+        """The job's speed and its sizes, as the option `jobs` has them."""
+        if rigid:
+            return Goodput(application, application.training.largest), (1,)
+        if self._jobs == "adaptive":
+            return Goodput(application), sia_sizes(application, self._most)
+        return Goodput(application, batch), powers_of_two(size) if self._jobs == "scale-gpus" else (size,)
 
 
 def _check_batch(row: Row, application: Application, size: int, batch: float) -> None:

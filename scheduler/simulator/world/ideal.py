@@ -58,6 +58,13 @@ class Ideal:
             return None
         return sum(count * rate_of(load, self._spots(job, name, size)) for name, count in counts.items()) / total
 
+    def unit_rate(self, load: Load) -> float:
+        """The work a second that counts as one GPU's worth (a CPU job: as one): by its smallest size, alone."""
+        if load.traced.job.is_cpu:
+            return 1.0
+        rate = self.mean_rate(load, load.traced.job.min_gpus)
+        return 1.0 if rate is None else rate / load.traced.job.min_gpus
+
     def _spots(self, job: Job, name: str, size: int) -> list[Spot]:
         spots: list[Spot] = []
         left = size

@@ -97,6 +97,9 @@ class World:
     noise: float = 0.0  # coefficient of variation of an attempt's speed (lognormal, mean 1)
     failures: bool = False  # whether `TracedJob.fails` are played
     tunes_cores: bool = False  # whether the cores of jobs with hints are tuned: see `tuning`
+    relieves_memory: bool = (
+        False  # whether CPU jobs that take the memory from training jobs are held back: see `relief`
+    )
     shared_storage: bool = (
         True  # every node reads every checkpoint; False: those of its `storage_domain`, as in service
     )

@@ -11,7 +11,6 @@ such jobs is the part of full speed (CODA V-B: they move alike), without the att
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.estimator import tuner
@@ -21,7 +20,7 @@ from scheduler.estimator.tuner import Room, Way, gather
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Cluster
-    from scheduler.simulator.load import Attempt, Load
+    from scheduler.simulator.load import Load
     from scheduler.simulator.past import Past
 
 
@@ -57,15 +56,7 @@ def step(load: Load, cluster: Cluster, utilisation: float, parameters: Parameter
         attempt.tuning = gather(load.cores, cluster.nodes[piece.node].cores_total, attempt.gpus, fast=fast)
     room = Room(attempt.gpus, len(piece.cores), len(cluster.idle[piece.node].cores))
     attempt.tuning, cores = tuner.step(attempt.tuning, room, min(1.0, utilisation), band=parameters.tune_band)
-    _hold(load, attempt, cluster, cores)
+    attempt.exchange(cluster, cores, load.traced.job.tenant)
     if attempt.tuning.way is not Way.GATHER:
         load.cores, load.tuned = attempt.tuning.best, attempt.tuning.is_done
     return load.tuned
-
-
-def _hold(load: Load, attempt: Attempt, cluster: Cluster, cores: int) -> None:
-    """Have so many cores on the attempt's node."""
-    piece = attempt.pieces[0]
-    if len(piece.cores) != cores:
-        piece = cluster.exchange(piece, cores, load.traced.job.tenant)
-        attempt.placement = replace(attempt.placement, pieces=(piece,))

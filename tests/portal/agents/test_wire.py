@@ -35,7 +35,7 @@ def test_the_largest_record_that_an_agent_lets_through_is_taken():
     row = [LONGEST_S] * (len(PARTS) + 1)
     largest = {
         "iterations": MOST_COUNTED, "samples": MOST_SAMPLES, "seconds": LONGEST_S, "done": MOST_SAMPLES, "total": None,
-        "batch": MOST_COUNTED, "world": 65536, "parameters": 10**15, "rows": [row] * ROWS,
+        "saved": MOST_SAMPLES, "batch": MOST_COUNTED, "world": 65536, "parameters": 10**15, "rows": [row] * ROWS,
     }  # fmt: skip
     record = record_of(json.dumps(largest).encode())
     assert record == largest

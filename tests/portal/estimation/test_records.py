@@ -25,6 +25,7 @@ def record(samples=640.0, seconds=2.0, **more):
         "seconds": seconds,
         "done": samples,
         "total": None,
+        "saved": None,
         "batch": 64,
         "world": 1,
         "parameters": None,
@@ -224,6 +225,17 @@ def test_the_snapshot_carries_what_is_known_in_a_fixed_number_of_queries(cluster
     (job,) = state.jobs
     assert (job.model_label, job.done_fraction) == ("vgg", 0.5)
     assert estimator_for(state.knowledge, {}, state.nodes).per_gpu(job, state.nodes[0], 1, 1).source == "entity"
+
+
+def test_what_a_stop_costs_is_what_was_done_after_the_newest_checkpoint(cluster):
+    attempt = cluster.running()
+    send(attempt, record(done=640.0))
+    assert AttemptSpeed.objects.get().samples_lost is None  # it never told of a checkpoint
+    send(attempt, record(done=1280.0, saved=1000.0), record(done=1920.0, saved=1000.0), offset=100)
+    speed = AttemptSpeed.objects.get()
+    assert (speed.samples_lost, speed.lost_s) == (920.0, 920.0 / 320.0)
+    send(attempt, record(done=1920.0, saved=1920.0), offset=200)
+    assert AttemptSpeed.objects.get().samples_lost == 0.0
 
 
 def test_records_at_once_lose_none(shared_cluster):

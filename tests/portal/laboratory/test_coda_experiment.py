@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from portal.laboratory.experiments import coda, coda_pressed
+from portal.laboratory.experiments import coda, coda_pressed, contention
 from portal.laboratory.experiments.base import Options
 from portal.laboratory.experiments.coda_figures import over_time
 from portal.laboratory.experiments.registry import experiment_named
@@ -115,3 +115,15 @@ def test_pressed_has_all_policies_do_twice_the_gpu_jobs(monkeypatch):
     assert fifo["gpu_jobs"] == mine["gpu_jobs"] == len(measured) > 0
     assert len(result.tables[0].rows) == 2
     assert "2 times the GPU jobs" in result.tables[0].title
+
+
+def test_the_eliminator_is_judged_on_the_same_jobs_with_it_and_without(monkeypatch):
+    monkeypatch.setattr(contention, "QUICK_DAYS", 0.1)
+    monkeypatch.setattr(contention, "QUICK_WARM_DAYS", 0.02)
+    monkeypatch.setattr(contention, "HEAVY", (0.2,))
+    result = experiment_named("contention").run(Options(quick=True))
+    held, left = (result.json["heavy"]["0.2"][name] for name in ("with", "without"))
+    assert held["gpu_jobs"] == left["gpu_jobs"] > 0
+    assert held["gpu_utilisation"] > left["gpu_utilisation"]
+    assert held["traffic_jobs_slowed"] > left["traffic_jobs_slowed"] == pytest.approx(1.0)
+    assert [row[:2] for row in result.tables[0].rows] == [("20 %", "on"), ("20 %", "off")]

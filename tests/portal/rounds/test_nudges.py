@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.planning import run as planning
+from portal.rounds.planning.beginning import LEAST_SHARE, limit_s, thorough_due
 from portal.rounds.planning.lease import PAUSE_S
-from portal.rounds.planning.run import LEAST_SHARE, limit_s, planning_run, thorough_due
+from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from tests.portal import given

@@ -18,7 +18,8 @@ from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import patterns
 from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.formulation import _Maker, solve_aggregated
+from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.patterns import Supply
 from scheduler.placement.aggregated.pricing import Problem, price
@@ -390,15 +391,15 @@ def test_the_last_plan_is_where_the_search_starts():
     ledger = Ledger([host], (), ())
     classes = Classes(ledger, queue, participants=running)
     options = options_of(queue, weights, classes, ledger, known, participants=running)
-    maker = _Maker(classes, ledger, known, options, weights, NO_RULES, running)
-    standing = maker._standing(maker._problem())
+    maker = Maker(classes, ledger, known, options, weights, NO_RULES, running)
+    standing = maker.standing(maker.problem())
     rows = sorted(own.options[0].row for own in options.groups if own.job.id in running)
     assert [list(pattern.pieces) for pattern in standing.patterns] == [[(row, 1) for row in rows]]
     kept = [own.values[0] for own in options.groups if own.job.id in running]
     assert standing.objective == pytest.approx(sum(kept))
     capped = Ledger([host], [Tenant(1, gpu_quota=3)], ())
-    over = _Maker(classes, capped, known, options, weights, NO_RULES, running)
-    assert over._standing(over._problem()).patterns == {}
+    over = Maker(classes, capped, known, options, weights, NO_RULES, running)
+    assert over.standing(over.problem()).patterns == {}
 
 
 def equally_fast(*numbers):

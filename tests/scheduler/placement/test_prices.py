@@ -10,9 +10,11 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import RunHistory
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated import formulation
 from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.formulation import _Maker, solve_aggregated
+from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.prices import _step, prices_of
 from scheduler.placement.ledger import Ledger
@@ -25,7 +27,7 @@ def maker_of(queue, weights, ledger, estimator, rules=NO_RULES, participants=Non
     participants = participants or {}
     classes = Classes(ledger, queue, rules, participants)
     options = options_of(queue, weights, classes, ledger, estimator, participants=participants)
-    return _Maker(classes, ledger, estimator, options, weights, rules, participants)
+    return Maker(classes, ledger, estimator, options, weights, rules, participants)
 
 
 def drawn(gpus, workload, seed=1):
@@ -109,7 +111,7 @@ def test_where_time_ends_before_the_columns_the_bound_is_that_of_the_prices(monk
     """It was that of all GPUs pooled, a third above: the page spoke of a gap of 36 % where 2 % were proven."""
     maker, ledger, weights = drawn(400, "mixed")
     stage = sorted((each for group in maker.options.groups for each in group.members), key=lambda each: each.rank)
-    monkeypatch.setattr(_Maker, "improved", lambda _self, start, *_: start)
+    monkeypatch.setattr(formulation, "improved", lambda _maker, start, *_: start)
     answer = solve_aggregated(stage, weights, ledger, maker.estimator, Limits(ticking(), 1e9, 0.0, 1))
     assert answer.bound <= 1.1 * answer.objective
 

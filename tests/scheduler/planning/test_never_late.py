@@ -104,8 +104,9 @@ def test_cpu_jobs_have_their_turn_beside_a_solver_that_used_up_the_limit(policy,
         solve = getattr(module, name)
 
         def slow(*given, solve=solve, **more):
-            solve(*given, **more)
+            staged = solve(*given, **more)
             late[0] = LIMIT_S
+            return staged
 
         monkeypatch.setattr(module, name, slow)
     clock = moving(1e-6)

@@ -66,12 +66,18 @@ def check_as_planned(state, made, decided):
     """The input that the engine keeps leads to what the service would have planned from a snapshot."""
     check_feasible(made, state)
     outcome = decided.outcome
-    assert {each.placement.job: each.placement for each in outcome.chosen.values()} == {
+    assert {each.placement.job: each.placement for each in outcome.answers.chosen.values()} == {
         each.job: each for each in made.placements
     }
-    assert [ranked.job.id for ranked in decided.queue] == [each.job for each in made.decisions if each.rank is not None]
-    assert (tuple(outcome.stops), tuple(outcome.promises), decided.lapsed) == (made.stops, made.promises, made.lapsed)
-    assert tuple(decided.profiles.orders) == made.profiles
+    assert [ranked.job.id for ranked in decided.line.queue] == [
+        each.job for each in made.decisions if each.rank is not None
+    ]
+    assert (tuple(outcome.answers.stops), tuple(outcome.answers.promises), decided.lapsed) == (
+        made.stops,
+        made.promises,
+        made.lapsed,
+    )
+    assert tuple(decided.measuring.profiles.orders) == made.profiles
     waiting = [each for each in made.decisions if each.placement is None]
     assert set(decided.ineligible()) == {each.job for each in waiting if not each.eligible}
     assert decided.window_ran_out == made.window_ran_out

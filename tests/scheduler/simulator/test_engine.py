@@ -9,6 +9,7 @@ from scheduler.model import ArrayHistory
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for, policy_named
+from scheduler.simulator.rounds import Rounds
 from scheduler.simulator.run import simulate
 from scheduler.simulator.world.truth import Steady, World
 from tests.scheduler.builders import node
@@ -43,14 +44,14 @@ def test_a_simulation_can_be_cut_off():
 
 def test_the_next_round_always_lies_ahead_whatever_a_division_rounds_to():
     """Round 3 after 32004.67 s began where the third 360 s end; it then began again and again, at one instant for ever."""
-    engine = Engine([], World([node(1)]), parameters_for("berth", {"replan_s": 360.0}), seed=1, clock=clock())
     rng = np.random.default_rng(1)
     for began_s in (32004.665321924087, *rng.uniform(0, 1e5, 200)):
-        engine._rounds_from_s = engine.now_s = float(began_s)
+        rounds, now_s = Rounds(360.0), float(began_s)
+        rounds.end_early(now_s)
         for _ in range(5):
-            next_s = engine._next_round_s()
-            assert engine.now_s < next_s <= engine.now_s + 360.0 + 1e-6
-            engine.now_s = next_s
+            rounds.begin(now_s)
+            assert now_s < rounds.next_s <= now_s + 360.0 + 1e-6
+            now_s = rounds.next_s
 
 
 def test_who_can_never_run_is_unfinished_and_the_simulation_ends():

@@ -189,3 +189,49 @@ class TestModes:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
         assert "50 iterations profiled" in done.stdout
         assert sum(record["iterations"] for record in lines(tmp_path)) == 50
+
+
+def test_a_checkpoint_is_told_at_once_and_stays_told(directory, clock):
+    recorder = Recorder(batch_per_gpu=8, done=32)
+    recorder.step()
+    assert lines(directory) == []  # no second has gone by
+    recorder.saved()
+    recorder.step()
+    recorder.close()
+    told = [(each["done"], each["saved"]) for each in lines(directory)]
+    assert told == [(64.0, 64.0), (96.0, 64.0)]
+    recorder.saved(80)
+    assert lines(directory)[-1]["saved"] == 80.0
+
+
+LISTENS = """
+import os, signal, sys, threading
+from berth_instrument import Recorder
+own = []
+signal.signal(signal.SIGTERM, lambda number, frame: own.append(number))
+recorder = Recorder()
+thread = threading.Thread(target=lambda: Recorder().should_stop())
+thread.start(), thread.join()                    # says that it cannot hear, and goes on
+before = recorder.should_stop()
+os.kill(os.getpid(), signal.SIGTERM)
+print(before, recorder.should_stop(), own == [signal.SIGTERM])
+"""
+
+
+def test_the_signal_to_end_is_a_question_from_the_first_time_it_is_asked():
+    run = lambda script: subprocess.run(  # noqa: E731
+        [sys.executable, "-c", script], cwd=ROOT / "workers/instrument", capture_output=True, text=True, timeout=60
+    )
+    told = run(LISTENS)
+    assert told.stdout.split() == ["False", "True", "True"]
+    assert "SIGTERM cannot be heard here" in told.stderr
+    never = run(
+        "import os, signal\nfrom berth_instrument import Recorder\nRecorder()\nos.kill(os.getpid(), signal.SIGTERM)"
+    )
+    assert never.returncode == -15  # who does not ask is ended by it, as ever
+
+
+def test_the_learning_rate_for_the_size_is_the_jobs_own_rules(monkeypatch):
+    assert Recorder().learning_rate is None
+    monkeypatch.setenv("BERTH_LEARNING_RATE", "0.0004")
+    assert Recorder().learning_rate == 0.0004

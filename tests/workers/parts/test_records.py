@@ -11,7 +11,7 @@ from workers.instrument.berth_instrument import SEGMENT_BYTES
 from workers.parts.recordlines import LINE_BYTES, RECORDS, record_of, records_read
 
 RECORD = {
-    "iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 640.0, "total": None, "batch": 64, "world": 1,
+    "iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 640.0, "total": None, "saved": None, "batch": 64, "world": 1,
     "parameters": None, "rows": [[0.1, 0.2, 0.3, 0.1, None, 0.0, 0.8]],
 }  # fmt: skip
 

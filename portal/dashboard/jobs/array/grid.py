@@ -15,7 +15,7 @@ from portal.jobs.states import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from portal.dashboard.jobs.array.context import GridCell, GridContext
+    from portal.dashboard.jobs.array.context import GridCell, GridContext, GridRow
     from portal.jobs.models import Job
 
 CELLS = 1000
@@ -29,7 +29,7 @@ _TOKEN = {state: token for token, states in SEGMENTS.items() for state in states
 def grid_make(job: Job) -> GridContext:
     step = -(-job.array_size // CELLS)
     cells = _single(job) if step == 1 else _folded(job, step)
-    rows = [
+    rows: list[GridRow] = [
         {"first": start * step, "cells": cells[start : start + ROW_CELLS]} for start in range(0, len(cells), ROW_CELLS)
     ]
     return {"rows": rows, "step": step, "again": any(cell["attempt"] for cell in cells)}

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
     from portal.dashboard.jobs.array.context import ArrayBodyContext, ArrayChip, ArrayTasksContext, TaskRow
+    from portal.dashboard.jobs.context import BarToken
     from portal.dashboard.parts.context import PageLinks, Rich, Segment
     from portal.jobs.models import Job
 
 PAGE_ROWS = 50
 ORDER = ("fail", "run", "wait", "done", "stop")
-BAR_ORDER = ("fail", "done", "run", "stop", "wait")
+BAR_ORDER: tuple[BarToken, ...] = ("fail", "done", "run", "stop", "wait")
 LABELS = {"fail": "Failed", "run": "Running", "wait": "Waiting", "done": "Completed", "stop": "Held, cancelled"}
 GLYPHS = {"fail": "FAILED", "run": "RUNNING", "wait": "PENDING", "done": "COMPLETED", "stop": "CANCELLED"}
 BEYOND = 10**9

@@ -12,8 +12,11 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
+from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.work import Outcome
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.timeshare.placing import Want, place
 
@@ -25,20 +28,33 @@ if TYPE_CHECKING:
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
-    Chooser = Callable[["Round"], Mapping[int, str]]
+    Chooser = Callable[["Round"], "Choice"]
 
 
 def play(work: Work, choose: Chooser) -> Outcome:
     """The planning's outcome. `choose`: the GPU type of each job that shall run in the round that begins."""
-    outcome = Outcome(window_gpus=work.ledger.gpus_up)
+    answers, worth, trail = Answers(), Worth(), Trail()
+    choice, inside = Choice({}), set[int]()
     if work.replan:
-        begins = Round(work, outcome)
+        begins = Round(work, answers, worth, trail)
         began_s = work.clock()
-        chosen = choose(begins)
-        outcome.solver = replace(outcome.solver, solve_s=work.clock() - began_s, participants=len(begins.running))
-        begins.give(chosen)
-    turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
-    return outcome
+        choice = choose(begins)
+        solve_s, inside = work.clock() - began_s, begins.all_gpus.waiting
+        choice = replace(choice, figures=replace(choice.figures, solve_s=solve_s, participants=len(begins.running)))
+        begins.give(choice.gpu_types)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, answers, worth, trail)
+    standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
+    late = Obstacles(out_of_time=choice.out_of_time | turns.out_of_time)
+    return Outcome(answers, standings, worth, trail, late, choice.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The GPU type of each job that shall run, by id, what the solve took, and who had no time to be chosen."""
+
+    gpu_types: Mapping[int, str]
+    figures: SolverFigures = field(default_factory=SolverFigures)
+    out_of_time: frozenset[int] = frozenset()
 
 
 def size_of(job: Job) -> int:
@@ -51,7 +67,9 @@ class Round:
     """Who competes for what. `nodes` and `gpus`: by type."""
 
     work: Work
-    outcome: Outcome
+    answers: Answers
+    worth: Worth
+    trail: Trail
     nodes: dict[str, list[Node]] = field(init=False)
     estimator: Estimator = field(init=False)
     all_gpus: Reallocation = field(init=False)
@@ -62,7 +80,7 @@ class Round:
             if room.node.gpus_total and room.node.gpu_type is not None:
                 self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.answers, self.worth, self.trail, self.estimator, self._moving)
 
     def _moving(self, live: Running, job: Job) -> float | None:
         """Every job takes part whose speeds are to be told, and is worth as much elsewhere: stops are not counted.
@@ -98,7 +116,7 @@ class Round:
         try:
             return self._throughput(job)
         except InvalidJob as error:
-            self.outcome.invalid[job.id] = error
+            self.answers.invalid[job.id] = error
             return {}
 
     def _throughput(self, job: Job) -> dict[str, float]:

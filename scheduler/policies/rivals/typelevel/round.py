@@ -16,7 +16,9 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.tables import signature
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.work import Outcome
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.typelevel import placer, program
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
@@ -31,21 +33,26 @@ if TYPE_CHECKING:
 
 def play(work: Work, *, every_size: bool) -> Outcome:
     """The round's outcome. `every_size`: configurations for each requirement, as Hops ran Sia, not Sia's own sizes."""
-    outcome = Outcome(window_gpus=work.ledger.gpus_up)
+    answers, worth, trail = Answers(), Worth(), Trail()
+    figures, inside, late = SolverFigures(), set[int](), frozenset[int]()
     if work.replan:
         began_s = work.clock()
-        round_ = _Round(work, outcome, every_size=every_size)
-        built_s = work.clock()
-        round_.give()
-        outcome.solver = replace(outcome.solver, build_s=built_s - began_s, solve_s=work.clock() - built_s)
-    turn.place_cpu_jobs((ranked for ranked in work.queue if ranked.job.is_cpu), work, outcome)
-    return outcome
+        round_ = _Round(work, answers, worth, trail, every_size=every_size)
+        inside, built_s = round_.all_gpus.waiting, work.clock()
+        taken = round_.give()
+        late = frozenset(inside) if taken is None else late
+        figures = replace(round_.figures(taken), build_s=built_s - began_s, solve_s=work.clock() - built_s)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, answers, worth, trail)
+    standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
+    return Outcome(answers, standings, worth, trail, Obstacles(out_of_time=late | turns.out_of_time), figures)
 
 
 @dataclass(slots=True)
 class _Round:
     work: Work
-    outcome: Outcome
+    answers: Answers
+    worth: Worth
+    trail: Trail
     every_size: bool
     all_gpus: Reallocation = field(init=False)
     estimator: Estimator = field(init=False)
@@ -56,7 +63,7 @@ class _Round:
     def __post_init__(self) -> None:
         self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.outcome, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.answers, self.worth, self.trail, self.estimator, self._moving)
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
@@ -82,7 +89,7 @@ class _Round:
         try:
             speeds = self._goodput(job)
         except InvalidJob as error:
-            self.outcome.invalid[job.id] = error
+            self.answers.invalid[job.id] = error
             return None
         running = self.all_gpus.running.get(job.id)
         present = None if running is None else self._kind(running.present)
@@ -108,8 +115,8 @@ class _Round:
     def _kind(self, present: Configuration) -> Kind:
         return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
 
-    def give(self) -> None:
-        """Solve, place, and turn the difference to what runs into stops, promises and starts."""
+    def give(self) -> program.Chosen | None:
+        """Solve, place, and turn the difference to what runs into stops, promises and starts; None = no time for it."""
         rooms = self.all_gpus.idle.rooms
         free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
         seed = int(self.work.rng.integers(2**31))
@@ -119,19 +126,18 @@ class _Round:
             time_limit_s=max(0.0, self.work.remaining_s),
             seed=seed,
         )
-        self._report(taken)
         if taken is None:
-            self.outcome.out_of_time |= self.all_gpus.jobs.keys() - self.all_gpus.running.keys()
-            return
+            return None
         for bucket, gpus in free.items():
             chosen = {job: kind for job, kind in taken.kinds.items() if kind.bucket == bucket}
             for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
                 least = min(self._goodput(self.all_gpus.jobs[job].job).values(), default=None)
                 self.all_gpus.take(job, spots, least)
         self.all_gpus.realise()
+        return taken
 
-    def _report(self, taken: program.Chosen | None) -> None:
-        self.outcome.solver = SolverFigures(
+    def figures(self, taken: program.Chosen | None) -> SolverFigures:
+        return SolverFigures(
             formulation="type-level",
             status="time-limit" if taken is None else "gap" if taken.gap else "optimal",
             incumbent="none" if taken is None else "ilp",

@@ -316,13 +316,14 @@ def recorded(world, attempt, **changes):
 def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_when_it_was_assumed(owner, world):
     first, second = world.running(model="vgg"), world.running(model="vgg")
     silent = world.running()
-    recorded(world, first)
+    recorded(world, first, saved=180.0)
     recorded(world, second, samples=704.0)
     page = lambda attempt: owner.get(reverse("job-detail", args=[str(attempt.job_id)])).content.decode()  # noqa: E731
     text = page(first)
     assert "assumed: nothing was known" in text
     assert "25%" in text
     assert "Records dropped" in text
+    assert "320<small>under a minute of work" in text  # done since its checkpoint
     text = page(second)
     assert "352.0" in text  # measured
     assert "320.0" in text  # predicted from the first
@@ -336,6 +337,9 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     job = owner.get(f"/api/v1/jobs/{second.job_id}").json()
     assert job["progress"]["fraction"] == 0.25
     assert job["attempts"][0]["speed"]["predicted_source"] == "entity"
+    assert job["attempts"][0]["speed"]["samples_lost"] is None
+    stopped = owner.get(f"/api/v1/jobs/{first.job_id}").json()["attempts"][0]["speed"]
+    assert (stopped["samples_saved"], stopped["samples_lost"], stopped["lost_s"]) == (180.0, 320.0, 1.0)
     assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None
 
 

@@ -7,10 +7,9 @@ from django.utils import timezone
 
 from portal.jobs.models import Job
 from portal.rounds.models import Planning, Round
-from portal.rounds.planning import run as planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read.history import raqlr_course
-from portal.rounds.record.metrics import raqlr_by_hours, round_metrics
+from portal.rounds.record.metrics import raqlr_by_hours, round_close, round_metrics
 from portal.rounds.services import settings_update
 from portal.rounds.tasks import expire
 
@@ -100,7 +99,7 @@ def test_the_next_round_closes_the_last_with_its_figures_once(cluster):
     assert first.metrics["plannings"] == 1
     assert first.metrics["gpus_total"] == 4
     before = first.ended_at
-    planning.round_close(round_=first, now=timezone.now(), tick_s=30)
+    round_close(round_=first, now=timezone.now(), tick_s=30)
     first.refresh_from_db()
     assert first.ended_at == before
 

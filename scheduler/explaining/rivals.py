@@ -1,0 +1,55 @@
+"""Who took what a waiting job could have used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.placement.feasibility import Level, usable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model import Chosen, Job, Ranked
+    from scheduler.placement.feasibility import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+
+    ranks: list[int]
+    own: list[int]
+
+
+class Takers:
+    """Those whom one plan placed, by the nodes that were idle before it. Jobs are alike: each kind is looked at once."""
+
+    def __init__(self, queue: Sequence[Ranked], chosen: Mapping[int, Chosen], idle: Sequence[Offer]) -> None:
+        self._idle = idle
+        self.exclusive = any(offer.node.exclusive_tenant for offer in idle)
+        """Whether some node takes one tenant at a time, so that tenants have to be told apart."""
+        self._takers = [
+            (each, frozenset(piece.node for piece in chosen[each.job.id].placement.pieces))
+            for each in queue
+            if each.job.id in chosen
+        ]
+        self._rivals: dict[tuple[object, ...], Rivals] = {}
+        self._open: dict[tuple[object, ...], list[Ranked]] = {}
+
+    def rivals_of(self, job: Job) -> Rivals:
+        """Who was placed on nodes that the job could have used."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
+        if kind not in self._rivals:
+            takers = self._on_open_nodes(job)
+            own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
+            self._rivals[kind] = Rivals([taker.rank for taker in takers], own)
+        return self._rivals[kind]
+
+    def _on_open_nodes(self, job: Job) -> list[Ranked]:
+        """Who was placed on nodes that are open to such a job."""
+        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant if self.exclusive else None)
+        if kind not in self._open:
+            nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
+            self._open[kind] = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]
+        return self._open[kind]

@@ -1,0 +1,178 @@
+"""What is known while a stage is solved: its options, prices and bounds; the greedy plan, and what any plan is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
+from scheduler.placement.aggregated.idle_columns import IdleColumns
+from scheduler.placement.aggregated.options import PieceRow
+from scheduler.placement.aggregated.patterns import Pattern, Supply
+from scheduler.placement.aggregated.prices import prices_of
+from scheduler.placement.aggregated.pricing import Cap, Problem
+from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
+from scheduler.placement.aggregated.whole import Whole
+from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.memory import Solved, solved
+from scheduler.placement.solver import relative_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.estimator.estimator import Estimator
+    from scheduler.model import Configuration, Ranked
+    from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.classes import Classes
+    from scheduler.placement.aggregated.options import Group, Options
+    from scheduler.placement.aggregated.prices import Prices
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.running import Participant
+
+FIRST_PRICES_SHARE = 0.7
+"""Of the time given: when the first prices must have been found, which leaves a third for the pass by them (whom it does not
+reach is worth least; whom no option was made for is not)."""
+ROUNDING = 1e-9
+
+
+class Maker:
+    """The plans of one stage, from its options on."""
+
+    def __init__(
+        self,
+        classes: Classes,
+        ledger: Ledger,
+        estimator: Estimator,
+        options: Options,
+        weight: Mapping[int, float],
+        rules: Rules,
+        participants: Mapping[int, Participant],
+        memory: Solved | None = None,
+    ) -> None:
+        self.participants = participants
+        self.memory = self.left = memory or Solved()
+        self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
+        self.options, self.weight = options, weight
+        self.caps = self._quotas()
+        self.prices: Prices | None = None
+
+    def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
+        """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
+        idle_columns = IdleColumns(self.classes, self.ledger, self.options)
+        taken = [
+            (group.members[0], made, group, int(self.options.first[g]))
+            for g, group in enumerate(self.options.groups)
+            if group.running is not None and (made := idle_columns.seat(group.job, group.options[0])) is not None
+        ]
+        if self.options.groups:
+            late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
+            prices = self.prices = prices_of(
+                self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
+            )
+            self.left = solved(prices, None, None, self.options)
+            idle_columns.outlook = Outlook(self.classes, self.options, prices, idle_columns)
+            taken += seat_by_prices(self.options, prices, self.caps, idle_columns, lambda: limits.left_s <= 0)
+        return self.valued(taken)
+
+    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
+        """The plan with every spread job at what it gets on the nodes it really got."""
+        placed: list[Placed] = []
+        for ranked, configuration, group, number in taken:
+            option = group.options[self.options.position[number]]
+            made = self._measured(ranked, configuration) if option.spread else configuration
+            worth = self._worth(ranked, made, group.least)
+            gain = self.rules.gain.of(made.throughput / group.least)
+            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
+        placed.sort(key=lambda each: each.ranked.rank)
+        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+
+    def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
+        job = ranked.job
+        w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
+        running = self.participants.get(job.id)
+        if running is None:
+            return w * gain
+        present = self.rules.gain.of(running.present.throughput / least)
+        return running.worth(w, gain, present, keeps=running.keeps(made))
+
+    def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
+        shares = configuration.shares
+        if len(shares) < 2:
+            return configuration
+        job, rooms = ranked.job, self.ledger.rooms
+        speeds = [
+            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
+        ]
+        speed, source = min(speeds)
+        rate = configuration.cores // configuration.gpus
+        pace = share_of_speed(rate, spread_rates(job)[0], 1)
+        return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
+
+    def standing(self, problem: Problem) -> Whole:
+        """What stands of the last plan, as a plan: every running job keeps what it has, as far as that is allowed."""
+        plan = Whole.nothing(problem)
+        rows = self.options.rows
+        for k, each in enumerate(problem.supply.classes):
+            kept = [rows.get(PieceRow(pin.pool, pin.gpus, pin.cores)) for pin in each.key.pins]
+            pattern = Pattern(k, tuple(sorted((row, 1) for row in kept if row is not None)))
+            if pattern.pieces and problem.supply.fits(pattern):
+                plan.patterns[pattern] = 1
+        offered = {row for pattern in plan.patterns for row, _ in pattern.pieces}
+        firsts = np.flatnonzero(self.options.position == 0)
+        plan.options[[number for number in firsts if int(self.options.row[number]) in offered]] = 1
+        plan.objective = float(self.options.value @ plan.options)
+        over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
+        return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
+
+    def nobody_could_get_more(self, plan: Aggregated) -> bool:
+        """Whether the plan is worth as much as one of which no node sets limits."""
+        if not self.options.groups or self.options.out_of_time:
+            return False
+        return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
+
+    def good_enough(self, plan: Aggregated, gap: float) -> bool:
+        """Whether prices alone prove the plan within the gap."""
+        return not self.options.out_of_time and self.met(plan, self.simple_bound(), gap)
+
+    def simple_bound(self) -> float:
+        """The best of those that need no search."""
+        found = self.pooled_bound()
+        return found if self.prices is None else min(found, self.prices.bound)
+
+    def pooled_bound(self) -> float:
+        """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
+        groups, firsts = self.options.groups, self.options.first[:-1]
+        best = np.maximum.reduceat(self.options.value, firsts)
+        least = np.minimum.reduceat(self.options.gpus, firsts)
+        order = np.argsort(-best / least, kind="stable")
+        members = np.array([len(group.members) for group in groups], dtype=float)[order]
+        idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
+        before = np.concatenate(([0.0], np.cumsum(members * least[order])[:-1]))
+        taken = np.clip((idle - before) / least[order], 0.0, members)
+        return float(best[order] @ taken)
+
+    def met(self, best: Aggregated, bound: float, gap: float) -> bool:
+        """Whether the bound proves the plan within the gap."""
+        proven = relative_gap(best.objective, bound)
+        return proven is not None and proven <= gap
+
+    def problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
+        """What is to be searched. Once `late` says so patterns are no longer listed."""
+        supply = Supply(self.classes, self.options, late)
+        members = np.array([len(group.members) for group in self.options.groups], dtype=float)
+        return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
+
+    def _quotas(self) -> list[Cap]:
+        """A row per tenant and quota that its jobs could exceed."""
+        options = self.options
+        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
+        caps: list[Cap] = []
+        for tenant, allowance in self.ledger.allowances.items():
+            if allowance.gpus is None and allowance.cores is None:
+                continue
+            own = np.flatnonzero(whose == tenant)
+            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
+                if most is not None and len(own):
+                    caps.append(Cap(own, asked[own], float(most)))
+        return caps

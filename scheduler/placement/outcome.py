@@ -1,0 +1,118 @@
+"""What a policy hands back: its answers, and beside them what explanations, pages and the next planning read.
+
+Each part is made by the step that knows it, and the policy puts the parts together at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from scheduler.model import Configuration, ShareView, Side, SolverFigures, Standing, WindowView
+from scheduler.placement.answers import Answers
+from scheduler.placement.gain import Worth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model import Promise, Ranked, Reservation
+    from scheduler.placement.aggregated.classes import Pool
+    from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
+    from scheduler.placement.memory import Solved
+
+
+@dataclass(frozen=True, slots=True)
+class Classed:
+    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
+
+    group: Group
+    rows: Sequence[PieceRow | UnitRow]
+    nodes_of: Mapping[Pool, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """The candidates that the steps looked at, by job id. Steps add to it; explanations read it."""
+
+    candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
+    classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
+    had_turns: set[int] = field(default_factory=set)  # who took the best of what was left, with no candidates listed
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What stages placed jointly leave beside their answers."""
+
+    figures: SolverFigures = field(default_factory=SolverFigures)
+    out_of_time: frozenset[int] = frozenset()  # job ids: time ended before their candidates were made
+    left: tuple[Solved, ...] = ()  # to the next planning, by stage solved by class
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Where each job stood when places were given out, and what each tenant had."""
+
+    window: set[int] = field(default_factory=set)  # job ids that could have been placed now
+    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
+    window_gpus: int = 0
+    window_s: float = 0.0  # spent on filling the windows
+    turns: Mapping[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
+    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    windows: Sequence[WindowView] = ()
+    shares: Sequence[ShareView] = ()
+    turn_shares: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
+
+    def of(self, ranked: Ranked) -> Standing:
+        """Where the job stood. A policy without arrays has one window, whose jobs are all its front."""
+        job = ranked.job
+        known = self.turns.get(job.id)
+        if known is not None:
+            return known
+        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
+        return _standing(array, job.id in self.window)
+
+
+@cache
+def _standing(array: str, inside: bool) -> Standing:
+    return Standing(array, Side.FRONT if inside else Side.OUTSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """What kept waiting jobs from a place, where a step knows it."""
+
+    out_of_time: frozenset[int] = frozenset()  # inside the window, yet time ended before their turn
+    unswept: frozenset[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to all
+    blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
+    blocked_tenants: Mapping[int, Ranked] = field(default_factory=lambda: MappingProxyType({}))  # within each tenant
+    kept: Mapping[int, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
+    """Job id -> for whom the idle GPUs are kept that would fit it."""
+
+    def jobs(self) -> set[int]:
+        """Everybody of whom a step knows it."""
+        return {*self.out_of_time, *(self.unswept or ()), *self.kept}
+
+
+def greedy_figures(answers: Answers) -> SolverFigures:
+    """The figures of a policy that solves nothing."""
+    return SolverFigures(incumbent="greedy") if answers.chosen else SolverFigures()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A policy's answers with all that belongs to them."""
+
+    answers: Answers = field(default_factory=Answers)
+    standings: Standings = field(default_factory=Standings)
+    worth: Worth = field(default_factory=Worth)
+    trail: Trail = field(default_factory=Trail)
+    obstacles: Obstacles = field(default_factory=Obstacles)
+    solver: SolverFigures = field(default_factory=SolverFigures)
+    reservations: tuple[Reservation, ...] = ()
+    promised: Mapping[int, Promise] = field(default_factory=lambda: MappingProxyType({}))  # given before, not free yet
+    left: tuple[Solved, ...] = ()  # to the next planning, by stage
+    pressing: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Job id -> from when on it is urgent: see `replan.early`."""
+    may_end_round: bool = False  # the policy wants re-plans before their round is over

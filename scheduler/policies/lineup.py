@@ -1,0 +1,99 @@
+"""The queue of one planning under `coda` and `berth`: in windows, with the rules by which its jobs use what is idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness import sensitivity
+from scheduler.fairness.arrays import Array
+from scheduler.fairness.borrowing import AccessRules, HomeArrays
+from scheduler.fairness.standings import standings_of, views_of
+from scheduler.fairness.sweep import LIMIT_SHARE
+from scheduler.placement import cpu
+from scheduler.placement.gain import LINEAR, Gain, Worth, efficient
+from scheduler.placement.outcome import Standings
+from scheduler.placement.running import joint_weights
+from scheduler.policies.filling import adjust, apart, divided, fill
+from scheduler.replan.participants import joint
+from scheduler.replan.paying import under
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.fairness.arrays import Division
+    from scheduler.fairness.cpu_queue import CpuTurns
+    from scheduler.fairness.progressive import Windows
+    from scheduler.model import Ranked, ShareView
+    from scheduler.placement.work import Work
+    from scheduler.policies.mode import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """Who stands where before anything is placed. `work`: with the sweep's and the CPU jobs' time taken off.
+
+    `solving`: the same as the solve sees it: what running jobs of a re-plan hold is idle.
+    """
+
+    gpu_queue: Sequence[Ranked]
+    cpu_queue: Sequence[Ranked]
+    division: Division
+    windows: Windows
+    shares: Sequence[ShareView]
+    access_rules: AccessRules
+    gain: Gain
+    work: Work
+    solving: Work
+    window_s: float
+
+    def worth(self) -> Worth:
+        """What configurations are worth. At the head of its array nobody weighs more than who gave back."""
+        picked, work = self.windows.picked, self.work
+        weights = joint_weights(picked, work.changeable, work.parameters.lambda_, floor=self.gain.floor)
+        first = {each.job.id: 1.0 for each in picked if each.job.gave_back}
+        return Worth(self.gain, {**weights, **first}, self.access_rules.factor)
+
+    def standings(self, turns: CpuTurns, *, fair: bool) -> Standings:
+        """Where GPU and CPU jobs stood. Jobs with a promise are in no window of this planning, but have a home."""
+        windows, homes = self.windows, self.access_rules.homes
+        promised = (job for job in self.work.state.jobs if job.promise is not None and not job.is_cpu)
+        return Standings(
+            window={*(each.job.id for each in windows.picked), *turns.standings},
+            sated=set(windows.sated),
+            window_gpus=sum(window.capacity for window in windows.by_array.values()),
+            window_s=self.window_s,
+            turns={**standings_of(windows), **turns.standings},
+            homes={**windows.homes, **{job.id: homes.of(job) for job in promised}},
+            windows=views_of(windows),
+            shares=[*self.shares, *turns.shares],
+            turn_shares={**windows.share_when_picked, **turns.shares_at_turn} if fair else {},
+        )
+
+
+def line_up(work: Work, mode: Mode) -> Lineup:
+    """Divide the cluster, fill the windows, and say what each job may use."""
+    began_s = work.clock()
+    division = divided(work, mode)
+    gpu_queue, cpu_queue = apart(work.queue, mode)
+    homes = HomeArrays(division, work.ledger)
+    at_home = homes.of_all(each.job for each in gpu_queue)
+    work = work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
+    gain, work = _gained(gpu_queue, work, mode)
+    solving = joint(work)
+    windows, shares = fill(gpu_queue, solving, mode, division, at_home)
+    if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
+        windows = adjust(windows, gpu_queue, work, homes)
+    window_s = work.clock() - began_s
+    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
+    access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
+    access_rules.limit(each.job for each in gpu_queue)
+    return Lineup(gpu_queue, cpu_queue, division, windows, shares, access_rules, gain, work, solving, window_s)
+
+
+def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, Work]:
+    """What sizes are worth in this planning, and the planning in which a restart counts by that."""
+    if not mode.efficient:
+        return LINEAR, work
+    gain = efficient((each.job for each in gpu_queue), work)
+    return gain, under(work, gain)
