@@ -38,6 +38,7 @@ ROUND_MEANS = (
     "gpu_active_rate",
     "cpu_active_rate",
     "utilisation",
+    "cpu_utilisation",
     "queue_length",
     "fragments_cores",
     "fragments_scattered",
@@ -45,7 +46,7 @@ ROUND_MEANS = (
     "fragment_rate",
     "live_lr_mean",
 )
-"""Figures of a planning whose time-weighted mean a round has; `utilisation` is measured, so its driver adds it."""
+"""Figures of a planning whose time-weighted mean a round has; the utilisations are measured, so their driver adds them."""
 
 NOBODYS: Mapping[int, int] = {}
 

@@ -52,7 +52,7 @@ class Writer:
             source = _Hashing(file)
             info = tarfile.TarInfo(name)
             info.size, info.mode = os.fstat(file.fileno()).st_size, 0o600
-            self.tar.addfile(info, source)  # type: ignore[arg-type]
+            self.tar.addfile(info, source)
         self.members[name] = {"size": info.size, "sha256": source.digest.hexdigest()}
 
     def add_json(self, name: str, value: Any) -> None:

@@ -45,16 +45,7 @@ def backup_make(*, to: Path | None = None, automatic: bool = False, tell: Tell =
     path = _target(to, at, prefix=AUTOMATIC if automatic else "berth-")
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as scratch:
         room_check(path.parent, needed_bytes=2 * database_bytes())
-        try:
-            facts, members = _database(Path(scratch))
-            tell(f"database read: {facts['rows'].get('jobs_job', 0)} jobs, {sum(facts['rows'].values())} rows")
-            _write(path, at=at, facts=facts, members=members)
-        except FileExistsError as error:
-            raise BackupError(f"{path} is there already.", "Give another name with --to, or a directory.") from error
-        except OSError as error:
-            raise BackupError(
-                f"{path} cannot be written ({error.strerror or error}).", "Name another place with --to."
-            ) from error
+        _database_write(path, at, Path(scratch), tell)
         shutil.rmtree(scratch, ignore_errors=True)
         Path(scratch).mkdir(mode=0o700)
         tell(f"{path.stat().st_size / 2**20:.1f} MiB written to {path}")
@@ -69,6 +60,20 @@ def backup_make(*, to: Path | None = None, automatic: bool = False, tell: Tell =
     else:
         tell("not recorded: the database is an older Berth's, which ./berth up will bring up to date")
     return row
+
+
+def _database_write(path: Path, at: datetime, scratch: Path, tell: Tell) -> None:
+    """Read the database into `scratch` and write the backup from it. Raises BackupError when `path` cannot be written."""
+    try:
+        facts, members = _database(scratch)
+        tell(f"database read: {facts['rows'].get('jobs_job', 0)} jobs, {sum(facts['rows'].values())} rows")
+        _write(path, at=at, facts=facts, members=members)
+    except FileExistsError as error:
+        raise BackupError(f"{path} is there already.", "Give another name with --to, or a directory.") from error
+    except OSError as error:
+        raise BackupError(
+            f"{path} cannot be written ({error.strerror or error}).", "Name another place with --to."
+        ) from error
 
 
 def database_bytes() -> int:

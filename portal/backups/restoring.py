@@ -37,11 +37,7 @@ def backup_restore(path: Path, *, tell: Tell = lambda _: None) -> Settled:
     """
     path = path.expanduser().absolute()
     header = header_read(path)
-    if header.get("database") != connection.vendor:
-        raise BackupError(
-            f"{path} is a backup of {_named(header.get('database'))}, and this Berth uses {_named(connection.vendor)}.",
-            "Set DATABASE_URL as it was when the backup was made.",
-        )
+    _refuse_other_database(path, header.get("database"))
     if connection.vendor == "postgresql":
         _refuse_while_used()
     layout = layout_here()
@@ -83,6 +79,14 @@ def unpacked(path: Path, root: Path) -> Iterator[Unpacked]:
         if found.header["database"] == "sqlite":
             sqlite.database_check(found.path(sqlite.MEMBER), found.manifest["database"])
         yield found
+
+
+def _refuse_other_database(path: Path, vendor: str | None) -> None:
+    if vendor != connection.vendor:
+        raise BackupError(
+            f"{path} is a backup of {_named(vendor)}, and this Berth uses {_named(connection.vendor)}.",
+            "Set DATABASE_URL as it was when the backup was made.",
+        )
 
 
 def _named(vendor: str | None) -> str:

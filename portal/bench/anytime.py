@@ -89,9 +89,16 @@ def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
     with collector_paused():  # as the service plans
         began_s = time.process_time()
         work = Work(
-            queue, ledger, instance.estimator, parameters, np.random.default_rng(seed), time.process_time,
-            began_s + limit_s, state, 0.0,
-        )  # fmt: skip
+            queue,
+            ledger,
+            instance.estimator,
+            parameters,
+            np.random.default_rng(seed),
+            time.process_time,
+            began_s + limit_s,
+            state,
+            0.0,
+        )
         solver = place_aggregated(picked, work, answers, worth, Trail()).figures
         cpu_s = time.process_time() - began_s
     return {

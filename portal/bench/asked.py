@@ -149,9 +149,13 @@ LEFT_OUT = {
         ACTS,
     ),
     **dict.fromkeys(
-        ("api-job-cancel", "api-job-retry", "api-job-hold", "api-job-release", "api-job-requeue", "api-node-drain",
-         "api-node-resume", "api-node-dead", "api-traces-history", "api-trace-share", "api-simulation-cancel",
-         "api-simulation-share"),
+        tuple(
+            """
+                api-job-cancel api-job-retry api-job-hold api-job-release api-job-requeue api-node-drain
+                api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
+                api-simulation-share
+            """.split()
+        ),
         ACTS,
     ),
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
@@ -160,7 +164,7 @@ LEFT_OUT = {
     "livez": "a constant",
     "healthz": "asks the broker; 503 without a whole Berth",
     "api-schema": "the same for every size; made once a version",
-}  # fmt: skip
+}
 LEFT_OUT_PREFIXES = {"agent-": "nodes ask, not people", "admin:": "a form or an index of the console"}
 
 

@@ -68,11 +68,19 @@ def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
     async def exchange(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
         parts = urlsplit(path)
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-            "path": parts.path, "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": parts.path,
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "root_path": "",
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-            "client": ("127.0.0.1", 0), "server": ("localhost", 80),
-        }  # fmt: skip
+            "client": ("127.0.0.1", 0),
+            "server": ("localhost", 80),
+        }
         sent: list[dict[str, Any]] = []
         received = iter([{"type": "http.request", "body": b"", "more_body": False}])
 

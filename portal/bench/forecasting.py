@@ -42,15 +42,23 @@ def demo_engine(*, seed: int) -> Engine:
     """The demo's cluster, nobody there."""
     nodes = [
         Node(
-            number, node.name, gpu_type=node.gpu_type, gpus_total=node.gpus, cores_total=node.cores,
-            memory_total_mib=node.memory_mib, storage_domain="demo",
+            number,
+            node.name,
+            gpu_type=node.gpu_type,
+            gpus_total=node.gpus,
+            cores_total=node.cores,
+            memory_total_mib=node.memory_mib,
+            storage_domain="demo",
         )
         for number, node in enumerate(DEMO_NODES, start=1)
-    ]  # fmt: skip
+    ]
     world = World(
-        nodes, [Tenant(number + 1) for number in range(len(TENANTS))], tick_s=TICK_S, restart_s=RESTART_COST_S,
+        nodes,
+        [Tenant(number + 1) for number in range(len(TENANTS))],
+        tick_s=TICK_S,
+        restart_s=RESTART_COST_S,
         stop_s=DEMO_STOP_S,
-    )  # fmt: skip
+    )
     parameters = Parameters(policy="berth", tick_s=TICK_S, replan_s=REPLAN_S, restart_cost_s=RESTART_COST_S)
     return Engine([], world, parameters, seed=seed, clock=time.process_time)
 
@@ -95,9 +103,16 @@ class DemoFeed:
         self._number += 1
         owner = 10 * place + self._rng.randrange(2)
         return Job(
-            self._number, place + 1, sizes, submitted_s=now_s, cores=4, owner=owner, category=str(place),
-            expected_duration_s=declared_s, movable=True,
-        )  # fmt: skip
+            self._number,
+            place + 1,
+            sizes,
+            submitted_s=now_s,
+            cores=4,
+            owner=owner,
+            category=str(place),
+            expected_duration_s=declared_s,
+            movable=True,
+        )
 
 
 def philly_engine(data: Path, *, seed: int) -> Engine:

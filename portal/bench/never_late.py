@@ -158,13 +158,15 @@ def long_measure(number: int, seed: int, *, jobs: int = LONG_JOBS, nodes: int = 
                 lambda slowness=slowness: slowness * time.process_time(),
             )
             taken_s = slowness * (time.process_time() - began_s)
-        found.append({
-            "slowness": slowness,
-            "ratio": taken_s / parameters.limit_s,
-            "placed": len(made.placements),
-            "gpus_idle": made.metrics.gpus_idle,
-            "infeasible": bool(violations(made, state)),
-        })  # fmt: skip
+        found.append(
+            {
+                "slowness": slowness,
+                "ratio": taken_s / parameters.limit_s,
+                "placed": len(made.placements),
+                "gpus_idle": made.metrics.gpus_idle,
+                "infeasible": bool(violations(made, state)),
+            }
+        )
     return found
 
 

@@ -39,18 +39,22 @@ def parser_make() -> argparse.ArgumentParser:
     for verb in ("show", "wait", "cancel", "share", "delete"):
         verbs.choices[verb].add_argument("number", type=int)
     verbs.choices["share"].add_argument("shared_with", choices=["owner", "tenant", "operators"])
+    _trace_parsers(verbs)
+    return parser
+
+
+def _trace_parsers(verbs: Any) -> None:
     _listing(_verb(verbs, "traces", lab.traces, "the newest traces"))
     sent = _verb(verbs, "upload", lab.upload, "keep a trace on the portal")
     sent.add_argument("file", type=Path)
     sent.add_argument("--format", required=True, metavar="NAME", help="docs/traces.md")
     taken = _verb(verbs, "history", lab.history, "keep the cluster's last days as a trace")
     taken.add_argument("days", type=_number)
-    for verb in (sent, taken):
-        verb.add_argument("--name", help="the trace's name")
-        verb.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
+    for kept in (sent, taken):
+        kept.add_argument("--name", help="the trace's name")
+        kept.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
     forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "a trace, and what was simulated on it")
     forgotten.add_argument("number", type=int)
-    return parser
 
 
 def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) -> argparse.ArgumentParser:

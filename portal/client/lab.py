@@ -91,10 +91,18 @@ def listed(asked: Any, portal: Portal) -> int:
     rows = list(portal.pages("/simulations", query={"state": asked.state}, most=asked.most))
     columns = ("number", "state", "done", "name", "jobs", "cluster", "policies", "owner")
     cells = [
-        (row["id"], row["state"], percent(row), row["name"], row["jobs"], row["cluster"], ",".join(row["policies"]),
-         row["owner"])
+        (
+            row["id"],
+            row["state"],
+            percent(row),
+            row["name"],
+            row["jobs"],
+            row["cluster"],
+            ",".join(row["policies"]),
+            row["owner"],
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     return _told(asked, rows, table(columns, cells) if rows else "no simulation yet; ./berth lab run asks for one")
 
 
@@ -128,9 +136,18 @@ def traces(asked: Any, portal: Portal) -> int:
     rows = list(portal.pages("/simulations/traces", query={}, most=asked.most))
     columns = ("number", "name", "format", "from", "jobs", "hours", "owner", "tenant")
     cells = [
-        (row["id"], row["name"], row["format"], row["origin"], row["jobs"], row["span_s"] / 3600, row["owner"], row["tenant"])
+        (
+            row["id"],
+            row["name"],
+            row["format"],
+            row["origin"],
+            row["jobs"],
+            row["span_s"] / 3600,
+            row["owner"],
+            row["tenant"],
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     return _told(asked, rows, table(columns, cells) if rows else "no trace yet; ./berth lab upload keeps one")
 
 

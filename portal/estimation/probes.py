@@ -25,6 +25,7 @@ from portal.jobs.services.placing import DoesNotFit, attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL
 from portal.tenants.models import Tenant, User
+from portal.tenants.selectors import OWN_TENANT
 from scheduler.model import LinkWish
 from scheduler.planning.probing import LIMIT_S, MEMORY_MIB
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from scheduler.model import LinkOrder
 
-TENANT = "berth"
 AGAIN = timedelta(seconds=60)
 LOG_WAIT = timedelta(seconds=30)
 """What a probe printed may come after its end."""
@@ -69,7 +69,7 @@ def links_wanted(*, now: datetime, again_s: float) -> tuple[LinkWish, ...]:
                 wishes.append((name, between))
     if not wishes or not User.objects.filter(is_superuser=True, is_active=True).exists():
         return ()
-    tenant = Tenant.objects.get_or_create(name=TENANT)[0].pk
+    tenant = Tenant.objects.get_or_create(name=OWN_TENANT)[0].pk
     return tuple(LinkWish(name, between, tenant) for name, between in wishes)
 
 

@@ -25,10 +25,11 @@ GPU_TYPES = column("gpu_types", "GPU types")
 class AttemptInline(OperatorOnly, TabularInline):
     model = Attempt
     fk_name = "job"
-    fields = readonly_fields = (
-        "kind", "epoch", "state_shown", "on_nodes", "gpus", "cores", "planning_number", "started_at", "ended_at", "exit_code",
-        "end_detail",
-    )  # fmt: skip
+    fields = readonly_fields = tuple(
+        """
+            kind epoch state_shown on_nodes gpus cores planning_number started_at ended_at exit_code end_detail
+        """.split()
+    )
     extra = 0
     hide_title = True
     per_page = 20
@@ -83,18 +84,22 @@ class JobAdmin(ConsoleAdmin):
     fieldsets = (
         (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "end_detail")}),
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
-        ("What it asks for", {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "disk_gib", "time_limit_s")}),
+        (
+            "What it asks for",
+            {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "disk_gib", "time_limit_s")},
+        ),
         ("What it does", {"fields": ("command", "category", "priority", "labels", "checkpointable", "restartable")}),
         (
             "Times and counts",
             {
-                "fields": (
-                    "submitted_at", "started_at", "ended_at", "waited_s", "age_s", "age_source", "epoch", "failures",
-                    "requeues", "preemptions",
+                "fields": tuple(
+                    """
+                        submitted_at started_at ended_at waited_s age_s age_source epoch failures requeues preemptions
+                    """.split()
                 )
             },
         ),
-    )  # fmt: skip
+    )
     readonly_fields = tuple(name for _, group in fieldsets for name in group["fields"])
     commands = (
         _command(

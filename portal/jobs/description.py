@@ -29,18 +29,21 @@ MAX_SMALL = 2**31 - 1
 PRIORITY_LIMIT = 100
 R_NUM = 8
 
-NOT_SUPPORTED = frozenset({
-    "shareable", "gpu_memory_mib", "gpu_compute", "latency_class", "artefacts", "template", "notify", "webhook",
-    "container", "image", "deadline",
-})  # fmt: skip
+NOT_SUPPORTED = frozenset(
+    """
+        shareable gpu_memory_mib gpu_compute latency_class artefacts template notify webhook container image
+        deadline
+    """.split()
+)
 """Fields of the full description whose engine does not exist yet."""
-READ_ONLY = frozenset({
-    "id", "number", "state", "owner", "url", "submitted_at", "started_at", "ended_at", "waited_s", "waiting_since",
-    "age_s", "age_source", "latency_ratio", "epoch", "attempts", "failures", "requeues", "preemptions", "reason",
-    "reason_figures", "reason_at", "in_window", "exit_code", "end_detail", "held_by", "cancel_requested_at",
-    "array_index", "array_size", "array_concurrency", "array_counts", "array_made", "array_retries", "array_job",
-    "checkpoint_domain", "profiles",
-})  # fmt: skip
+READ_ONLY = frozenset(
+    """
+        id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
+        latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window
+        exit_code end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts
+        array_made array_retries array_job checkpoint_domain profiles
+    """.split()
+)
 """What an answer shows and a request may not set."""
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
 """Short spellings that a command line's example uses; both of one field at once is a conflict."""

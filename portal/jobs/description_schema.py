@@ -12,8 +12,11 @@ from portal.jobs import description_parts as parts
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _RATE: dict[str, Any] = {
-    "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": parts.MAX_LEARNING_RATE,
-}  # fmt: skip
+    "type": "number",
+    "minimum": 0,
+    "exclusiveMinimum": True,
+    "maximum": parts.MAX_LEARNING_RATE,
+}
 
 
 def _whole(low: int, high: int, says: str, **more: Any) -> dict[str, Any]:
@@ -37,20 +40,28 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "tenant": {**_TEXT, "maxLength": 63, "nullable": True, "description": "May be left out by members of one tenant."},
     "command": {**_TEXT, "minLength": 1, "description": "Run by /bin/sh -c; a script may have many lines, 64 KiB."},
     "files": {
-        "type": "object", "nullable": True, "maxProperties": parts.MAX_FILES,
+        "type": "object",
+        "nullable": True,
+        "maxProperties": parts.MAX_FILES,
         "additionalProperties": {"oneOf": [_TEXT, _object({"base64": {**_TEXT, "format": "byte"}}, ["base64"])]},
         "description": "Put into the job's directory: relative name -> text or base64; at most 1 MiB in all.",
     },
     "working_directory": {
-        **_TEXT, "maxLength": parts.MAX_PATH_CHARS, "nullable": True,
+        **_TEXT,
+        "maxLength": parts.MAX_PATH_CHARS,
+        "nullable": True,
         "description": "Absolute, or below the job's own directory. Short: workdir.",
     },
     "environment": {
-        "type": "object", "nullable": True, "additionalProperties": _TEXT, "maxProperties": parts.MAX_VARIABLES,
+        "type": "object",
+        "nullable": True,
+        "additionalProperties": _TEXT,
+        "maxProperties": parts.MAX_VARIABLES,
         "description": "Variables. BERTH_*, CUDA_VISIBLE_DEVICES, LD_PRELOAD and their like are refused.",
     },
     "labels": {
-        "nullable": True, "description": "At most 16; a list gives names without values.",
+        "nullable": True,
+        "description": "At most 16; a list gives names without values.",
         "oneOf": [
             {"type": "object", "additionalProperties": {**_TEXT, "maxLength": 255}, "maxProperties": parts.MAX_LABELS},
             {"type": "array", "items": {**_TEXT, "maxLength": 63}, "maxItems": parts.MAX_LABELS},
@@ -66,7 +77,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "few iterations on one GPU of each type that is idle, in a scratch directory, with BERTH_PROFILE=1."
     ),
     "gpus": {
-        "nullable": True, "default": 0,
+        "nullable": True,
+        "default": 0,
         "description": "A number (0: a CPU job), a set of accepted numbers, or a range, cut into a set.",
         "oneOf": [
             {"type": "integer", "minimum": 0, "maximum": parts.MAX_GPUS},
@@ -75,7 +87,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         ],
     },
     "gpu_types": {
-        "type": "array", "items": {**_TEXT, "maxLength": 64}, "maxItems": 64, "uniqueItems": True, "nullable": True,
+        "type": "array",
+        "items": {**_TEXT, "maxLength": 64},
+        "maxItems": 64,
+        "uniqueItems": True,
+        "nullable": True,
         "description": "Allowed types; missing or empty: any.",
     },
     "cores_per_gpu": _whole(1, d.MAX_CORES, "CPU cores for each GPU."),
@@ -83,7 +99,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "cores": _whole(1, d.MAX_CORES, "CPU jobs only: cores in all."),
     "memory_mib": _whole(1, d.MAX_MEMORY_MIB, "Host memory; a job that takes more is ended."),
     "disk_gib": {
-        "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": d.MAX_DISK_GIB, "nullable": True,
+        "type": "number",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+        "maximum": d.MAX_DISK_GIB,
+        "nullable": True,
         "description": "What the job's directory, its logs and its checkpoints may take on each node's disk; a job that "
         "has more is ended as FAILED. Missing: the operator's default.",
     },
@@ -93,7 +113,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "epochs": _whole(1, d.MAX_COUNT, "With dataset_size, instead of samples."),
     "dataset_size": _whole(1, d.MAX_COUNT, "Samples in an epoch."),
     "learning_rate": {
-        "nullable": True, "description": "One, one at a reference size with a rule, or one a size. Short: lr.",
+        "nullable": True,
+        "description": "One, one at a reference size with a rule, or one a size. Short: lr.",
         "oneOf": [
             _RATE,
             _object(
@@ -104,7 +125,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         ],
     },
     "expected_duration_s": {
-        "type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": d.MAX_SECONDS, "nullable": True,
+        "type": "number",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+        "maximum": d.MAX_SECONDS,
+        "nullable": True,
     },
     "checkpointable": _flag("May be stopped by SIGTERM and resumed from its own checkpoint."),
     "restartable": _flag("May be started again from zero."),
@@ -118,15 +143,18 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             },
             ["size"],
         ),
-        "nullable": True, "description": "That many tasks, each with its BERTH_ARRAY_INDEX.",
+        "nullable": True,
+        "description": "That many tasks, each with its BERTH_ARRAY_INDEX.",
     },
     "depends_on": {
-        "type": "array", "nullable": True, "maxItems": parts.MAX_DEPENDENCIES,
+        "type": "array",
+        "nullable": True,
+        "maxItems": parts.MAX_DEPENDENCIES,
         "items": {"oneOf": [_ID, _object({"job": _ID, "kind": _KIND}, ["job"])]},
         "description": "Starts once those jobs have completed (kind ok) or ended (kind any).",
     },
     "priority": _whole(-100, 100, "Orders the tenant's own jobs only; members up to 0, managers up to 100.", default=0),
-}  # fmt: skip
+}
 
 
 class JobDescription(RawSchema):
@@ -143,20 +171,33 @@ EXAMPLES = (
         "An elastic training",
         request_only=True,
         value={
-            "name": "convnext-b-aerial", "model": "convnext-b",
+            "name": "convnext-b-aerial",
+            "model": "convnext-b",
             "command": "torchrun --nproc_per_node=$BERTH_GPUS train.py --epochs 30",
-            "working_directory": "/home/lena/aerial", "category": "cv", "pipelined": True, "parameters": 89_000_000,
-            "gpus": [1, 2, 4], "cores_per_gpu": 4, "memory_mib": 24_576, "time_limit_s": 36_000, "batch_per_gpu": 128,
-            "samples": 5_760_000, "learning_rate": {"at": 4, "value": 4.0e-4, "rule": "linear"}, "checkpointable": True,
+            "working_directory": "/home/lena/aerial",
+            "category": "cv",
+            "pipelined": True,
+            "parameters": 89_000_000,
+            "gpus": [1, 2, 4],
+            "cores_per_gpu": 4,
+            "memory_mib": 24_576,
+            "time_limit_s": 36_000,
+            "batch_per_gpu": 128,
+            "samples": 5_760_000,
+            "learning_rate": {"at": 4, "value": 4.0e-4, "rule": "linear"},
+            "checkpointable": True,
         },
     ),
     OpenApiExample(
         "A CPU array with its script",
         request_only=True,
         value={
-            "name": "count-words", "command": "python3 count.py", "gpus": 0, "cores": 1,
+            "name": "count-words",
+            "command": "python3 count.py",
+            "gpus": 0,
+            "cores": 1,
             "files": {"count.py": "import os\nprint(os.environ['BERTH_ARRAY_INDEX'])\n"},
             "array": {"size": 20, "concurrency": 4},
         },
     ),
-)  # fmt: skip
+)

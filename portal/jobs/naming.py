@@ -29,18 +29,34 @@ _PLAIN = frozenset(
 _WRAPPERS: dict[str, frozenset[str]] = {
     name: frozenset(options.split())
     for name, options in {
-        "sudo": "-u -g", "nice": "-n", "ionice": "-c -n", "time": "-o -f", "nohup": "", "env": "-u -C", "exec": "-a",
-        "command": "", "builtin": "", "setsid": "", "stdbuf": "-i -o -e", "timeout": "-s -k", "numactl": "-N -m -C",
-        "taskset": "-c", "xargs": "-n -P -I", "mpiexec": "-n -np -host -hosts",
+        "sudo": "-u -g",
+        "nice": "-n",
+        "ionice": "-c -n",
+        "time": "-o -f",
+        "nohup": "",
+        "env": "-u -C",
+        "exec": "-a",
+        "command": "",
+        "builtin": "",
+        "setsid": "",
+        "stdbuf": "-i -o -e",
+        "timeout": "-s -k",
+        "numactl": "-N -m -C",
+        "taskset": "-c",
+        "xargs": "-n -P -I",
+        "mpiexec": "-n -np -host -hosts",
         "srun": "-n -N -c -G -p -J -t -w --ntasks --nodes --gpus --partition --job-name --time",
         "mpirun": "-n -np -N -H -x --host --hostfile --map-by --bind-to",
         "torchrun": "--nproc_per_node --nproc-per-node --nnodes --node_rank --node-rank --master_addr --master-addr "
         "--master_port --master-port --rdzv_backend --rdzv-backend --rdzv_endpoint --rdzv-endpoint --rdzv_id --rdzv-id",
         "deepspeed": "--num_gpus --num_nodes --hostfile --include --master_port",
         "accelerate": "--config_file --num_processes --num_machines --mixed_precision",
-        "uv": "--with --python -p", "poetry": "", "pipenv": "", "pdm": "",
+        "uv": "--with --python -p",
+        "poetry": "",
+        "pipenv": "",
+        "pdm": "",
     }.items()
-}  # fmt: skip
+}
 """Programs that start another one, and which of their options take a value."""
 _VERBS = {"uv": "run", "poetry": "run", "pipenv": "run", "pdm": "run", "accelerate": "launch"}
 _POSITIONAL = frozenset({"timeout", "taskset"})

@@ -154,9 +154,12 @@ def queue_counts(*, now: datetime) -> QueueCounts:
     waited = F("waited_s") + Case(When(waiting_since=None, then=Value(0.0)), default=stretch)
     ratio = Case(When(age_s__gt=0, then=waited / F("age_s")), output_field=FloatField())
     figures = {
-        "turn": Count("state", filter=ELIGIBLE), "longest": Max(waited, output_field=FloatField(), filter=ELIGIBLE),
-        "ratios": Count(ratio, filter=ELIGIBLE), "total": Sum(ratio, filter=ELIGIBLE), "most": Max(ratio, filter=ELIGIBLE),
-    }  # fmt: skip
+        "turn": Count("state", filter=ELIGIBLE),
+        "longest": Max(waited, output_field=FloatField(), filter=ELIGIBLE),
+        "ratios": Count(ratio, filter=ELIGIBLE),
+        "total": Sum(ratio, filter=ELIGIBLE),
+        "most": Max(ratio, filter=ELIGIBLE),
+    }
     rows = waiting_jobs().order_by().values_list("state", "reason", "gpus_least").annotate(jobs=Count("*"), **figures)
     groups = [group for row in rows for group in _groups(*row) if group.jobs]
     return QueueCounts(tuple(sorted(groups, key=lambda group: (group.state, group.reason, group.gpus, group.counts))))

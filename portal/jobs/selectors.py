@@ -56,13 +56,13 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
 
     The revision is read first: a change in between makes the next poll answer at once.
     """
-    revision = Node.objects.values_list("revision", flat=True).get(pk=node_id)
+    revision, heartbeat_s = Node.objects.values_list("revision", "heartbeat_s").get(pk=node_id)
     parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt__job").order_by("pk")
     partners = Allocation.objects.filter(attempt=OuterRef("attempt")).exclude(pk=OuterRef("pk"))
     parts = parts.annotate(
         alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
     )
-    return {"revision": revision, "attempts": [_wanted(part) for part in parts]}
+    return {"revision": revision, "attempts": [_wanted(part) for part in parts], "heartbeat_s": heartbeat_s}
 
 
 def _wanted(part: Any) -> dict[str, Any]:

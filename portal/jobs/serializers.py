@@ -42,13 +42,12 @@ class JobSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Job
-        fields = [
-            "id", "number", "url", "name", "tenant", "owner", "state", "labels", "category", "model", "gpus",
-            "gpu_types", "cores_per_gpu", "cores_exactly", "cores", "memory_mib", "disk_gib", "time_limit_s", "priority",
-            "array_job", "array_index", "array_size", "array_concurrency", "array_counts", "array_retries", "nodes",
-            "submitted_at", "started_at", "ended_at", "waited_s", "latency_ratio", "reason", "reason_figures",
-            "reason_at", "epoch", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
+            memory_mib disk_gib time_limit_s priority array_job array_index array_size array_concurrency
+            array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
+            reason_figures reason_at epoch exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     def get_url(self, job: Job) -> str:
@@ -153,10 +152,10 @@ class AttemptSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Attempt
-        fields = [
-            "epoch", "state", "planning_number", "gpus", "cores", "parts", "speed", "created_at", "started_at", "ended_at",
-            "stop_reason", "stop_cause", "stop_for", "stop_to_gpus", "stop_at", "restart_s", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            epoch state planning_number gpus cores parts speed created_at started_at ended_at stop_reason
+            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     @extend_schema_field({"type": "string", "nullable": True})
@@ -180,10 +179,10 @@ class ProfileSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Attempt
-        fields = [
-            "number", "state", "gpu_type", "parts", "speed", "time_limit_s", "planning_number", "created_at", "started_at",
-            "ended_at", "exit_code", "end_detail",
-        ]  # fmt: skip
+        fields = """
+            number state gpu_type parts speed time_limit_s planning_number created_at started_at ended_at
+            exit_code end_detail
+        """.split()
         read_only_fields = fields
 
     @extend_schema_field(PartSerializer(many=True))
@@ -215,13 +214,13 @@ class JobDetailSerializer(JobSerializer):
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
-        fields = [
-            *JobSerializer.Meta.fields, "command", "working_directory", "environment", "files", "depends_on",
-            "pipelined", "parameters", "heavy_between_iterations", "instrumented", "batch_per_gpu", "samples",
-            "learning_rate", "expected_duration_s", "checkpointable", "restartable", "retries", "max_requeues", "failures",
-            "requeues", "preemptions", "held_by", "cancel_requested_at", "age_s", "age_source", "progress", "attempts",
-            "profiles",
-        ]  # fmt: skip
+        own_fields = """
+            command working_directory environment files depends_on pipelined parameters heavy_between_iterations
+            instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
+            retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
+            progress attempts profiles
+        """.split()
+        fields = [*JobSerializer.Meta.fields, *own_fields]
         read_only_fields = fields
 
     def get_command(self, job: Job) -> str:

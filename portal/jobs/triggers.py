@@ -86,17 +86,28 @@ QUEUE_POSTGRES = {
     name: _POSTGRES_NOTE.format(name=name, note=_NOTE, **parts)
     for name, parts in {
         "queue_change_insert": {
-            "event": "INSERT", "tables": "NEW TABLE AS new_rows", "rows": "new_rows n", "row": "n", "condition": _NEW,
+            "event": "INSERT",
+            "tables": "NEW TABLE AS new_rows",
+            "rows": "new_rows n",
+            "row": "n",
+            "condition": _NEW,
         },
         "queue_change_update": {
-            "event": "UPDATE", "tables": "OLD TABLE AS old_rows NEW TABLE AS new_rows",
-            "rows": "new_rows n JOIN old_rows o USING (id)", "row": "n", "condition": f"({_OLD}) OR ({_NEW})",
+            "event": "UPDATE",
+            "tables": "OLD TABLE AS old_rows NEW TABLE AS new_rows",
+            "rows": "new_rows n JOIN old_rows o USING (id)",
+            "row": "n",
+            "condition": f"({_OLD}) OR ({_NEW})",
         },
         "queue_change_delete": {
-            "event": "DELETE", "tables": "OLD TABLE AS old_rows", "rows": "old_rows o", "row": "o", "condition": _OLD,
+            "event": "DELETE",
+            "tables": "OLD TABLE AS old_rows",
+            "rows": "old_rows o",
+            "row": "o",
+            "condition": _OLD,
         },
     }.items()
-}  # fmt: skip
+}
 _OLD, _NEW = _QUEUED.format(row="OLD"), _QUEUED.format(row="NEW")
 QUEUE_SQLITE = {
     name: _SQLITE_NOTE.format(name=name, note=_NOTE, event=event, row=row, condition=condition)

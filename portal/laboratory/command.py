@@ -35,9 +35,11 @@ class Refused(CommandError):
 class LabCommand(BaseCommand):
     """A command of `./berth`: its name and options alone in the help, one line for a refusal, quiet when the reader goes."""
 
-    suppressed_base_arguments = {
-        "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color", "--skip-checks",
-    }  # fmt: skip
+    suppressed_base_arguments = set(
+        """
+            --version --verbosity --settings --pythonpath --traceback --no-color --force-color --skip-checks
+        """.split()
+    )
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         parser = super().create_parser("berth", subcommand, **kwargs)

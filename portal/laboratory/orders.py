@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 HERE, OWN, DESCRIBED = "here", "own", "described"
 """This cluster as it is; the generator's own; one that is described."""
 
-FIELDS = (
-    "name", "tenant", "trace", "generator", "jobs", "cluster", "description", "policies", "knobs", "seed", "until_h",
-)  # fmt: skip
+FIELDS = tuple(
+    """
+        name tenant trace generator jobs cluster description policies knobs seed until_h
+    """.split()
+)
 MOST_CHARS = 100
 """Of a policy's, a knob's or a generator's name; an error repeats it."""
 
@@ -103,7 +105,7 @@ def _description(value: Any) -> str:
 
 
 def _knobs(value: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, str | float] = {}
     for name, each in checks.mapping(value, "knobs", max_items=len(PARAMETERS)).items():
         _text(name, "knobs", MOST_CHARS)
         if isinstance(each, str):

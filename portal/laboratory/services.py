@@ -52,9 +52,17 @@ def trace_add(
             most = knobs["laboratory_traces"]
             raise Conflict("quota_exceeded", f"{tenant.name} keeps {most} traces already; delete one.", field="file")
         trace = LabTrace.objects.create(
-            tenant=tenant, owner=user, name=name, origin=origin, all_tenants=all_tenants, format=form, jobs=jobs, span_s=span_s,
-            content=zlib.compress(content), size_bytes=len(content),
-        )  # fmt: skip
+            tenant=tenant,
+            owner=user,
+            name=name,
+            origin=origin,
+            all_tenants=all_tenants,
+            format=form,
+            jobs=jobs,
+            span_s=span_s,
+            content=zlib.compress(content),
+            size_bytes=len(content),
+        )
         audit_record(actor=user, action="trace.add", target=f"trace:{trace.pk}", tenant=tenant, detail={"jobs": jobs})
     return trace
 
@@ -125,11 +133,22 @@ def _queued(user: User, tenant: Tenant, order: SimulationOrder, request: Request
             detail = f"{tenant.name} has {most} simulations waiting or running; wait for one or cancel it."
             raise Conflict("quota_exceeded", detail)
         made = Simulation.objects.create(
-            tenant=tenant, owner=user, name=_name(order.name), trace=order.trace, generator=order.generator,
-            generated_jobs=order.generated_jobs, cluster=order.cluster, cluster_name=order.cluster_name,
-            policies=list(order.policies), knobs=dict(order.knobs), seed=order.seed, until_h=order.until_h,
-            progress=dict.fromkeys(order.policies, 0.0), request_key=request.key, request_digest=request.digest,
-        )  # fmt: skip
+            tenant=tenant,
+            owner=user,
+            name=_name(order.name),
+            trace=order.trace,
+            generator=order.generator,
+            generated_jobs=order.generated_jobs,
+            cluster=order.cluster,
+            cluster_name=order.cluster_name,
+            policies=list(order.policies),
+            knobs=dict(order.knobs),
+            seed=order.seed,
+            until_h=order.until_h,
+            progress=dict.fromkeys(order.policies, 0.0),
+            request_key=request.key,
+            request_digest=request.digest,
+        )
         audit_record(actor=user, action="simulation.order", target=f"simulation:{made.pk}", tenant=tenant)
     return made
 
@@ -161,8 +180,8 @@ def owned_share(*, row: LabTrace | Simulation, actor: User, shared_with: str) ->
         raise Forbidden(detail, field="shared_with")
     type(row).objects.filter(pk=row.pk).update(shared_with=shared_with)
     kind = "trace" if isinstance(row, LabTrace) else "simulation"
-    detail = {"with": shared_with}
-    audit_record(actor=actor, action=f"{kind}.share", target=f"{kind}:{row.pk}", tenant=row.tenant, detail=detail)
+    told = {"with": shared_with}
+    audit_record(actor=actor, action=f"{kind}.share", target=f"{kind}:{row.pk}", tenant=row.tenant, detail=told)
 
 
 def simulation_delete(*, simulation: Simulation, actor: User) -> None:

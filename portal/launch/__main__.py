@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from portal.command_errors import LaunchError
 from portal.launch import backups, control, preflight
@@ -19,7 +19,22 @@ def default_data() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./berth", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    up = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
+    up = _up_parser(verbs)
+    down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
+    down.add_argument("--keep-jobs", action="store_true", help="do not stop the running jobs")
+    status = verbs.add_parser("status", help="show whether Berth runs, and how it is", allow_abbrev=False)
+    status.add_argument("--json", action="store_true", help="print one JSON object")
+    backup = verbs.add_parser("backup", help="write all of Berth into one file", allow_abbrev=False)
+    backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to write it (default: DIR/backups/)")
+    restore = verbs.add_parser("restore", help="restore a backup; Berth must be stopped", allow_abbrev=False)
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
+    for verb in (up, down, status, backup, restore):
+        verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
+    return parser
+
+
+def _up_parser(verbs: Any) -> argparse.ArgumentParser:
+    up: argparse.ArgumentParser = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
     up.add_argument("--demo", action="store_true", help="with three tenants, four virtual nodes, and jobs")
     up.add_argument(
         "--demo-minutes",
@@ -35,19 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--tls-key", type=Path, metavar="F", help="PEM key of that certificate")
     up.add_argument("--insecure", action="store_true", help="use plain HTTP even when other machines can connect")
-    up.add_argument("--with-node", action="store_true", help="make this machine a node, even when the kernel cannot keep "
-                    "jobs out of the data directory")  # fmt: skip
-    down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
-    down.add_argument("--keep-jobs", action="store_true", help="do not stop the running jobs")
-    status = verbs.add_parser("status", help="show whether Berth runs, and how it is", allow_abbrev=False)
-    status.add_argument("--json", action="store_true", help="print one JSON object")
-    backup = verbs.add_parser("backup", help="write all of Berth into one file", allow_abbrev=False)
-    backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to write it (default: DIR/backups/)")
-    restore = verbs.add_parser("restore", help="restore a backup; Berth must be stopped", allow_abbrev=False)
-    restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
-    for verb in (up, down, status, backup, restore):
-        verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
-    return parser
+    up.add_argument(
+        "--with-node",
+        action="store_true",
+        help="make this machine a node, even when the kernel cannot keep jobs out of the data directory",
+    )
+    return up
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -57,10 +65,17 @@ def _up(arguments: argparse.Namespace) -> int:
 
     hide()
     options = Options(
-        data=Path(arguments.data), demo=arguments.demo, host=arguments.host, port=arguments.port,
-        detach=arguments.detach, tls_cert=arguments.tls_cert, tls_key=arguments.tls_key, insecure=arguments.insecure,
-        demo_minutes=arguments.demo_minutes, with_node=arguments.with_node,
-    )  # fmt: skip
+        data=Path(arguments.data),
+        demo=arguments.demo,
+        host=arguments.host,
+        port=arguments.port,
+        detach=arguments.detach,
+        tls_cert=arguments.tls_cert,
+        tls_key=arguments.tls_key,
+        insecure=arguments.insecure,
+        demo_minutes=arguments.demo_minutes,
+        with_node=arguments.with_node,
+    )
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key
     )

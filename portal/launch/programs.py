@@ -20,10 +20,12 @@ from portal.layout import Layout, read_json
 from portal.redis_urls import ping
 
 # The variables that an agent gets. No database, no broker, no secret, because tenants' processes run beside it.
-AGENT_VARIABLES = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR",
-    "BERTH_TRUST_TENANTS", "BERTH_LOG_LEVEL", "BERTH_AGENT_DISK_LOW_MIB",
-)  # fmt: skip
+AGENT_VARIABLES = tuple(
+    """
+        PATH HOME USER LOGNAME LANG LC_ALL TMPDIR LD_LIBRARY_PATH XDG_RUNTIME_DIR BERTH_TRUST_TENANTS BERTH_LOG_LEVEL
+        BERTH_AGENT_DISK_LOW_MIB
+    """.split()
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,16 @@ def proxy_flags() -> list[str]:
     return ["--proxy-headers", "--forwarded-allow-ips", ",".join(named)] if named else ["--no-proxy-headers"]
 
 
+UVICORN = """
+    uvicorn portal.asgi:application --timeout-graceful-shutdown 5 --no-access-log --no-server-header
+    --ws-max-size 65536 --log-level warning
+""".split()
+WORKER = "celery -q -A portal worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
+LABORATORY = "--queues laboratory --hostname laboratory@%h --max-memory-per-child 400000".split()
+LOW_PRIORITY = "nice -n 5".split()
+BEAT = "celery -q -A portal beat --scheduler portal.beat:LivingScheduler --max-interval 1 --loglevel WARNING".split()
+
+
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
     """Return portal, workers and beat. Two worker processes are enough, because plannings are short.
 
@@ -140,19 +152,12 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     """
     marked = environment | {MARK: str(layout.root)}
     python = guarded_argv(str(layout.root))
-    portal = [*python, "uvicorn", "portal.asgi:application", "--host", options.host.strip("[]"), "--port",
-              str(options.port), "--timeout-graceful-shutdown", "5", "--no-access-log", "--no-server-header",
-              "--ws-max-size", "65536", "--log-level", "warning", *proxy_flags()]  # fmt: skip
+    portal = [*python, *UVICORN, "--host", options.host.strip("[]"), "--port", str(options.port), *proxy_flags()]
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
-    worker = [*python, "celery", "-q", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "2", "--loglevel",
-              "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
-    laboratory = ["nice", "-n", "5", *python, "celery", "-q", "-A", "portal", "worker", "--queues", "laboratory", "--hostname",
-                  "laboratory@%h", "--pool", "prefork", "--concurrency", "1", "--max-memory-per-child", "400000",
-                  "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]  # fmt: skip
-    beat = [*python, "celery", "-q", "-A", "portal", "beat", "--scheduler",
-            "portal.beat:LivingScheduler", "--max-interval", "1", "--loglevel",
-            "WARNING"]  # fmt: skip
+    worker = [*python, *WORKER, "--concurrency", "2"]
+    laboratory = [*LOW_PRIORITY, *python, *WORKER, "--concurrency", "1", *LABORATORY]
+    beat = [*python, *BEAT]
     return [
         Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, ASK_LIMIT_S)),
         Program("worker", "worker", worker, marked, signs=True, needs=BROKER),

@@ -112,9 +112,16 @@ def _authority_make(path: Path, key_path: Path) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Berth authority {os.urandom(4).hex()}")])
     now = datetime.now(UTC)
     usage = x509.KeyUsage(
-        digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -17,6 +17,7 @@ from portal.console.show import block, facts, mark
 from portal.jobs.models import Job
 from portal.rounds.admin_policy import PolicyAdmin
 from portal.rounds.models import OperatorSetting, Planning, Round
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import figures_of
 from portal.rounds.record.decisions import decisions_read
 from portal.rounds.record.explanations import explanations_of
@@ -40,9 +41,11 @@ for foreign in BEAT:
 
 @admin.register(Planning)
 class PlanningAdmin(ConsoleAdmin):
-    list_display = (
-        "number", "started_at", "state", "policy", "queue_length", "window_jobs", "placed", "dropped", "took", "round",
-    )  # fmt: skip
+    list_display = tuple(
+        """
+            number started_at state policy queue_length window_jobs placed dropped took round
+        """.split()
+    )
     list_filter = ("status", "policy", ("started_at", RangeDateTimeFilter))
     list_filter_submit = True
     list_select_related = ("round",)
@@ -88,18 +91,25 @@ def figures(planning: Planning) -> list[tuple[str, str]]:
 
 
 def decision_rows(decisions: Sequence[dict[str, Any]], number: int) -> list[dict[str, Any]]:
-    """Decisions for a table, in two queries: a job that was deleted since keeps its number."""
+    """Decisions for a table, in three queries: a job that was deleted since keeps its number."""
     ids = [each["job"] for each in decisions]
     jobs = {job.pk: job for job in Job.objects.filter(pk__in=ids).select_related("tenant")}
     details = explanations_of(ids, number=number)
-    return [_row(each, jobs.get(each["job"]), details.get(each["job"])) for each in decisions]
+    figures = [
+        figures_of(each, jobs[each["job"]], details.get(each["job"])) if each["job"] in jobs else {}
+        for each in decisions
+    ]
+    numbers = JobNumbers(figures)
+    return [
+        _row(each | {"figures": numbers.told(own)}, jobs.get(each["job"]))
+        for each, own in zip(decisions, figures, strict=True)
+    ]
 
 
-def _row(decision: dict[str, Any], job: Job | None, detail: dict[str, Any] | None) -> dict[str, Any]:
+def _row(decision: dict[str, Any], job: Job | None) -> dict[str, Any]:
     placed = [
         f"{piece['node']}: {len(piece['gpus'])} GPU, {piece['cores']} cores" for piece in decision["placement"] or []
     ]
-    decision = decision | {"figures": figures_of(decision, job, detail) if job else {}}
     return decision | {
         "number": job.number if job else decision["job"],
         "name": job.name if job else "",

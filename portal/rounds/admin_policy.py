@@ -80,8 +80,9 @@ class PolicyAdmin(ConsoleAdmin):
         except BerthError as error:
             form.add_error(error.field if error.field in form.fields else None, error.detail)
             return False
-        changed = [f"{name} {shown(before[name])} to {shown(after[name])}" for name in after
-                   if before[name] != after[name]]  # fmt: skip
+        changed = [
+            f"{name} {shown(before[name])} to {shown(after[name])}" for name in after if before[name] != after[name]
+        ]
         messages.success(request, f"Changed: {'; '.join(changed)}." if changed else "Nothing was changed.")
         return True
 

@@ -32,10 +32,10 @@ class PlanningSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Planning
-        fields = [
-            "number", "round", "started_at", "status", "replan", "policy", "queue_length", "window_jobs", "placed", "dropped",
-            "load_s", "plan_s", "apply_s", "solver", "metrics",
-        ]  # fmt: skip
+        fields = """
+            number round started_at status replan policy queue_length window_jobs placed dropped load_s plan_s
+            apply_s solver metrics
+        """.split()
         read_only_fields = fields
 
     @extend_schema_field(_ANYTHING)
@@ -96,8 +96,15 @@ class PlanningDetailSerializer(PlanningSerializer):
     )
 
     class Meta(PlanningSerializer.Meta):
-        fields = [*PlanningSerializer.Meta.fields, "parameters", "outcomes", "decisions_count", "decisions_next",
-                  "decisions_previous", "decisions"]  # fmt: skip
+        fields = [
+            *PlanningSerializer.Meta.fields,
+            "parameters",
+            "outcomes",
+            "decisions_count",
+            "decisions_next",
+            "decisions_previous",
+            "decisions",
+        ]
         read_only_fields = fields
 
     @extend_schema_field({"type": "array", "items": _ANYTHING})

@@ -113,10 +113,11 @@ class ApiTokenAdmin(ConsoleAdmin):
     list_filter = ("tenant", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("user", "tenant")
     search_fields = ("name", "prefix", "user__username")
-    fields = (
-        "name", "prefix_shown", "user", "tenant", "scopes_shown", "state", "created_at", "expires_at", "last_used_at",
-        "revoked_at",
-    )  # fmt: skip
+    fields = tuple(
+        """
+            name prefix_shown user tenant scopes_shown state created_at expires_at last_used_at revoked_at
+        """.split()
+    )
     readonly_fields = fields
     commands = (
         Command(

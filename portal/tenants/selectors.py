@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from portal.tenants.models import Membership, Tenant, User
 
+OWN_TENANT = "berth"
+"""The tenant that Berth makes for its own short jobs, which measure the links between GPUs."""
 MEMBER_PRIORITY_CEILING = 0
 MANAGER_PRIORITY_CEILING = 100
 
@@ -21,8 +23,11 @@ def priority_ceiling(*, user: User, tenant: Tenant) -> int:
 
 
 def tenants_of(user: User) -> list[Tenant]:
-    """Return the active tenants for which a user may submit: the own ones; for an operator without any, all."""
-    own = Tenant.objects.filter(memberships__user=user, is_active=True)
-    if user.is_operator and not own.exists():
-        return list(Tenant.objects.filter(is_active=True))
-    return list(own)
+    """Return the active tenants that a form offers a user: the user's own; for an operator without any, all but Berth's own.
+
+    Berth's own stands last for who is its member.
+    """
+    own = list(Tenant.objects.filter(memberships__user=user, is_active=True))
+    if user.is_operator and not own:
+        return list(Tenant.objects.filter(is_active=True).exclude(name=OWN_TENANT))
+    return sorted(own, key=lambda tenant: tenant.name == OWN_TENANT)

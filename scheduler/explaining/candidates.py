@@ -102,9 +102,15 @@ class Candidates:
         least = self._worth.least_of(job.id, own) if own else 1.0
         for each in own:
             key = (
-                self.gpu_type(each), each.gpus, each.cores, len(each.shares) > 1, each.throughput, each.source,
-                self._worth.gain.of(each.throughput / least), self.factor(job, each),
-            )  # fmt: skip
+                self.gpu_type(each),
+                each.gpus,
+                each.cores,
+                len(each.shares) > 1,
+                each.throughput,
+                each.source,
+                self._worth.gain.of(each.throughput / least),
+                self.factor(job, each),
+            )
             alike.setdefault(key, []).append(each)
         for key, configurations in alike.items():
             yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
@@ -139,10 +145,18 @@ class Candidates:
         row = classed.rows[option.row]
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
-            pools[0].gpu_type, option.gpus, option.cores, option.spread, option.throughput, option.source,
-            self._worth.gain.of(option.throughput / group.least), option.factor, float(group.values[k]), pools=pools,
+            pools[0].gpu_type,
+            option.gpus,
+            option.cores,
+            option.spread,
+            option.throughput,
+            option.source,
+            self._worth.gain.of(option.throughput / group.least),
+            option.factor,
+            float(group.values[k]),
+            pools=pools,
             nodes_of=classed.nodes_of,
-        )  # fmt: skip
+        )
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
         """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told

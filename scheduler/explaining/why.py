@@ -95,8 +95,14 @@ class Hindsight:
         """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
         job = ranked.job
         kind = (
-            job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib, job.checkpoint_domain, job.tenant,
-        )  # fmt: skip
+            job.requirement,
+            job.gpu_types,
+            job.cores,
+            job.least_cores,
+            job.memory_mib,
+            job.checkpoint_domain,
+            job.tenant,
+        )
         group = self._known.groups.get(kind)
         if group is None:
             group = self._known.groups[kind] = (self._takers.rivals_of(job).ranks, {})

@@ -63,7 +63,7 @@ def ages(
     samples_per_s: Callable[[Job], Mapping[str, float]],
     gpus_by_type: Mapping[str, int],
 ) -> Callable[[Job], Age]:
-    """`age_of` with all but the job filled in: the same answers, for who asks about each of a long queue."""
+    """`age_of` with everything but the job given: the same answers, and faster for a long queue."""
     ratios = {owner: _clipped(ratio) for owner, ratio in history.declared_ratio.items()}
 
     def age(job: Job) -> Age:

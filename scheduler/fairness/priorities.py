@@ -1,9 +1,9 @@
 """Queue priorities (algorithms.md section 3), one interface, larger is sooner; and the order they give.
 
-A tenant's own `priority` of a job orders that tenant's jobs among themselves, before LR, and never moves another
-tenant's: the places in the queue that a tenant's jobs earned stay the tenant's, only which of its jobs stands in
-which changes. The weight in the ILP belongs to the place, or a job moved up by its own tenant would be out-bid by the
-one it passed.
+A tenant may give its jobs a `priority`. It orders that tenant's jobs among themselves, before LR, and never moves a job of
+another tenant: the places that the tenant's jobs have in the queue stay the same, and only which of its jobs stands in which
+place changes. The weight in the ILP belongs to the place. Otherwise a job that its tenant moved up would be outbid by the job
+that it passed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When priorities are asked: the snapshot's time, the GPUs on nodes that are up, the jobs waiting or running."""
+    """What priorities are computed from: the snapshot's time, the GPUs on nodes that are up, and how many jobs wait or run."""
 
     now_s: float
     gpus: int = 1
@@ -47,7 +47,7 @@ def first_in_first_out(job: Job, moment: Moment, age_s: float) -> float:
 
 
 def latency_ratio_first(job: Job, moment: Moment, age_s: float) -> float:
-    """LRF: the latency ratio, so that who waited longest for its length goes first (Hops eq. 8)."""
+    """LRF: the latency ratio, so that the job goes first that waited longest for its length (Hops eq. 8)."""
     return latency_ratio(job.wait_s, age_s)
 
 
@@ -95,7 +95,7 @@ PRIORITIES: Mapping[str, Priority] = {
 
 
 LR_CAP = 100.0
-"""Section 3: of this much in the objective; never in the order, never on the pages."""
+"""Section 3: in the objective a latency ratio counts up to this; not in the order, and not on the pages."""
 
 
 def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable[[Job], Age]) -> list[Ranked]:
@@ -129,7 +129,7 @@ def _places(jobs: Sequence[Job], priors: Sequence[float]) -> list[int]:
 
 
 def _within_tenants(places: Sequence[int], jobs: Sequence[Job]) -> Sequence[int]:
-    """The places in `jobs` with each tenant's turns given to its jobs by the tenant's own priority, then as they were."""
+    """The places in `jobs` after each tenant's places were given to its jobs by the tenant's own priority, then as before."""
     prefers = {job.tenant for job in jobs if job.priority}
     if not prefers:
         return places

@@ -1,12 +1,12 @@
 """One window per array, filled progressively (algorithms.md section 4): where DRF and LRF become one queue.
 
-The tenant with the smallest weighted share (running plus already picked; ties: the first in the queue) is picked, its
-first eligible job joins the window of its array and adds its minimum requirement to the share; and so on until the
-picked minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled
-side by side. The picks until what this planning can hand out is reached, the job that crosses the line included, are
-the *front*, the rest the *backfill*. So DRF decides whose turn it is, the queue's priority which job of theirs.
-With one tenant and one array this is Hops' window; quotas count as there. Jobs that were stopped to give back what they
-had borrowed are picked before all others: they stand at the head of their array.
+The tenant with the smallest weighted share (running jobs and picks; ties: the first in the queue) has its turn. Its first
+eligible job joins the window of its array and adds its minimum requirement to the share. This is repeated until the picked
+minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled side by side.
+The *front* are the picks until what this planning can hand out is reached, with the job that reaches it. The other picks are the
+*backfill*. So DRF decides which tenant is next, and the queue's priority which of its jobs.
+With one tenant and one array this is Hops' window, and quotas count as there. Jobs that were stopped to give back what they had
+borrowed are picked before all others: they stand at the head of their array.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ArrayWindow:
 
     @property
     def front(self) -> Sequence[Ranked]:
-        """With one tenant waiting there is nobody to be fair to: the whole window is the front."""
+        """If one tenant waits alone, fairness does not matter, and the whole window is the front."""
         return self.picked[: self.front_jobs] if len(self.tenants) > 1 else self.picked
 
     @property
@@ -60,7 +60,7 @@ class ArrayWindow:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows by array, everybody picked in order of picking, and whom only their tenant's quota kept out."""
+    """The windows by array, all picks in order of picking, and the jobs that only their tenant's quota kept out."""
 
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
@@ -101,7 +101,7 @@ def fill(
 
 @dataclass(slots=True)
 class _Filling:
-    """The picks so far; `when_picked`: job -> its tenant's share before it was added."""
+    """Fills the windows. `when_picked`: job id -> its tenant's share before the job was added."""
 
     waiting: Mapping[int, _Waiting]
     windows: Mapping[Array, ArrayWindow]
@@ -118,7 +118,7 @@ class _Filling:
                 self._pick(ranked, home)
 
     def take_turns(self) -> set[int]:
-        """Tenant after tenant, the smallest share first. Returns whom only their tenant's quota kept out."""
+        """Pick for one tenant after another, the smallest share first. Returns the jobs that only a quota kept out."""
         heap = [entry for tenant in self.waiting if (entry := self._entry(tenant))]
         heapify(heap)
         sated: set[int] = set()

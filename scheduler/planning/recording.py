@@ -101,7 +101,7 @@ def _hindsight(
     parameters: Parameters,
     clock: Clock,
 ) -> Hindsight:
-    """Who says why a job waits, for as long as there is time to say more than what lies at hand."""
+    """What says why jobs wait. After `decided.unexplained_s` it gives only reasons that need no search."""
     outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
@@ -140,7 +140,7 @@ def _left(
 
 
 def _lapsed(decided: Decided, inputs: SnapshotInput) -> tuple[int, ...]:
-    """Promises that are given up, those of jobs that turned out unsound included."""
+    """The jobs whose promise is given up, unsound jobs included."""
     faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
     return tuple(sorted([*decided.lapsed, *faulty]))
 
@@ -206,12 +206,14 @@ def _decide_aside(jobs: Sequence[Job], aside: Mapping[int, Why], age_for: Callab
 
 
 def _invalid(error: InvalidJob, job: Job) -> Decision:
-    # Nothing of the job's own numbers is repeated: they may be what is wrong with it (a NaN is not JSON).
+    # None of the job's own numbers are repeated: one of them may be the fault, and a NaN is no JSON.
     return Decision(job.id, Result.INVALID, Reason.INVALID, {"detail": error.detail})
 
 
 class _Left(NamedTuple):
-    """What a plan leaves idle: what is promised withheld, the reserved nodes and their jobs, and what fits who waits."""
+    """What a plan leaves idle: the ledger without promised resources, node -> the job it is reserved for, and what a waiting job
+    fits.
+    """
 
     ledger: Ledger
     reserved: Mapping[int, int]
@@ -228,7 +230,7 @@ def _measure(
 ) -> Metrics:
     waiting = [decision for decision in decisions if decision.result is Result.WAITING]
     eligible = {decision.job: decision for decision in waiting if decision.eligible}
-    # A job that is being profiled leaves nothing idle for want of a place.
+    # A job that is being profiled does not wait for a place.
     wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
     fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
@@ -237,7 +239,7 @@ def _measure(
         fragments_scattered=fragments.scattered,
         fragments_kept=fragments.kept,
         fragment_rate=metrics.rate(fragments.total, sum(node.gpus_total for node in nodes)),
-        # An operator who forbids borrowing wants walls: what idles behind one does so on purpose.
+        # Without borrowing GPUs are idle beside jobs of another array on purpose.
         idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
         waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
@@ -254,7 +256,7 @@ def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> d
 
 
 def _held(nodes: Sequence[Node], final: Ledger) -> dict[str, Any]:
-    """The metrics of what is held. `final`: what the plan leaves idle, promised resources included."""
+    """The metrics of held GPUs and cores. `final`: what the plan leaves idle, promised resources included."""
     gpus, cores = metrics.allocated(nodes, final)
     gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
     return {

@@ -67,7 +67,7 @@ def fill(
     shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
     held, gpu_units = dict(shares.held), shares.capacity
     if not mode.fair:
-        shares.capacity = math.inf  # nobody has a share: the queue's order decides alone
+        shares.capacity = math.inf  # then every share is 0, and the queue's order decides alone
     filled = progressive.fill(
         gpu_queue,
         windows,
@@ -83,10 +83,10 @@ def fill(
 
 
 def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Mapping[int, Array]) -> None:
-    """Count to each front what the other array's own queue leaves idle there, for its jobs may borrow that.
+    """Add to each front what the other array's own queue leaves idle, because the jobs of this array may borrow it.
 
-    Else the few that the own idle GPUs hold would be solved for alone, and an elastic job would take all that is lent.
-    Greedy placement solves nothing: there, as in CODA, the other array's own front goes before who can only borrow.
+    Otherwise the front would hold only the few jobs that fit the array's own idle GPUs, and in its solve an elastic job
+    would take all that is lent. Greedy placement has no solve: there, as in CODA, the front of the other array comes first.
     """
     asked: dict[tuple[Array, int], int] = {}  # by home and smallest size: how many
     for ranked in gpu_queue:
@@ -102,7 +102,7 @@ def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], hom
 
 
 def adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: HomeArrays) -> Windows:
-    """Low-sensitivity jobs join the windows as backfill, to fill what is scattered."""
+    """Add jobs of low sensitivity to the windows' backfills, because they can use scattered GPUs."""
     more: list[Ranked] = []
     sigma = work.parameters.sigma
     for array, window in windows.by_array.items():

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lineup:
-    """Who stands where before anything is placed. `work`: with the sweep's and the CPU jobs' time taken off.
+    """Which job stands where before anything is placed.
 
-    `solving`: the same as the solve sees it: what running jobs of a re-plan hold is idle.
+    `work`: its deadline leaves time for the sweep and the CPU jobs. `solving`: the same work as the solve sees it, where
+    what the running jobs of a re-plan hold counts as idle.
     """
 
     gpu_queue: Sequence[Ranked]
@@ -48,7 +49,7 @@ class Lineup:
     window_s: float
 
     def worth(self) -> Worth:
-        """What configurations are worth. At the head of its array nobody weighs more than who gave back."""
+        """What configurations are worth. The weight of a job that gave back what it borrowed is 1."""
         picked, work = self.windows.picked, self.work
         weights = joint_weights(picked, work.changeable, work.parameters.lambda_, floor=self.gain.floor)
         first = {each.job.id: 1.0 for each in picked if each.job.gave_back}
@@ -92,7 +93,7 @@ def line_up(work: Work, mode: Mode) -> Lineup:
 
 
 def _gained(gpu_queue: Sequence[Ranked], work: Work, mode: Mode) -> tuple[Gain, Work]:
-    """What sizes are worth in this planning, and the planning in which a restart counts by that."""
+    """What sizes are worth in this planning, and the work in which restarts are valued by the same rule."""
     if not mode.efficient:
         return LINEAR, work
     gain = efficient((each.job for each in gpu_queue), work)

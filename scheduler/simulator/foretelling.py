@@ -50,8 +50,17 @@ class Given:
 class Foretelling:
     """An engine with its forecasts. `feed` is called every `step_s` of virtual time and may submit jobs."""
 
-    def __init__(self, engine: Engine, *, every_s: float, step_s: float, clock: Clock, feed: Feed | None = None,
-                 reach: Reach = FAR, learns: bool = True) -> None:  # fmt: skip
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        every_s: float,
+        step_s: float,
+        clock: Clock,
+        feed: Feed | None = None,
+        reach: Reach = FAR,
+        learns: bool = True,
+    ) -> None:
         self.engine, self._feed, self._reach, self._learns = engine, feed, reach, learns
         self._every_s, self._step_s, self._clock = every_s, step_s, clock
         self._open: dict[tuple[int, int], tuple[float, StartRange]] = {}  # (job, starts before) -> when, what

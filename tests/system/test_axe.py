@@ -11,9 +11,22 @@ pytestmark = [pytest.mark.system, pytest.mark.browser]
 SLOW_MS = 120_000
 UPLOAD = b"submitted_s,tenant,gpus,duration_s\n0,v,1,60\n"
 ORDER = {"generator": "hops-64", "jobs": 3, "cluster": "own", "policies": ["fifo"]}
-CONSOLE = ("tenants/user/", "tenants/user/add/", "tenants/user/1/change/", "tenants/tenant/1/change/", "cluster/node/",
-           "cluster/node/1/change/", "cluster/jointoken/add/", "rounds/operatorsetting/", "rounds/planning/",
-           "rounds/planning/1/change/", "jobs/job/", "jobs/job/1/change/", "tenants/auditevent/", "axes/accessattempt/")  # fmt: skip
+CONSOLE = (
+    "tenants/user/",
+    "tenants/user/add/",
+    "tenants/user/1/change/",
+    "tenants/tenant/1/change/",
+    "cluster/node/",
+    "cluster/node/1/change/",
+    "cluster/jointoken/add/",
+    "rounds/operatorsetting/",
+    "rounds/planning/",
+    "rounds/planning/1/change/",
+    "jobs/job/",
+    "jobs/job/1/change/",
+    "tenants/auditevent/",
+    "axes/accessattempt/",
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +59,27 @@ def paths(berth):
         )
     berth.wait(lambda: _simulated(berth, tenant), limit_s=120, what="two simulations")
     jobs = [f"/jobs/{number}/" for number in (ended, failed, array, running, waiting)]
-    return ["/", "/jobs/", *jobs, f"/jobs/new?from={ended}", "/jobs/new", "/queue/", "/cluster/", "/cluster/a100-01/", "/laboratory/",
-            "/laboratory/new", "/laboratory/traces/", "/laboratory/1/", "/laboratory/compare?run=1&run=2", "/rounds/",
-            "/rounds/plannings/1/", "/rounds/metrics/", "/account/tokens/", "/search?q=short", "/nowhere"]  # fmt: skip
+    return [
+        "/",
+        "/jobs/",
+        *jobs,
+        f"/jobs/new?from={ended}",
+        "/jobs/new",
+        "/queue/",
+        "/cluster/",
+        "/cluster/a100-01/",
+        "/laboratory/",
+        "/laboratory/new",
+        "/laboratory/traces/",
+        "/laboratory/1/",
+        "/laboratory/compare?run=1&run=2",
+        "/rounds/",
+        "/rounds/plannings/1/",
+        "/rounds/metrics/",
+        "/account/tokens/",
+        "/search?q=short",
+        "/nowhere",
+    ]
 
 
 def _simulated(berth, tenant):

@@ -189,8 +189,9 @@ def test_drain_opens_above_everything_and_drains(opened, berth, width):
     for selector in ("#drain-reason", "[data-drain-submit]", "[data-drain-close]"):
         hit = page.evaluate(
             "(s) => { const e = document.querySelector(s), b = e.getBoundingClientRect();"
-            " return document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2) === e; }", selector,
-        )  # fmt: skip
+            " return document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2) === e; }",
+            selector,
+        )
         assert hit, f"{selector} is covered or cut off"
     name = page.locator("[data-drain-name]").inner_text()
     page.click("[data-drain-submit]")

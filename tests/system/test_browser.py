@@ -64,8 +64,21 @@ def jobs(berth):
 
 
 def paths(jobs):
-    return ["/", "/jobs/", f"/jobs/{jobs['running']}/", f"/jobs/{jobs['ended']}/", "/jobs/new", "/cluster/", "/cluster/a100-01/",
-            "/laboratory/", "/laboratory/new", "/laboratory/traces/", "/rounds/", "/account/tokens/", "/search?q=short"]  # fmt: skip
+    return [
+        "/",
+        "/jobs/",
+        f"/jobs/{jobs['running']}/",
+        f"/jobs/{jobs['ended']}/",
+        "/jobs/new",
+        "/cluster/",
+        "/cluster/a100-01/",
+        "/laboratory/",
+        "/laboratory/new",
+        "/laboratory/traces/",
+        "/rounds/",
+        "/account/tokens/",
+        "/search?q=short",
+    ]
 
 
 def state_shown(page):

@@ -27,9 +27,18 @@ LOG_LIMIT_BYTES = 1 << 20
 QUIET_S = 12.0
 """Contact and telemetry come each half second and each second; a busy machine is given this much longer."""
 FILES = [
-    "fifo", "fifo_everywhere", "link", "hard_link", "device", "directory", "broken_records", "foreign_records",
-    "huge_records", "closed", "all_gone",
-]  # fmt: skip
+    "fifo",
+    "fifo_everywhere",
+    "link",
+    "hard_link",
+    "device",
+    "directory",
+    "broken_records",
+    "foreign_records",
+    "huge_records",
+    "closed",
+    "all_gone",
+]
 OTHERS = ["records", "deep", "flood", "outputs_closed", "forks", "environment", "peeks"]
 
 
@@ -59,9 +68,14 @@ def jobs_left(runner):
 
 def attack(portal, number, name):
     return portal.want(
-        attempt=number, job=number, tenant="evil", command=f'"$BERTH_PYTHON" ../work/hostile.py {name}; sleep 4',
-        files={"hostile.py": SCRIPT}, time_limit_s=60, log_limit_bytes=LOG_LIMIT_BYTES,
-    )  # fmt: skip
+        attempt=number,
+        job=number,
+        tenant="evil",
+        command=f'"$BERTH_PYTHON" ../work/hostile.py {name}; sleep 4',
+        files={"hostile.py": SCRIPT},
+        time_limit_s=60,
+        log_limit_bytes=LOG_LIMIT_BYTES,
+    )
 
 
 def nobody_else_notices(portal, runner, names):

@@ -143,8 +143,12 @@ def test_section_2_an_instrumented_elastic_job_is_profiled_before_it_starts_and_
     described = {
         "command": '"$BERTH_PYTHON" train.py --steps 1000000 --seconds ${BERTH_PROFILE:+6}2',  # 62 in a profile
         "files": {"train.py": (SOURCE / "examples/charlm/train.py").read_text()},
-        "gpus": [1, 2], "gpu_types": ["RTX 3090"], "cores_per_gpu": 1, "model": "road", "instrumented": True,
-    }  # fmt: skip
+        "gpus": [1, 2],
+        "gpu_types": ["RTX 3090"],
+        "cores_per_gpu": 1,
+        "model": "road",
+        "instrumented": True,
+    }
     number = tenant.submit(**described)
     reasons = set()
 

@@ -33,8 +33,13 @@ _SHIM = Path(__file__).resolve().parent.parent / "shim.py"
 _IDENTITY: dict[str, Any] = {"pid": int, "start_ticks": int, "boot_id": str}
 _NUMBER, _WHOLE = (int, float), (int, type(None))
 _RESULT: dict[str, Any] = {
-    "reason": str, "detail": str, "exit_code": _WHOLE, "signal": _WHOLE, "pid": _WHOLE, "ended_at": _NUMBER,
-}  # fmt: skip
+    "reason": str,
+    "detail": str,
+    "exit_code": _WHOLE,
+    "signal": _WHOLE,
+    "pid": _WHOLE,
+    "ended_at": _NUMBER,
+}
 
 
 class ProcessEngine:

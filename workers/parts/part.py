@@ -73,9 +73,17 @@ class Part:
 
 
 _KINDS: dict[str, Any] = {
-    "attempt": (int, str), "epoch": int, "rank": int, "job": (int, str), "boot_id": str, "phase": str,
-    "sequence": int, "reports": list, "offsets": dict, "gpus": list,
-}  # fmt: skip
+    "attempt": (int, str),
+    "epoch": int,
+    "rank": int,
+    "job": (int, str),
+    "boot_id": str,
+    "phase": str,
+    "sequence": int,
+    "reports": list,
+    "offsets": dict,
+    "gpus": list,
+}
 
 
 def part_read(path: Path) -> Part | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.protocol.client import Portal
-    from workers.protocol.wire import DiskRoom, Held, PartName, Report, ReportAnswer, ReportBody, Wanted
+    from workers.protocol.wire import DiskRoom, Health, Held, PartName, Report, ReportAnswer, ReportBody, Wanted
 
 
 MOST_ENTRIES = 500
@@ -43,6 +43,7 @@ class Reporter:
         # By key: ends of wanted parts whose name belongs to another job in this node's journal.
         self.disowned: dict[str, Report] = {}
         self.disk: DiskRoom | None = None
+        self.health: Callable[[], Health] | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
 
@@ -85,6 +86,8 @@ class Reporter:
         }
         if self.disk is not None:
             body["disk"] = self.disk
+        if self.health is not None:
+            body["health"] = self.health()
         self._take(await self._portal.report(body), begun)
 
     def _reports(self, part: Part) -> list[Report]:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workers.telemetry.sampler import GpuFound, GpuSample, PartUse
+from workers.telemetry.sampler import GpuFound, GpuLook, GpuSample, PartUse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workers.protocol.wire import Links
 
 _SMOOTHING = 1 / 3
@@ -63,9 +65,16 @@ class SimulatedSampler:
     def links(self) -> Links:
         return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
 
-    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
+    def trouble(self) -> str | None:
+        return None
+
+    def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         holder = {gpu: part for part in parts for gpu in part.gpus}
         return {gpu.index: self._sample(gpu, holder.get(gpu.index)) for gpu in self._gpus}
+
+    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+        """Return nothing further: a virtual GPU has no clocks, no temperature and no errors, and none are made up."""
+        return GpuLook()
 
     def _sample(self, gpu: GpuFound, part: PartUse | None) -> GpuSample:
         wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share if part else 0.0

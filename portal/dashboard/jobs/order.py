@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
-from django.db.models import Case, Count, F, IntegerField, Value, When
+from django.db.models import Case, Count, F, FloatField, IntegerField, Value, When
+from django.db.models.functions import Coalesce, Greatest
+from django.utils import timezone
 
-from portal.bulk import rows_between
+from portal.bulk import Epoch, rows_between
 from portal.tenants.models import Tenant, User
 
 if TYPE_CHECKING:
@@ -38,11 +40,19 @@ MOMENTS = {"start": "started_at", "end": "ended_at"}
 def jobs_ordered(jobs: QuerySet[Job], sort: str, groups: Sequence[Sequence[str]]) -> QuerySet[Job]:
     """Return all of the list in its order, for those who want it whole: `groups` of states, or by one of `SORTS`."""
     if sort:
-        column = F(SORTS[sort.removeprefix("-")])
+        column = _value(sort.removeprefix("-"))
         order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
         return jobs.order_by(order, "-id")
     places = [When(state__in=states, then=Value(place)) for place, states in enumerate(groups)]
     return jobs.order_by(Case(*places, output_field=IntegerField()), "-id")
+
+
+def _value(name: str) -> Any:
+    """Return what one of `SORTS` sorts by; of waiting time with the present stretch, as `rounds.read.selectors.waited_s`."""
+    if name != "waited":
+        return F(SORTS[name])
+    stretch_s = Value(timezone.now().timestamp(), output_field=FloatField()) - Epoch("waiting_since")
+    return F("waited_s") + Greatest(Coalesce(stretch_s, 0.0), 0.0)
 
 
 def page_by_state(
@@ -91,7 +101,7 @@ def page_sorted(jobs: QuerySet[Job], sort: str, first: int, size: int, *, total:
     if name in NAMED:
         return _by_name(jobs, name, down, first, size)
     column = SORTS[name]
-    order = F(column).desc() if down else F(column).asc()
+    order = _value(name).desc() if down else _value(name).asc()
     if name not in MOMENTS:
         return rows_between(jobs.order_by(order, "-id"), first, size, total=total)
     having = jobs.filter(**{f"{column}__isnull": False})

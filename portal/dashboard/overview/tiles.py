@@ -76,29 +76,43 @@ def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
 def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> TileContext:
     figure = NO_DATA if text is None else text
     return {
-        "name": name, "label": label, "figure": figure, "unit": None if text is None else unit,
-        "denominator": denominator, "help": more.get("explained"), "spark": more.get("spark"),
-    }  # fmt: skip
+        "name": name,
+        "label": label,
+        "figure": figure,
+        "unit": None if text is None else unit,
+        "denominator": denominator,
+        "help": more.get("explained"),
+        "spark": more.get("spark"),
+    }
 
 
 def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return _tile(
-        "gpu-active", "GPU active rate", number(100 * held / total, 1) if total else None, "%",
+        "gpu-active",
+        "GPU active rate",
+        number(100 * held / total, 1) if total else None,
+        "%",
         f"{number(held)} of {number(total)} allocated" if total else "no GPU has joined",
         explained="GPUs that a job holds now, of all GPUs.",
         spark=_spark(points, _share("gpu_active_rate"), high=100),
-    )  # fmt: skip
+    )
 
 
 def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
+    measured, used = sum(snapshot.facts.cores_measured), sum(snapshot.facts.cores_used)
+    busy = f", {number(100 * used / measured)}\u00a0% used" if measured else ""
     return _tile(
-        "cpu-active", "CPU active rate", number(100 * held / total, 1) if total else None, "%",
-        f"{number(held)} of {number(total)} cores" if total else "no node has joined",
-        explained="CPU cores that a job holds now, of all cores.",
+        "cpu-active",
+        "CPU active rate",
+        number(100 * held / total, 1) if total else None,
+        "%",
+        f"{number(held)} of {number(total)} cores{busy}" if total else "no node has joined",
+        explained="CPU cores that a job holds now, of all cores; and how busy the held ones are (CPU utilisation), as their "
+        "nodes measured it in the last 30 s.",
         spark=_spark(points, _share("cpu_active_rate"), high=100),
-    )  # fmt: skip
+    )
 
 
 def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
@@ -107,11 +121,14 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     measured = [use for use in uses if use is not None]
     mean = _mean(measured)
     return _tile(
-        "gpu-use", "GPU utilisation", None if mean is None else number(mean, 1), "%",
+        "gpu-use",
+        "GPU utilisation",
+        None if mean is None else number(mean, 1),
+        "%",
         f"mean of the {number(len(measured))} active" if measured else f"{number(len(uses))} active, none measured",
         explained="How busy the allocated GPUs are, as their nodes measured it in the last 30 s.",
         spark=_spark(points, lambda metrics: metrics.get("utilisation"), high=100),
-    )  # fmt: skip
+    )
 
 
 def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
@@ -121,34 +138,44 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     aside = snapshot.queue.set_aside.total()
     parts += [f"{number(aside)} set aside"] if aside else []
     return _tile(
-        "queue", "Queue", number(jobs), "job" if jobs == 1 else "jobs",
+        "queue",
+        "Queue",
+        number(jobs),
+        "job" if jobs == 1 else "jobs",
         "; ".join(parts) or "nobody waits",
         explained="Eligible waiting jobs, each task of an array as one, and the GPUs that their smallest sizes add up to. "
         "Set aside are waiting jobs that a quota, a dependency or their own description keeps back. Held jobs do not wait.",
         spark=_spark(points, lambda metrics: metrics.get("queue_length"), high=None),
-    )  # fmt: skip
+    )
 
 
 def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
     value, ended = course[-1]
     return _tile(
-        "raqlr", "RAQLR", None if value is None else number(value, 2), None,
+        "raqlr",
+        "RAQLR",
+        None if value is None else number(value, 2),
+        None,
         f"h = {hours:g} h, m = {ended}",
         explained="Recent average queueing latency ratio: waiting time over run time, the mean over the m jobs that "
         "ended in the last h hours. An array is one job, with its tasks' mean.",
         spark=_spark_of([each for each, _ in course], high=highest),
-    )  # fmt: skip
+    )
 
 
 def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
     mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
     note = f"{number(snapshot.queue.jobs)} eligible" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
-        "live-lr", "Live LR, waiting", None if mean is None else number(mean, 2), None, note,
+        "live-lr",
+        "Live LR, waiting",
+        None if mean is None else number(mean, 2),
+        None,
+        note,
         explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "
         "when nothing ends and RAQLR stays calm.",
         spark=_spark(points, lambda metrics: metrics.get("live_lr_mean"), high=highest, tone="wait"),
-    )  # fmt: skip
+    )
 
 
 def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
@@ -166,13 +193,16 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     if mean is not None:
         note = f"{note}; {number(mean, 1)} last round"
     return _tile(
-        "fragments", "Fragments", None if total is None else number(total),
-        None if rate is None else f"{number(100 * rate, 1)} %", note,
+        "fragments",
+        "Fragments",
+        None if total is None else number(total),
+        None if rate is None else f"{number(100 * rate, 1)} %",
+        note,
         explained="Idle GPUs while an eligible job waits: their node has too few idle cores, they are scattered, or they are "
         "kept for another job until it starts there (the cluster page says which, and until when). "
         "A round's figure is its plannings' mean, weighted by how long each one's held.",
         spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
-    )  # fmt: skip
+    )
 
 
 def fragments_of(metrics: dict[str, Any]) -> float | None:

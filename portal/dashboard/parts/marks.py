@@ -36,8 +36,14 @@ def sparkline(spark: dict[str, Any], label: str) -> SafeString:
     return format_html(
         '<svg class="b-spark b-spark-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<path class="b-spark-base" d="M0 {}H{}"></path>{}</svg>',
-        spark["tone"], SPARK_WIDTH, SPARK_HEIGHT, label, SPARK_HEIGHT - 0.5, SPARK_WIDTH, draw(heights),
-    )  # fmt: skip
+        spark["tone"],
+        SPARK_WIDTH,
+        SPARK_HEIGHT,
+        label,
+        SPARK_HEIGHT - 0.5,
+        SPARK_WIDTH,
+        draw(heights),
+    )
 
 
 def _spark_line(heights: list[float | None]) -> SafeString:
@@ -78,8 +84,11 @@ def bar(
     return format_html(
         '<svg class="b-bar b-bar-{}" role="img" aria-label="{}"><rect class="b-bar-track" width="100%"></rect>'
         '<rect class="b-bar-fill" width="{}%"></rect>{}</svg>',
-        tone, label, f"{_part(value, total):.2f}", mark,
-    )  # fmt: skip
+        tone,
+        label,
+        f"{_part(value, total):.2f}",
+        mark,
+    )
 
 
 def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str) -> SafeString:
@@ -95,8 +104,9 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
     return format_html(
         '<svg class="b-bar b-bar-stacked" role="img" aria-label="{}">'
         '<rect class="b-bar-track" width="100%"></rect>{}</svg>',
-        label, rects,
-    )  # fmt: skip
+        label,
+        rects,
+    )
 
 
 def round_bar(count: int, highest: float) -> SafeString:
@@ -104,8 +114,9 @@ def round_bar(count: int, highest: float) -> SafeString:
     return format_html(
         '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'
         '<rect width="14" y="{}" height="{}"></rect></svg>',
-        f"{20 - height:.1f}", f"{height:.1f}",
-    )  # fmt: skip
+        f"{20 - height:.1f}",
+        f"{height:.1f}",
+    )
 
 
 def _seconds(iso: str) -> float:
@@ -119,9 +130,12 @@ def timeline(context: dict[str, Any]) -> SafeString:
     return format_html(
         '<svg class="b-timeline" width="100%" height="66" role="img" aria-label="Timeline of the job">{}{}{}'
         '<line class="b-timeline-axis" x1="0" x2="100%" y1="{}" y2="{}"></line></svg>',
-        HATCH, format_html_join("", "{}", ((_span(span, axis),) for span in context["spans"])), _now(context, axis),
-        TIMELINE_BASE, TIMELINE_BASE,
-    )  # fmt: skip
+        HATCH,
+        format_html_join("", "{}", ((_span(span, axis),) for span in context["spans"])),
+        _now(context, axis),
+        TIMELINE_BASE,
+        TIMELINE_BASE,
+    )
 
 
 class _Axis:
@@ -143,8 +157,11 @@ def _now(context: dict[str, Any], axis: _Axis) -> SafeString:
     return format_html(
         '<line class="b-timeline-now" x1="{}" x2="{}" y1="3" y2="{}"></line>'
         '<text class="b-span-caption" x="{}" y="0" text-anchor="middle">now</text>',
-        x, x, TIMELINE_BASE, x,
-    )  # fmt: skip
+        x,
+        x,
+        TIMELINE_BASE,
+        x,
+    )
 
 
 def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
@@ -158,14 +175,26 @@ def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
     return format_html(
         '<g><title>{}</title><rect class="b-span-{}" x="{}%" y="{}" width="{}%" height="{}"></rect>{}</g>',
         ", ".join(filter(None, (span["label"], span["caption"]))),
-        span["kind"], f"{left:.2f}", f"{top:.1f}", f"{width:.2f}", f"{height:.1f}", words,
-    )  # fmt: skip
+        span["kind"],
+        f"{left:.2f}",
+        f"{top:.1f}",
+        f"{width:.2f}",
+        f"{height:.1f}",
+        words,
+    )
 
 
 def _span_words(span: dict[str, Any], *, left: float, middle: float, y: float, narrow: bool) -> SafeString:
     return format_html(
         '<text class="b-span-label b-span-label-{}{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
         '<text class="b-span-caption{}" x="{}%" y="{}">{}</text>',
-        span["kind"], NARROW if narrow else "", f"{middle:.2f}", f"{y:.1f}", span["label"],
-        NARROW if narrow else "", f"{left:.2f}", TIMELINE_BASE + 16, span["caption"] or "",
-    )  # fmt: skip
+        span["kind"],
+        NARROW if narrow else "",
+        f"{middle:.2f}",
+        f"{y:.1f}",
+        span["label"],
+        NARROW if narrow else "",
+        f"{left:.2f}",
+        TIMELINE_BASE + 16,
+        span["caption"] or "",
+    )

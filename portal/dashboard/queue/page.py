@@ -192,8 +192,10 @@ def _shares(snapshot: Snapshot, decisions: Decisions) -> list[QueueShare]:
     told = [each for each in decisions.head["shares"] if each["resource"] == "gpus" and each["capacity"]]
     names = dict(Tenant.objects.filter(pk__in=[each["tenant"] for each in told]).values_list("pk", "name"))
     own = [each for each in told if snapshot.reader.sees(each["tenant"])]
-    rows = [_share(names.get(each["tenant"], ""), each["held"], each["with_picks"], each["capacity"], each["weight"])
-            for each in own]  # fmt: skip
+    rows = [
+        _share(names.get(each["tenant"], ""), each["held"], each["with_picks"], each["capacity"], each["weight"])
+        for each in own
+    ]
     rest = [each for each in told if not snapshot.reader.sees(each["tenant"])]
     if rest:
         held = sum(each["held"] for each in rest)

@@ -14,6 +14,7 @@ from portal.jobs.states import QUEUED
 from portal.rounds.read.forecasts import forecasts_of
 from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.needs import start_need
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, reason_sentence, waited_s
 from portal.rounds.record.explanations import explanations_of
@@ -62,6 +63,8 @@ class Rows:
         number = snapshot.planning.number if snapshot.planning else None
         self._details = explanations_of(list(self._jobs), number=number)
         self._forecasts = forecasts_of(list(self._jobs))
+        details = (detail["figures"] for detail in self._details.values())
+        self._numbers = JobNumbers([*details, *(job.reason_figures for job in self._jobs.values())])
 
     def row(self, place: int, position: int) -> QueueRow:
         """Return the row of the decision at `place`, which is the array's `position`-th."""
@@ -88,7 +91,7 @@ class Rows:
     def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> WhyItWaits:
         """Say why a job waits, and what it needs to start."""
         figures = self._turns.told(place, job, figures_of(entry, job, self._details.get(job.pk)))
-        figures = self._keepers.told(job, entry["reason"], figures)
+        figures = self._numbers.told(self._keepers.told(job, entry["reason"], figures))
         return {
             "reason": entry["reason"],
             "sentence": None if entry["reason"] == "outside-window" else _sentence(entry["reason"], figures),

@@ -11,6 +11,7 @@ from portal.dashboard.parts.formatting import DASH, number
 from portal.errors import BerthError
 from portal.rounds.models import Planning
 from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
 from portal.rounds.read.selectors import planning_decisions, reason_sentence
 from portal.rounds.record.decisions import decisions_read
@@ -140,7 +141,9 @@ def planning_context(number: int, user: User, page: str | None = None) -> Planni
     # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
     placements = [decisions.entry(start + row)["placement"] for row in range(len(rows))]
     nodes = dict(Node.objects.values_list("pk", "name"))
-    shown = [_decision(row, placement, nodes) for row, placement in zip(rows, placements, strict=True)]
+    numbers = JobNumbers(row["figures"] for row in rows)
+    told = [{**row, "figures": numbers.told(row["figures"])} for row in rows]
+    shown = [_decision(row, placement, nodes) for row, placement in zip(told, placements, strict=True)]
     return {
         "planning": planning_row(planning),
         "figures": _figures(planning),
@@ -232,8 +235,8 @@ def _figures(planning: Planning) -> list[Fact]:
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
         _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
         _fact("Fragments", _fragments(planning), None),
-        _fact("RAQLR", _rounded(metrics.get("raqlr")), _recent(metrics)),
-        _fact("Live LR", _rounded(metrics.get("live_lr_mean")), "mean of those that still wait"),
+        _fact("RAQLR", _ratio(metrics.get("raqlr")), _recent(metrics)),
+        _fact("Live LR", _ratio(metrics.get("live_lr_mean")), "mean of those that still wait"),
     ]
     return [fact for fact in facts if fact["value"] != "None"]
 
@@ -248,6 +251,11 @@ def _ms(seconds: float) -> str:
 
 def _rounded(value: float | None) -> str | None:
     return None if value is None else f"{value:.4g}"
+
+
+def _ratio(value: float | None) -> str | None:
+    """A latency ratio as every page shows it: with two decimals."""
+    return None if value is None else number(value, 2)
 
 
 def _words(status: str | None) -> str | None:

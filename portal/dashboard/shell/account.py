@@ -81,15 +81,36 @@ def _fields(user: User, form: QueryDict | None, error: BerthError | None) -> dic
     tenants = {"": "any of yours"} | {tenant.name: tenant.name for tenant in tenants_of(user)}
     allowed = [scope for scope in SCOPES if scope != "operator" or user.is_operator]
     fields: dict[str, FieldContext] = {
-        "name": {"name": "name", "label": "What uses it", "kind": "text", "value": sent.get("name", ""),
-                 "placeholder": "nightly sweep", "required": True},
-        "tenant": {"name": "tenant", "label": "For tenant", "kind": "select", "value": sent.get("tenant", ""),
-                   "choices": _choices(tenants, {sent.get("tenant", "")})},
-        "scopes": {"name": "scopes", "label": "It may", "kind": "checks", "value": "",
-                   "choices": _choices({scope: scope for scope in allowed}, set(scopes), notes=SCOPE_NOTES)},
-        "expires": {"name": "expires", "label": "Ends after", "kind": "select", "value": sent.get("expires", "90"),
-                    "choices": _choices(LIFETIMES, {sent.get("expires", "90")})},
-    }  # fmt: skip
+        "name": {
+            "name": "name",
+            "label": "What uses it",
+            "kind": "text",
+            "value": sent.get("name", ""),
+            "placeholder": "nightly sweep",
+            "required": True,
+        },
+        "tenant": {
+            "name": "tenant",
+            "label": "For tenant",
+            "kind": "select",
+            "value": sent.get("tenant", ""),
+            "choices": _choices(tenants, {sent.get("tenant", "")}),
+        },
+        "scopes": {
+            "name": "scopes",
+            "label": "It may",
+            "kind": "checks",
+            "value": "",
+            "choices": _choices({scope: scope for scope in allowed}, set(scopes), notes=SCOPE_NOTES),
+        },
+        "expires": {
+            "name": "expires",
+            "label": "Ends after",
+            "kind": "select",
+            "value": sent.get("expires", "90"),
+            "choices": _choices(LIFETIMES, {sent.get("expires", "90")}),
+        },
+    }
     if error is not None:
         fields[error.field if error.field in fields else "name"]["error"] = error.detail
     return fields

@@ -64,8 +64,11 @@ def icon(name: str, size: int = 16) -> SafeString:
     return format_html(
         '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
         '<use href="{}#{}"></use></svg>',
-        size, size, static("img/sprite.svg"), name if name.startswith("s-") or name == "logo" else f"i-{name}",
-    )  # fmt: skip
+        size,
+        size,
+        static("img/sprite.svg"),
+        name if name.startswith("s-") or name == "logo" else f"i-{name}",
+    )
 
 
 @register.simple_tag
@@ -74,8 +77,11 @@ def state(code: str, pill: bool = False, word: str | None = None) -> SafeString:
     glyph, usual_word, tone = STATES[code]
     return format_html(
         '<span class="b-state b-tone-{}{}">{}{}</span>',
-        tone, " b-pill" if pill else "", icon(f"s-{glyph}", 14), word or usual_word,
-    )  # fmt: skip
+        tone,
+        " b-pill" if pill else "",
+        icon(f"s-{glyph}", 14),
+        word or usual_word,
+    )
 
 
 @register.simple_tag
@@ -167,6 +173,8 @@ def cell_title(cell: GpuCell) -> str:
         parts.append(f"allocated {share(cell['active'])} of the time shown")
     if cell["memory_percent"] is not None:
         parts.append(f"memory {percent(cell['memory_percent'])}")
+    if cell.get("tone") == "fail":
+        parts.append("takes no new jobs")
     return ", ".join(parts)
 
 
@@ -191,8 +199,13 @@ def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
     return format_html(
         '<div class="b-cell{}" data-gpu="{}" data-active="{}" data-use="{}" data-memory="{}" role="img" '
         'aria-label="{}" title="{}">{}</div>',
-        kinds, cell["index"], *steps, title, title, inside,
-    )  # fmt: skip
+        kinds,
+        cell["index"],
+        *steps,
+        title,
+        title,
+        inside,
+    )
 
 
 def _figure_of(percentage: float | None) -> str:

@@ -36,10 +36,9 @@ class TraceSerializer(OwnedSerializer):
 
     class Meta:
         model = LabTrace
-        fields = [
-            "id", "url", "name", "tenant", "owner", "shared_with", "origin", "all_tenants", "format", "jobs", "span_s",
-            "size_bytes", "created_at",
-        ]  # fmt: skip
+        fields = """
+            id url name tenant owner shared_with origin all_tenants format jobs span_s size_bytes created_at
+        """.split()
         read_only_fields = fields
 
     def get_url(self, trace: LabTrace) -> str:
@@ -63,11 +62,10 @@ class SimulationSerializer(OwnedSerializer):
 
     class Meta:
         model = Simulation
-        fields = [
-            "id", "url", "name", "tenant", "owner", "shared_with", "state", "trace", "generator", "jobs", "cluster",
-            "policies", "knobs", "seed", "until_h", "progress", "created_at", "started_at", "ended_at",
-            "cancel_requested_at", "error",
-        ]  # fmt: skip
+        fields = """
+            id url name tenant owner shared_with state trace generator jobs cluster policies knobs seed until_h
+            progress created_at started_at ended_at cancel_requested_at error
+        """.split()
         read_only_fields = fields
 
     def get_url(self, simulation: Simulation) -> str:

@@ -132,10 +132,18 @@ def run(options: Options) -> Result:
         f"{len(classes)} classes. In brackets what is expected: about 5.7 steps, every optimum found; at most 5 on average, "
         "8 at most, 98 % of the best speed."
     )
-    each = Table("By class", ("class", "optimum", *(name for name, _ in SEARCHES)), [
-        (curve.name, curve.optimum, *(f"{found[name][n].steps} steps, {found[name][n].cores_off} off" for name, _ in SEARCHES))
-        for n, curve in enumerate(classes)
-    ])  # fmt: skip
+    each = Table(
+        "By class",
+        ("class", "optimum", *(name for name, _ in SEARCHES)),
+        [
+            (
+                curve.name,
+                curve.optimum,
+                *(f"{found[name][n].steps} steps, {found[name][n].cores_off} off" for name, _ in SEARCHES),
+            )
+            for n, curve in enumerate(classes)
+        ],
+    )
     return Result("cores", (Table("Core tuning", columns, rows, note), each), {**fast, "one_core": one, "fast": fast})
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from portal.laboratory.experiments.hops_setting import Setting
     from scheduler.simulator.generators.hops_constants import Choices
 
-VALUES: Mapping[str, tuple[float | bool, ...]] = {
+VALUES: Mapping[str, tuple[Any, ...]] = {
     "even_hours": (False, True),
     "between_gbs": (1.5, 4.0, 8.0, 12.0),
     "within_gbs": (3.0, 4.0, 8.0, 12.0),

@@ -30,6 +30,18 @@ PACKERS = ("random", "dotproduct", "clustering", "packing", "bestfit", "fgd", "b
 AT_PCT = (100, 130)
 """Of the capacity had arrived: the study's figures are those at 100 %; 130 % is the end."""
 
+COLUMNS = (
+    "packer",
+    "GPU allocated at 100 %",
+    "std",
+    "study's",
+    "at 130 %",
+    "study's",
+    "at most",
+    "pods refused, %",
+    "CPU time a pod, ms",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -118,40 +130,28 @@ def _summary(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _table(pods: str, found: Mapping[str, Mapping[str, Any]], seeds: int) -> Table:
-    rows = []
-    for packer, own in found.items():
-        study = study_of(pods).get(packer, (None, None))
-        spread = own["allocated_pct_stdev"]
-        rows.append(
-            [
-                packer,
-                _pct(own["allocated_pct"][0]),
-                _pct(spread),
-                _pct(study[0]),
-                _pct(own["allocated_pct"][1]),
-                _pct(study[1]),
-                _pct(own["bound_pct"]),
-                own["refused_pct"],
-                own["solve_ms_a_pod"],
-            ]
-        )
-    columns = [
-        "packer",
-        "GPU allocated at 100 %",
-        "std",
-        "study's",
-        "at 130 %",
-        "study's",
-        "at most",
-        "pods refused, %",
-        "CPU time a pod, ms",
-    ]
+    rows = [_row(packer, own, study_of(pods).get(packer, (None, None))) for packer, own in found.items()]
     who = "One seed" if seeds == 1 else f"Means of {seeds} seeds"
     note = (
         f"{who}, per cent of the GPUs' capacity, when pods asking for 100 and 130 % of it have arrived. "
         "`at most`: had the accepted parts of GPUs stood together as well as can be (a linear program's bound)."
     )
-    return Table(f"openb, pods {pods}", columns, rows, note)
+    return Table(f"openb, pods {pods}", COLUMNS, rows, note)
+
+
+def _row(packer: str, own: Mapping[str, Any], study: Sequence[float | None]) -> list[object]:
+    """A packer's cells by `COLUMNS`; `study`: its published figures at 100 and 130 %, None where there is none."""
+    return [
+        packer,
+        _pct(own["allocated_pct"][0]),
+        _pct(own["allocated_pct_stdev"]),
+        _pct(study[0]),
+        _pct(own["allocated_pct"][1]),
+        _pct(study[1]),
+        _pct(own["bound_pct"]),
+        own["refused_pct"],
+        own["solve_ms_a_pod"],
+    ]
 
 
 def _pct(value: float | None) -> str:

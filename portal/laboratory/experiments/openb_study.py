@@ -28,7 +28,7 @@ ALLOCATED_PCT: Mapping[str, tuple[tuple[float, float], ...]] = {
     "multigpu30": ((86.63, 89.27), (93.11, 93.28), (94.55, 94.72), (94.70, 94.87), (94.57, 94.72), (96.36, 96.46)),
     "multigpu40": ((85.38, 90.09), (94.04, 94.19), (95.35, 95.50), (95.59, 95.74), (95.10, 95.23), (96.91, 96.99)),
     "multigpu50": ((81.28, 90.28), (94.73, 94.85), (95.69, 95.81), (96.06, 96.18), (95.62, 95.74), (97.09, 97.18)),
-}  # fmt: skip
+}
 """List -> of each packer, GPU allocated, % of capacity, when 100 and 130 % of it had arrived: means of the study's ten seeds."""
 
 

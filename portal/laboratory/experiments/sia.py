@@ -119,56 +119,76 @@ def digest(run: Run) -> dict[str, Any]:
     }
 
 
-def run(options: Options) -> Result:
-    """All policies that there are, on the same jobs. ExperimentError for more seeds than one: nothing is drawn at random."""
+def entrants() -> dict[str, list[Entrant]]:
+    """The policies that there are, by table: each with the jobs it is made for; then those that size jobs with others' jobs."""
     from scheduler.policies.registry import POLICIES
     from scheduler.simulator.rivals import RIVALS
 
-    if options.seeds != 1:
-        raise ExperimentError("This experiment replays one trace and draws nothing at random: leave --seeds out.")
-    folder, count = options.folder("sia"), QUICK_JOBS if options.quick else None
-    trace = options.trace or folder / TRACE
-    if not trace.is_file():
-        raise ExperimentError(f"There is no {trace}: name the workload with --trace F.")
     known = POLICIES.keys() | RIVALS.keys()
     own = [Entrant(name, ADAPTIVE) for name in SIZING if name in known]
     own += [Entrant(name, TUNED) for name in RIGID if name in known]
     alike = {jobs: [Entrant(name, jobs) for name in SIZING[:3] if name in known] for jobs in (TUNED, SCALED)}
-    every = [*own, *alike[TUNED], *alike[SCALED]]
-    seers = [
-        Clairvoyance(partial(prepared, folder, trace, jobs, count), 1, row)
-        for jobs in (ADAPTIVE, TUNED, SCALED)
-        for row in ROWS
+    return {ADAPTIVE: own, **alike}
+
+
+def run(options: Options) -> Result:
+    """All policies that there are, on the same jobs. ExperimentError for more seeds than one: nothing is drawn at random."""
+    if options.seeds != 1:
+        raise ExperimentError("This experiment replays one trace and draws nothing at random: leave --seeds out.")
+    folder = options.folder("sia")
+    trace = options.trace or folder / TRACE
+    if not trace.is_file():
+        raise ExperimentError(f"There is no {trace}: name the workload with --trace F.")
+    who = entrants()
+    answers, bounds = _played(options, folder, trace, who)
+    tables = tuple(
+        _table(title, who[form], answers[form], bounds, _note(options) if form == ADAPTIVE else "")
+        for form, title in _titles(options, trace).items()
+    )
+    by_policy = {
+        form: {each.policy: figures for each, figures in zip(who[form], answers[form], strict=True)} for form in who
+    }
+    json = {
+        "trace": trace.name,
+        "policies": by_policy[ADAPTIVE],
+        "tuned": by_policy[TUNED],
+        "scale_gpus": by_policy[SCALED],
+        "clairvoyant": bounds,
+        "jobs": {each.policy: each.jobs for each in who[ADAPTIVE]},
+        "sia_simulator_round_ms": SIA_ROUND_MS,
+    }
+    return Result("sia", tables, json)
+
+
+def _played(
+    options: Options, folder: Path, trace: Path, who: Mapping[str, Sequence[Entrant]]
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, dict[str, dict[str, Any]]]]:
+    """Simulate them all at once. Returns the answers by form of the jobs, and the clairvoyant schedules' by form and row."""
+    count = QUICK_JOBS if options.quick else None
+    tasks = [each.scenario(folder, trace, count, 1).task() for own in who.values() for each in own]
+    tasks += [
+        Clairvoyance(partial(prepared, folder, trace, form, count), 1, row).task() for form in who for row in ROWS
     ]
-    tasks = [each.scenario(folder, trace, count, 1).task() for each in every] + [each.task() for each in seers]
-    answers = options.run_all(tasks)
-    seen = iter(answers[len(every) :])
-    bounds = {jobs: {row: next(seen) for row in ROWS} for jobs in (ADAPTIVE, TUNED, SCALED)}
-    answers = answers[: len(every)]
-    first, second = len(own), len(own) + len(alike[TUNED])
-    parts = {ADAPTIVE: answers[:first], TUNED: answers[first:second], SCALED: answers[second:]}
+    answers = iter(options.run_all(tasks))
+    found = {form: [next(answers) for _ in own] for form, own in who.items()}
+    return found, {form: {row: next(answers) for row in ROWS} for form in who}
+
+
+def _titles(options: Options, trace: Path) -> dict[str, str]:
+    what = "Sia's contended workload" if options.trace is None else f"{trace.name} in Sia's form"
+    return {
+        ADAPTIVE: f"{what}, 64 GPUs: each policy with the jobs it is made for",
+        TUNED: "The same with jobs as tuned by hand alone",
+        SCALED: "The same with jobs that keep their batch size on fewer GPUs",
+    }
+
+
+def _note(options: Options) -> str:
     note = (
         "`round`: CPU time of a planning at a round's start (without rounds: of any). "
         f"Sia's own simulator takes {SIA_ROUND_MS} ms for a round with 64 GPUs."
     )
-    if options.quick:
-        note += f" Quick: the first {QUICK_JOBS} jobs alone."
-    what = "Sia's contended workload" if options.trace is None else f"{trace.name} in Sia's form"
-    tables = (
-        _table(f"{what}, 64 GPUs: each policy with the jobs it is made for", own, parts[ADAPTIVE], bounds, note),
-        _table("The same with jobs as tuned by hand alone", alike[TUNED], parts[TUNED], bounds, ""),
-        _table("The same with jobs that keep their batch size on fewer GPUs", alike[SCALED], parts[SCALED], bounds, ""),
-    )
-    json = {
-        "trace": trace.name,
-        "policies": {each.policy: figures for each, figures in zip(own, parts[ADAPTIVE], strict=True)},
-        "tuned": {each.policy: figures for each, figures in zip(alike[TUNED], parts[TUNED], strict=True)},
-        "scale_gpus": {each.policy: figures for each, figures in zip(alike[SCALED], parts[SCALED], strict=True)},
-        "clairvoyant": bounds,
-        "jobs": {each.policy: each.jobs for each in own},
-        "sia_simulator_round_ms": SIA_ROUND_MS,
-    }
-    return Result("sia", tables, json)
+    return note + (f" Quick: the first {QUICK_JOBS} jobs alone." if options.quick else "")
 
 
 def _table(

@@ -7,7 +7,6 @@ policy has the same colour and dash in every figure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,25 @@ TOKENS = ("plot-1", "plot-2", "plot-3", "plot-4")
 DASHES = ("solid", "6px,3px", "2px,2px", "8px,3px,2px,3px")
 SHARES = (10, 25, 50, 75, 90, 95, 99, 100)
 TENTHS = 10
+OF_JOBS = (
+    ("cdf_jct_h", "Job completion time", "hours", "Share of the ended jobs that took at most so long."),
+    ("cdf_lr", "Latency ratio", "LR", "Waiting over expected run time, of the jobs that started."),
+    ("cdf_wait_h", "Waiting", "hours", "Share of all jobs that waited at most so long."),
+    (
+        "cdf_ftf",
+        "Finish-time fairness",
+        "JCT over ideal",
+        "Time had over time alone on an equal part; above 1 is unfair.",
+    ),
+)
+"""A curve's key, its title, its unit, and its note."""
+OVER_TIME = (
+    ("throughput", "Throughput", "GPUs' worth of work", "Work done, against a GPU of the job's smallest size."),
+    ("active_rate", "GPU active rate", "share of GPUs", "GPUs held by jobs, of all."),
+    ("fragments", "Fragments a round", "GPUs", "Idle GPUs while a job that could use them waits."),
+    ("queue_gpu_jobs", "Queue", "GPU jobs", "Eligible jobs that wait for GPUs."),
+)
+OF_PLANNINGS = ("solve_s", "Time of a planning", "seconds", "Wall time on the machine that simulated.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +71,11 @@ def plots_of(answer: Mapping[str, Any]) -> list[Plot]:
     """All plots of the answer of `simulation_run`."""
     curves: Mapping[str, Mapping[str, Any]] = answer["curves"]
     styles = styles_of(list(answer["policies"]))
-    course, cdf = partial(_course, curves, styles), partial(_cdf, curves, styles)
     found = [
-        cdf("cdf_jct_h", "Job completion time", "hours", "Share of the ended jobs that took at most so long."),
-        cdf("cdf_lr", "Latency ratio", "LR", "Waiting over expected run time, of the jobs that started."),
-        cdf("cdf_wait_h", "Waiting", "hours", "Share of all jobs that waited at most so long."),
-        cdf(
-            "cdf_ftf",
-            "Finish-time fairness",
-            "JCT over ideal",
-            "Time had over time alone on an equal part; above 1 is unfair.",
-        ),
-        course(
-            "throughput", "Throughput", "GPUs' worth of work", "Work done, against a GPU of the job's smallest size."
-        ),
-        course("active_rate", "GPU active rate", "share of GPUs", "GPUs held by jobs, of all."),
-        course("fragments", "Fragments a round", "GPUs", "Idle GPUs while a job that could use them waits."),
-        course("queue_gpu_jobs", "Queue", "GPU jobs", "Eligible jobs that wait for GPUs."),
+        *(_cdf(curves, styles, *each) for each in OF_JOBS),
+        *(_course(curves, styles, *each) for each in OVER_TIME),
         _tenants(answer["policies"], styles),
-        cdf(
-            "solve_s",
-            "Time of a planning",
-            "seconds",
-            "Wall time on the machine that simulated.",
-            of="plannings",
-            logarithmic=True,
-        ),
+        _cdf(curves, styles, *OF_PLANNINGS, of="plannings", logarithmic=True),
     ]
     return [plot for plot in found if any(trace["x"] for trace in plot.figure["data"])]
 

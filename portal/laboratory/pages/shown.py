@@ -85,30 +85,16 @@ def new_context(
     trace: LabTrace | None = None,
 ) -> dict[str, Any]:
     """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`; of a `trace`."""
-    typed: Mapping[str, str] = post.dict() if post is not None else form.typed_of(again) if again else {}
-    if trace is not None and post is None:
-        typed = {"name": trace.name, "source": f"trace:{trace.pk}", "tenant": trace.tenant.name}
-    chosen = again.policies if again else ["berth", "hops", "drf", "fifo"]
-    chosen = post.getlist("policies") if post is not None else chosen
+    typed = _typed(post, again, trace)
     knobs = knobs_current()
-    traces = [
-        {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {span_words(each.span_s)}"}
-        for each in traces_listed(user)
-    ]
     return {
-        "typed": {
-            "name": "",
-            "days": "7",
-            "jobs": "",
-            "seed": "1",
-            "until_h": "",
-            "cluster": HERE,
-            "description": EXAMPLE,
-        }
-        | typed,
-        "traces": traces,
+        "typed": BLANK | typed,
+        "traces": [
+            {"value": f"trace:{each.pk}", "label": f"{each.name}: {each.jobs} jobs in {span_words(each.span_s)}"}
+            for each in traces_listed(user)
+        ],
         "generators": form.generator_choices(),
-        "policies": form.policy_choices(chosen),
+        "policies": form.policy_choices(_policies(post, again)),
         "knobs": form.knob_fields(typed),
         "tenants": [each.name for each in tenants_of(user)],
         "here": cluster_words(cluster_described(user=user)),
@@ -121,12 +107,28 @@ def new_context(
     }
 
 
+def _typed(post: QueryDict | None, again: Simulation | None, trace: LabTrace | None) -> dict[str, str]:
+    """Return the texts of the form's fields that are not blank: as posted, else of a trace, else as asked before."""
+    if post is not None:
+        return dict(post.dict())
+    if trace is not None:
+        return {"name": trace.name, "source": f"trace:{trace.pk}", "tenant": trace.tenant.name}
+    return dict(form.typed_of(again)) if again else {}
+
+
+def _policies(post: QueryDict | None, again: Simulation | None) -> Sequence[str]:
+    """Return the policies that are ticked."""
+    if post is not None:
+        return list(post.getlist("policies"))
+    return list(again.policies) if again else ["berth", "hops", "drf", "fifo"]
+
+
 def _field_of(error: BerthError | None) -> str | None:
     """The form's field that is wrong; of the knobs the one."""
     if error is not None and isinstance(error.__cause__, InvalidParameter):
         return f"knob_{error.__cause__.key}"
-    known = {each.name for each in PARAMETERS}
-    return f"knob_{error.field}" if error is not None and error.field in known else error and error.field
+    field = None if error is None else error.field
+    return f"knob_{field}" if field in {each.name for each in PARAMETERS} else field
 
 
 EXAMPLE = """nodes:
@@ -135,6 +137,8 @@ EXAMPLE = """nodes:
 gpu_types:
   A100: {speed: 1.0}
 """
+BLANK = {"name": "", "days": "7", "jobs": "", "seed": "1", "until_h": "", "cluster": HERE, "description": EXAMPLE}
+"""What the fields of a new form hold."""
 
 
 def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
@@ -207,23 +211,7 @@ def traces_context(
     user: User, typed: Mapping[str, str] | None = None, error: BerthError | None = None
 ) -> dict[str, Any]:
     return {
-        "traces": [
-            {
-                "number": each.pk,
-                "name": each.name,
-                "format": each.format,
-                "origin": each.get_origin_display(),
-                "jobs": each.jobs,
-                "span": span_words(each.span_s),
-                "kib": each.size_bytes / 1024,
-                "tenant": each.tenant.name,
-                "owner": each.owner.username,
-                "own": each.owner_id == user.pk,
-                "shared_with": each.shared_with,
-                "at": each.created_at.isoformat(),
-            }
-            for each in traces_listed(user)
-        ],
+        "traces": [_trace_row(each, user) for each in traces_listed(user)],
         "formats": [
             {
                 "name": each.name,
@@ -239,4 +227,21 @@ def traces_context(
         "typed": {"name": "", "format": "", "days": "7", **(typed or {})},
         "limits": knobs_current(),
         "error": error,
+    }
+
+
+def _trace_row(trace: LabTrace, user: User) -> dict[str, Any]:
+    return {
+        "number": trace.pk,
+        "name": trace.name,
+        "format": trace.format,
+        "origin": trace.get_origin_display(),
+        "jobs": trace.jobs,
+        "span": span_words(trace.span_s),
+        "kib": trace.size_bytes / 1024,
+        "tenant": trace.tenant.name,
+        "owner": trace.owner.username,
+        "own": trace.owner_id == user.pk,
+        "shared_with": trace.shared_with,
+        "at": trace.created_at.isoformat(),
     }

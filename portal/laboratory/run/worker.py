@@ -147,8 +147,13 @@ def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str
     for policy in simulation.policies:
         parameters, tell = parameters_for(policy, simulation.knobs), beat.of(policy)
         run = simulated(
-            inputs.jobs, inputs.world, parameters, seed=simulation.seed, tell=tell, until_s=until_s,
-        )  # fmt: skip
+            inputs.jobs,
+            inputs.world,
+            parameters,
+            seed=simulation.seed,
+            tell=tell,
+            until_s=until_s,
+        )
         found[policy], drawn[policy] = report.figures(run), report.curves(run)
         found[policy]["tenants"] = {
             inputs.names.get(int(number), number): own for number, own in found[policy]["tenants"].items()

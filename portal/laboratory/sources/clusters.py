@@ -175,9 +175,11 @@ class _Fields:
         return value
 
 
-NODE_FIELDS = (
-    "count", "name", "gpu_type", "gpus", "cores", "memory_gib", "speed", "bandwidth_gbs", "storage_domain",
-)  # fmt: skip
+NODE_FIELDS = tuple(
+    """
+        count name gpu_type gpus cores memory_gib speed bandwidth_gbs storage_domain
+    """.split()
+)
 TENANT_FIELDS = ("name", "weight", "gpu_quota", "core_quota")
 
 

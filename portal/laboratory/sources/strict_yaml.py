@@ -45,7 +45,8 @@ class YamlError(ValueError):
     def __init__(self, detail: str, mark: Any = None) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.line, self.column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        self.line: int | None = mark.line + 1 if mark else None
+        self.column: int | None = mark.column + 1 if mark else None
 
 
 def yaml_strict(text: str) -> Any:

@@ -16,6 +16,7 @@ from portal.jobs.states import JobState
 from portal.rounds.asking.experience import experience_read
 from portal.rounds.planning.described import job_imagined
 from portal.rounds.planning.snapshot import state_load
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import reason_sentence
 from portal.rounds.record.decisions import decisions_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -54,7 +55,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     return {
         "placeable": decision.placement is not None,
         "reason": reason,
-        "sentence": reason_sentence(reason, dict(decision.figures)),
+        "sentence": reason_sentence(reason, JobNumbers().told(decision.figures)),
         "figures": dict(decision.figures),
         "placement": _placement(decision, {node.id: node.name for node in state.nodes}),
         "cores": job.cores,

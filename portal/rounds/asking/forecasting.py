@@ -99,11 +99,16 @@ def forecasts_settle() -> int:
     given = StartForecast.objects.filter(job_id__in=list(starts)).values_list("job_id", "first_at", *FIRST, "drawn")
     rows = [
         ForecastRecord(
-            job_number=job_id, given_at=at, earliest_at=early, median_at=middle, latest_at=late,
-            started_at=starts[job_id], drawn=drawn,
+            job_number=job_id,
+            given_at=at,
+            earliest_at=early,
+            median_at=middle,
+            latest_at=late,
+            started_at=starts[job_id],
+            drawn=drawn,
         )
         for job_id, at, early, middle, late, drawn in given
-    ]  # fmt: skip
+    ]
     with transaction.atomic():
         ForecastRecord.objects.bulk_create(rows, batch_size=BATCH)
         StartForecast.objects.filter(job_id__in=list(starts)).delete()

@@ -9,10 +9,20 @@ from django.db import migrations, models
 from portal.rounds.record.frames import LONGEST, VERSION, frame_head, frame_read
 
 COLUMNS = {
-    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float32,
-    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
-    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
-}  # fmt: skip
+    "job": np.int64,
+    "rank": np.int32,
+    "turn": np.int32,
+    "latency_ratio": np.float32,
+    "age_s": np.float32,
+    "binding": np.uint32,
+    "result": np.uint8,
+    "reason": np.uint8,
+    "array": np.uint8,
+    "side": np.uint8,
+    "eligible": np.uint8,
+    "source": np.uint8,
+    "detail": np.uint32,
+}
 DELTAS = ("job", "rank", "turn")
 
 

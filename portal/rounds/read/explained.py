@@ -10,6 +10,7 @@ from portal.jobs.states import QUEUED
 from portal.rounds.models import Planning
 from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_missing, range_shown
 from portal.rounds.read.keepers import KeepersNow
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 from portal.rounds.record.decisions import decisions_read
@@ -60,7 +61,7 @@ def _answer(job: Job, reason: str | None, figures: dict[str, Any]) -> dict[str, 
         "job": job.number,
         "state": job.state,
         "reason": reason if job.state in QUEUED else None,
-        "sentence": _sentence(job=job, reason=reason, figures=figures),
+        "sentence": _sentence(job=job, reason=reason, figures=JobNumbers().told(figures)),
         "figures": figures,
     }
 

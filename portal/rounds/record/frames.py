@@ -26,10 +26,19 @@ LEVEL = 3
 LONGEST = 32
 """Frames in a row, the key frame included: so many are read at most for one planning's decisions."""
 STORED = {
-    "eligible": np.uint8, "queued": np.uint8, MOMENT: np.int64, "age_s": np.float64, "turn": np.int32,
-    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
-    "source": np.uint8, "detail": np.uint32,
-}  # fmt: skip
+    "eligible": np.uint8,
+    "queued": np.uint8,
+    MOMENT: np.int64,
+    "age_s": np.float64,
+    "turn": np.int32,
+    "binding": np.uint32,
+    "result": np.uint8,
+    "reason": np.uint8,
+    "array": np.uint8,
+    "side": np.uint8,
+    "source": np.uint8,
+    "detail": np.uint32,
+}
 WORDS = {"array": "arrays", "source": "sources"}
 BY_RATIO, BY_RANK = 0, 1
 

@@ -17,10 +17,20 @@ if TYPE_CHECKING:
 
 
 COLUMNS = {
-    "job": np.int64, "rank": np.int32, "turn": np.int32, "latency_ratio": np.float32, "age_s": np.float64,
-    "binding": np.uint32, "result": np.uint8, "reason": np.uint8, "array": np.uint8, "side": np.uint8,
-    "eligible": np.uint8, "source": np.uint8, "detail": np.uint32,
-}  # fmt: skip
+    "job": np.int64,
+    "rank": np.int32,
+    "turn": np.int32,
+    "latency_ratio": np.float32,
+    "age_s": np.float64,
+    "binding": np.uint32,
+    "result": np.uint8,
+    "reason": np.uint8,
+    "array": np.uint8,
+    "side": np.uint8,
+    "eligible": np.uint8,
+    "source": np.uint8,
+    "detail": np.uint32,
+}
 
 
 RESULTS = [str(result) for result in Result]

@@ -49,8 +49,12 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Who is next, and where", ("policy", "priority", "placement", "lambda", "gain", "sigma")),
     (
         "Arrays and tenants' shares",
-        ("arrays", "fair_shares", "borrowing", "reserved_cores_per_gpu", "large_array_share", "array_history_days",
-         "reserve_lr", "reserve_jobs", "sweep"),
+        tuple(
+            """
+                arrays fair_shares borrowing reserved_cores_per_gpu large_array_share array_history_days reserve_lr
+                reserve_jobs sweep
+            """.split()
+        ),
     ),
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
@@ -59,11 +63,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Job descriptions", ("r_num", "large_model_parameters")),
     (
         "Laboratory",
-        ("laboratory_minutes", "laboratory_queue", "laboratory_jobs", "laboratory_nodes", "laboratory_trace_mib",
-         "laboratory_traces", "laboratory_keep_days"),
+        (
+            "laboratory_minutes",
+            "laboratory_queue",
+            "laboratory_jobs",
+            "laboratory_nodes",
+            "laboratory_trace_mib",
+            "laboratory_traces",
+            "laboratory_keep_days",
+        ),
     ),
     ("Figures and what is kept", ("raqlr_hours", "planning_keep_days", "round_keep_days")),
-)  # fmt: skip
+)
 """How the console and the operator's guide present the knobs: each stands in one group."""
 
 

@@ -206,10 +206,17 @@ class Draw:
             end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), self._normal())
         elastic = scene.resizes and job.movable and len(job.requirement) > 1
         live = Running(
-            job_id, job.tenant, placement.pieces, now_s, job.requirement, expected_end_s=now_s + expected_s,
-            elastic=elastic, movable=elastic, description=replace(job, promise=None) if elastic else None,
+            job_id,
+            job.tenant,
+            placement.pieces,
+            now_s,
+            job.requirement,
+            expected_end_s=now_s + expected_s,
+            elastic=elastic,
+            movable=elastic,
+            description=replace(job, promise=None) if elastic else None,
             restarts=job.restarts,
-        )  # fmt: skip
+        )
         self._runs(live, end_s)
         return job_id
 

@@ -156,10 +156,9 @@ def _relaxed(
         quotas.append((number, weight[option]))
     group = options.group[option]
     sizes = np.array([len(each.members) for each in options.groups], dtype=float)
-    return Relaxed(
-        sizes, np.searchsorted(group, np.arange(len(sizes))), group, options.value[option], options.need[option],
-        places[:, 0], places[:, 1], blocks, limits, quotas,
-    )  # fmt: skip
+    begins = np.searchsorted(group, np.arange(len(sizes)))
+    value, need = options.value[option], options.need[option]
+    return Relaxed(sizes, begins, group, value, need, places[:, 0], places[:, 1], blocks, limits, quotas)
 
 
 def _homes(

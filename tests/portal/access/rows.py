@@ -55,9 +55,13 @@ JOB = "{zebra-name}"
 JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
 
 SIMULATION = [
-    ("name", "again"), ("tenant", "zebra-lab"), ("source", "generator:hops-64"), ("jobs", "3"), ("cluster", "own"),
+    ("name", "again"),
+    ("tenant", "zebra-lab"),
+    ("source", "generator:hops-64"),
+    ("jobs", "3"),
+    ("cluster", "own"),
     ("policies", "fifo"),
-]  # fmt: skip
+]
 
 PAGES = [
     _get("overview", PAGE),
@@ -86,6 +90,8 @@ PAGES = [
     *_each("node-figure", MISSING_PAGE, "figure", "nothing", name="big"),
     _post("node-action", OPERATE_PAGE, [("reason", "dust")], name="big", verb="drain"),
     _post("node-action", OPERATE_PAGE, [], name="big", verb="resume"),
+    _post("node-action", OPERATE_PAGE, [("index", "0"), ("reason", "dust")], name="big", verb="gpu-cordon"),
+    _post("node-action", OPERATE_PAGE, [("resume", "0")], name="big", verb="gpu-resume"),
     _post("node-action", OPERATE_PAGE, [("reason", "gone")], name="silent", verb="dead"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="big", verb="nothing"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="nowhere", verb="drain"),
@@ -99,8 +105,11 @@ PAGES = [
     _get("planning-detail", MISSING_PAGE, number="{missing}"),
     _get("tokens", PAGE),
     _post("tokens", (201, 201, 201, 201, SIGN_IN, SIGN_IN), [("name", "ci"), ("scopes", "jobs:read")]),
-    _post("tokens", (201, 201, 400, 201, SIGN_IN, SIGN_IN),
-          [("name", "ci"), ("scopes", "jobs:read"), ("tenant", "zebra-lab")]),
+    _post(
+        "tokens",
+        (201, 201, 400, 201, SIGN_IN, SIGN_IN),
+        [("name", "ci"), ("scopes", "jobs:read"), ("tenant", "zebra-lab")],
+    ),
     _post("tokens", (400, 400, 400, 201, SIGN_IN, SIGN_IN), [("name", "ci"), ("scopes", "operator")]),
     _post("token-revoke", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], token_id="{token}"),
     _get("search", PAGE),
@@ -149,7 +158,11 @@ PAGES = [
     _get("laboratory-new", MINE_PAGE, query="trace={trace}"),
     _get("laboratory-new", MISSING_PAGE, query="trace={missing}"),
     _post("laboratory-new", (302, 302, 400, 302, SIGN_IN, SIGN_IN), SIMULATION),
-    _post("laboratory-new", (302, 404, 400, 404, SIGN_IN, SIGN_IN), [*SIMULATION[:2], ("source", "trace:{trace}"), ("cluster", "here"), ("policies", "fifo")]),
+    _post(
+        "laboratory-new",
+        (302, 404, 400, 404, SIGN_IN, SIGN_IN),
+        [*SIMULATION[:2], ("source", "trace:{trace}"), ("cluster", "here"), ("policies", "fifo")],
+    ),
     _get("laboratory-detail", MINE_PAGE, number="{simulation}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}"),
     _get("laboratory-detail", OWN_PAGE, number="{shared}", query="fragment=progress"),
@@ -163,16 +176,26 @@ PAGES = [
     _get("laboratory-compare", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="run={shared}"),
     *_each("laboratory-compare-figure", MINE_PAGE, "name", "cdf-lr", query="run={simulation}&run={shared}"),
     _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], number="{queued}", verb="cancel"),
-    _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [("shared_with", "owner")], number="{shared}",
-          verb="share"),
+    _post(
+        "laboratory-act",
+        (302, 404, 404, 404, SIGN_IN, SIGN_IN),
+        [("shared_with", "owner")],
+        number="{shared}",
+        verb="share",
+    ),
     _post("laboratory-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], number="{shared}", verb="delete"),
     _post("laboratory-act", MISSING_PAGE, [], number="{shared}", verb="nothing"),
     _get("laboratory-traces", PAGE),
     _post("laboratory-traces", (400, 400, 400, 400, SIGN_IN, SIGN_IN), [("tenant", "zebra-lab")]),
-    _post("laboratory-trace-act", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [("shared_with", "tenant")], number="{trace}",
-          verb="share"),
+    _post(
+        "laboratory-trace-act",
+        (302, 404, 404, 404, SIGN_IN, SIGN_IN),
+        [("shared_with", "tenant")],
+        number="{trace}",
+        verb="share",
+    ),
     _post("laboratory-trace-act", MISSING_PAGE, [], number="{trace}", verb="nothing"),
-]  # fmt: skip
+]
 
 
 def _api(route: str, method: str, expected: tuple[int, ...], body: Any = None, query: str = "", **args: Any) -> Row:
@@ -205,6 +228,8 @@ REST = [
     _api("api-node", "GET", API, name="big"),
     _api("api-node", "GET", MISSING_API, name="nowhere"),
     _api("api-node-drain", "POST", OPERATE_API, {"reason": "dust"}, name="big"),
+    _api("api-gpu-cordon", "POST", OPERATE_API, {"reason": "dust"}, name="big", index=0),
+    _api("api-gpu-resume", "POST", OPERATE_API, name="big", index=0),
     _api("api-node-resume", "POST", OPERATE_API, name="big"),
     _api("api-node-dead", "POST", OPERATE_API, {"reason": "gone"}, name="silent"),
     _api("api-rounds", "GET", API),
@@ -254,9 +279,18 @@ REST = [
 ]
 
 INVENTORY = {
-    "name": "big", "address": "127.0.0.1", "boot_id": "boot-big", "agent_version": "1", "virtual": True,
-    "single_account": True, "trusts_tenants": True, "gpu_type": None, "gpus": [], "cores": 4, "memory_mib": 4096,
-}  # fmt: skip
+    "name": "big",
+    "address": "127.0.0.1",
+    "boot_id": "boot-big",
+    "agent_version": "1",
+    "virtual": True,
+    "single_account": True,
+    "trusts_tenants": True,
+    "gpu_type": None,
+    "gpus": [],
+    "cores": 4,
+    "memory_mib": 4096,
+}
 HOLD = {"boot_id": "boot-big", "reports": [], "holding": [{"attempt": "{attempt}", "epoch": "{epoch}", "rank": 0}]}
 
 
@@ -268,12 +302,15 @@ AGENTS = [
     _agent("agent-register", "POST", (401,) * 6, INVENTORY),  # only a join token registers
     _agent("agent-hello", "POST", AGENT, INVENTORY),
     _agent("agent-report", "POST", AGENT, HOLD),
-    _agent("agent-telemetry", "POST", (401, 401, 401, 401, 401, 204),
-           {"boot_id": "boot-big", "start": "{now}", "period_s": 1.0, "count": 1, "gpus": {}}),
+    _agent(
+        "agent-telemetry",
+        "POST",
+        (401, 401, 401, 401, 401, 204),
+        {"boot_id": "boot-big", "start": "{now}", "period_s": 1.0, "count": 1, "gpus": {}},
+    ),
     _agent("agent-records", "POST", AGENT, {"boot_id": "boot-big", "parts": []}),
-    _agent("agent-logs", "POST", AGENT, b"more\n",
-           "attempt={attempt}&epoch={epoch}&rank=0&stream=stderr&offset=0"),
+    _agent("agent-logs", "POST", AGENT, b"more\n", "attempt={attempt}&epoch={epoch}&rank=0&stream=stderr&offset=0"),
     _agent("agent-spec", "GET", AGENT, attempt="{attempt}"),
-]  # fmt: skip
+]
 
 TABLE = [*PAGES, *REST, *AGENTS]

@@ -17,9 +17,17 @@ pytestmark = pytest.mark.django_db
 
 ANOTHERS = "a job of another tenant"
 SHOW_JOBS = {
-    "queue", "overview", "overview-fragment:nodes", "overview-fragment:next", "node-detail", "node-fragment:gpus",
-    "node-fragment:jobs", "node-fragment:card", "planning-detail", "api-planning",
-}  # fmt: skip
+    "queue",
+    "overview",
+    "overview-fragment:nodes",
+    "overview-fragment:next",
+    "node-detail",
+    "node-fragment:gpus",
+    "node-fragment:jobs",
+    "node-fragment:card",
+    "planning-detail",
+    "api-planning",
+}
 """Where somebody else's job takes up a place, so that the place must be filled."""
 ECHOES = {"q=zebra", "q={zebra-name}"}
 WHOLE = [row for row in [*PAGES, *REST] if row.expected[CASTS.index("outsider")] == 200 and row.query not in ECHOES]
@@ -37,10 +45,14 @@ def world(world):
     attempt = world.names["attempt"]
     samples = {"utilisation": [50.0], "memory_mib": [1000.0], "power_w": [100.0]}
     batch = {
-        "boot_id": "boot-big", "start": time.time(), "period_s": 1.0, "count": 1, "gpus": {"0": samples},
+        "boot_id": "boot-big",
+        "start": time.time(),
+        "period_s": 1.0,
+        "count": 1,
+        "gpus": {"0": samples},
         "host": {"cpu_cores": [1.0], "memory_mib": [5.0]},
         "attempts": {str(attempt): {"cpu_cores": [1.0], "memory_mib": [5.0]}},
-    }  # fmt: skip
+    }
     telemetry_store(node=world.nodes["big"], batch=batch)
     world.nodes["big"].refresh_from_db()
     job_id = world.names["zebra-name"]

@@ -90,8 +90,13 @@ print(answer.headers.get("Strict-Transport-Security"))
     ],
 )
 def test_with_tls_browsers_are_told_to_stay_with_it(tmp_path, base_url, secure, hsts_s, told):
-    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "portal.settings", "BERTH_DATA_DIR": str(tmp_path),
-                   "BERTH_BASE_URL": base_url, "BERTH_HSTS_S": hsts_s}  # fmt: skip
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+        "BERTH_DATA_DIR": str(tmp_path),
+        "BERTH_BASE_URL": base_url,
+        "BERTH_HSTS_S": hsts_s,
+    }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", BROWSER % secure],
         cwd=SOURCE,
@@ -131,8 +136,15 @@ def loud(world):
     world.names["planning"] = planning.number
     part = Allocation.objects.select_related("node", "attempt").get(attempt__job_id=world.names["loud-0"])
     running(world, part.node)
-    log_append(node=part.node, key=part.attempt.key, epoch=part.attempt.epoch, rank=0, stream="stdout", offset=0,
-               data=(SHOUT + BREAK_OUT).encode() + b"\n")  # fmt: skip
+    log_append(
+        node=part.node,
+        key=part.attempt.key,
+        epoch=part.attempt.epoch,
+        rank=0,
+        stream="stdout",
+        offset=0,
+        data=(SHOUT + BREAK_OUT).encode() + b"\n",
+    )
     node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
     world.names["zebra-name"] = world.names["loud-0"]
     return world
@@ -178,10 +190,20 @@ def test_a_cell_that_begins_like_a_formula_is_defused(world, start):
 # ---- no way to another site ------------------------------------------------------------------------------------------
 
 ELSEWHERE = (
-    "https://evil.example", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example",
-    "https:evil.example", "http:///evil.example", "javascript:alert(1)", "data:text/html,x", "/%09/evil.example",
-    "\t//evil.example", "https://testserver@evil.example", "https://testserver.evil.example",
-)  # fmt: skip
+    "https://evil.example",
+    "//evil.example",
+    "///evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "https:evil.example",
+    "http:///evil.example",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "/%09/evil.example",
+    "\t//evil.example",
+    "https://testserver@evil.example",
+    "https://testserver.evil.example",
+)
 
 
 def asks(there):

@@ -129,8 +129,13 @@ def test_the_socket_as_each_cast(asgi, world):
         return found
 
     assert run(all_casts()) == {
-        "owner": None, "teammate": None, "outsider": None, "operator": None, "anonymous": 4401, "node": 4401,
-    }  # fmt: skip
+        "owner": None,
+        "teammate": None,
+        "outsider": None,
+        "operator": None,
+        "anonymous": 4401,
+        "node": 4401,
+    }
 
 
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"http://testserver.evil.example", b"null", None])

@@ -48,9 +48,12 @@ def test_each_row_as_each_cast(world, table):
 FREE = {"login", "logout"}
 OTHER_METHODS = {
     # Django's sign-in form takes PUT for POST; and these describe themselves on OPTIONS to whoever may ask.
-    ("login", "PUT"), ("login", "OPTIONS"), ("logout", "OPTIONS"),
-    ("api-schema", "OPTIONS"), ("api-docs", "OPTIONS"),
-}  # fmt: skip
+    ("login", "PUT"),
+    ("login", "OPTIONS"),
+    ("logout", "OPTIONS"),
+    ("api-schema", "OPTIONS"),
+    ("api-docs", "OPTIONS"),
+}
 
 
 def test_a_method_that_is_not_in_the_table_is_not_answered(world):

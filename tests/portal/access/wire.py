@@ -13,10 +13,18 @@ async def http(application, method, path, headers):
     """One request; (status, body)."""
     path, _, query = path.partition("?")
     scope = {
-        "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
-        "query_string": query.encode(), "headers": headers, "root_path": "", "scheme": "http",
-        "server": ("testserver", 80), "client": ("127.0.0.1", 1),
-    }  # fmt: skip
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": headers,
+        "root_path": "",
+        "scheme": "http",
+        "server": ("testserver", 80),
+        "client": ("127.0.0.1", 1),
+    }
     talk = ApplicationCommunicator(application, scope)
     await talk.send_input({"type": "http.request", "body": b"", "more_body": False})
     start = await talk.receive_output(PATIENCE_S)
@@ -33,9 +41,16 @@ class Socket:
 
     def __init__(self, application, headers, path="/ws/live"):
         scope = {
-            "type": "websocket", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers,
-            "root_path": "", "scheme": "ws", "subprotocols": [], "client": ("127.0.0.1", 1),
-        }  # fmt: skip
+            "type": "websocket",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+            "root_path": "",
+            "scheme": "ws",
+            "subprotocols": [],
+            "client": ("127.0.0.1", 1),
+        }
         self.talk = ApplicationCommunicator(application, scope)
 
     async def open(self):

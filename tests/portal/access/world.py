@@ -164,8 +164,15 @@ def build():
     running(world, world.nodes["far"])
     own = Allocation.objects.get(attempt__job_id=world.names["zebra-name"])
     key = next(key for key in keys if key["attempt"] == own.attempt.key)
-    log_append(node=own.node, key=own.attempt.key, epoch=key["epoch"], rank=0, stream="stdout", offset=0,
-               data=b"hello from zebra-command\n")  # fmt: skip
+    log_append(
+        node=own.node,
+        key=own.attempt.key,
+        epoch=key["epoch"],
+        rank=0,
+        stream="stdout",
+        offset=0,
+        data=b"hello from zebra-command\n",
+    )
     submit("owner", "zebra-name-waits", gpus=[8])
     submit("outsider", "foreign-waits", gpus=[8])
     job_hold(job=submit("owner", "zebra-name-held", gpus=[1]), actor=world.users["owner"])
@@ -174,9 +181,14 @@ def build():
     planning_run()
     _, world.bearers["join"] = join_token_create(actor=None)
     planning = Planning.objects.order_by("-number").first()
-    world.names |= {"attempt": own.attempt.key, "epoch": key["epoch"], "planning": planning.number,
-                    "round": planning.round.number, "missing": 987654321,
-                    "now": timezone.now().timestamp()}  # fmt: skip
+    world.names |= {
+        "attempt": own.attempt.key,
+        "epoch": key["epoch"],
+        "planning": planning.number,
+        "round": planning.round.number,
+        "missing": 987654321,
+        "now": timezone.now().timestamp(),
+    }
     _laboratory(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

@@ -39,10 +39,18 @@ def tenant(member):
 def node(operator):
     _, secret = cluster.join_token_create(actor=operator, name="n1")
     inventory = {
-        "name": "n1", "address": "127.0.0.1", "boot_id": "b1", "agent_version": "1", "virtual": True,
-        "single_account": True, "trusts_tenants": True, "gpu_type": "V100", "cores": 8, "memory_mib": 65536,
+        "name": "n1",
+        "address": "127.0.0.1",
+        "boot_id": "b1",
+        "agent_version": "1",
+        "virtual": True,
+        "single_account": True,
+        "trusts_tenants": True,
+        "gpu_type": "V100",
+        "cores": 8,
+        "memory_mib": 65536,
         "gpus": [{"index": index, "uuid": f"GPU-{index}", "memory_mib": 16384} for index in range(4)],
-    }  # fmt: skip
+    }
     return cluster.node_register(join_secret=secret, inventory=inventory)[0]
 
 

@@ -29,8 +29,10 @@ def inline(*rows):
     """The memberships' form set: (membership id or '', user, role, delete)."""
     data = {"memberships-TOTAL_FORMS": len(rows), "memberships-INITIAL_FORMS": sum(bool(row[0]) for row in rows)}
     for index, (pk, user, role, delete) in enumerate(rows):
-        data |= {f"memberships-{index}-{name}": value for name, value in
-                 {"id": pk, "user": user.pk, "role": role, "DELETE": "on" if delete else ""}.items()}  # fmt: skip
+        data |= {
+            f"memberships-{index}-{name}": value
+            for name, value in {"id": pk, "user": user.pk, "role": role, "DELETE": "on" if delete else ""}.items()
+        }
     return data
 
 

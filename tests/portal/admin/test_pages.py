@@ -23,10 +23,18 @@ def objects(operator, member, tenant, node, job):
     token, _ = token_create(user=member, name="ci", scopes=["jobs:read"], actor=member)
     planning = planning_run()
     return {
-        "tenants_tenant": tenant.pk, "tenants_user": member.pk, "tenants_apitoken": token.pk, "cluster_node": node.pk,
-        "cluster_gputype": node.gpu_type_id, "cluster_jointoken": 1, "jobs_job": job.pk, "rounds_planning": planning.pk,
-        "rounds_round": planning.round_id, "tenants_auditevent": 1, "django_celery_beat_periodictask": 1,
-    }  # fmt: skip
+        "tenants_tenant": tenant.pk,
+        "tenants_user": member.pk,
+        "tenants_apitoken": token.pk,
+        "cluster_node": node.pk,
+        "cluster_gputype": node.gpu_type_id,
+        "cluster_jointoken": 1,
+        "jobs_job": job.pk,
+        "rounds_planning": planning.pk,
+        "rounds_round": planning.round_id,
+        "tenants_auditevent": 1,
+        "django_celery_beat_periodictask": 1,
+    }
 
 
 def test_pages_are_for_operators_only(console, operator, member, objects):

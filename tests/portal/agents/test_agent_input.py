@@ -39,8 +39,15 @@ def send(cluster):
 
 def telemetry(**more):
     series = {"utilisation": [10.0, 20.0], "memory_mib": [1.0, None], "power_w": None}
-    return {"boot_id": "boot-1", "start": time.time() - 2, "period_s": 1.0, "count": 2, "gpus": {"0": series},
-            "host": {"cpu_cores": [1.0, 2.0]}, "attempts": {}} | more  # fmt: skip
+    return {
+        "boot_id": "boot-1",
+        "start": time.time() - 2,
+        "period_s": 1.0,
+        "count": 2,
+        "gpus": {"0": series},
+        "host": {"cpu_cores": [1.0, 2.0]},
+        "attempts": {},
+    } | more
 
 
 def test_good_telemetry_is_taken(send):
@@ -143,11 +150,26 @@ JUNK = st.recursive(
 )
 BODIES = {
     "telemetry": telemetry(),
-    "hello": {"name": "n1", "address": "a", "boot_id": "boot-1", "agent_version": "1", "virtual": False, "single_account": True,
-              "trusts_tenants": False, "gpu_type": "A100", "gpus": [gpu(0)], "cores": 8, "memory_mib": 16_000},
-    "report": {"boot_id": "boot-1", "reports": [{"attempt": "1", "epoch": 1, "rank": 0, "sequence": 1, "state": "running"}], "holding": []},
+    "hello": {
+        "name": "n1",
+        "address": "a",
+        "boot_id": "boot-1",
+        "agent_version": "1",
+        "virtual": False,
+        "single_account": True,
+        "trusts_tenants": False,
+        "gpu_type": "A100",
+        "gpus": [gpu(0)],
+        "cores": 8,
+        "memory_mib": 16_000,
+    },
+    "report": {
+        "boot_id": "boot-1",
+        "reports": [{"attempt": "1", "epoch": 1, "rank": 0, "sequence": 1, "state": "running"}],
+        "holding": [],
+    },
     "records": {"boot_id": "boot-1", "parts": []},
-}  # fmt: skip
+}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,13 +12,32 @@ from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, rec
 from workers.protocol import wire
 
 PAIRS = {
-    "Inventory": wire.Inventory, "Isolation": wire.Isolation, "Links": wire.Links, "Problem": wire.Problem, "GpuInventory": wire.Gpu, "Registered": wire.Registered, "Welcome": wire.Hello,
-    "Spec": wire.Spec, "SpecWorld": wire.World, "SpecWorldNode": wire.WorldNode, "Report": wire.Report,
-    "ReportRequest": wire.ReportBody, "ReportAnswer": wire.ReportAnswer, "Accepted": wire.Accepted,
-    "Refused": wire.Refused, "Renewed": wire.Lease, "PartKey": wire.PartName, "Held": wire.Held, "Telemetry": wire.Telemetry,
-    "LogAnswer": wire.LogAnswer, "Iterations": wire.Iterations, "PartRecords": wire.PartRecords,
-    "RecordsRequest": wire.RecordsBody, "RecordsTaken": wire.RecordsTaken, "RecordsAnswer": wire.RecordsAnswer,
-}  # fmt: skip
+    "Inventory": wire.Inventory,
+    "Isolation": wire.Isolation,
+    "Links": wire.Links,
+    "Problem": wire.Problem,
+    "GpuInventory": wire.Gpu,
+    "Registered": wire.Registered,
+    "Welcome": wire.Hello,
+    "Spec": wire.Spec,
+    "SpecWorld": wire.World,
+    "SpecWorldNode": wire.WorldNode,
+    "Report": wire.Report,
+    "ReportRequest": wire.ReportBody,
+    "ReportAnswer": wire.ReportAnswer,
+    "Accepted": wire.Accepted,
+    "Refused": wire.Refused,
+    "Renewed": wire.Lease,
+    "PartKey": wire.PartName,
+    "Held": wire.Held,
+    "Telemetry": wire.Telemetry,
+    "LogAnswer": wire.LogAnswer,
+    "Iterations": wire.Iterations,
+    "PartRecords": wire.PartRecords,
+    "RecordsRequest": wire.RecordsBody,
+    "RecordsTaken": wire.RecordsTaken,
+    "RecordsAnswer": wire.RecordsAnswer,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +53,17 @@ def test_both_sides_name_the_same_fields(components, name):
 def test_the_largest_record_that_an_agent_lets_through_is_taken():
     row = [LONGEST_S] * (len(PARTS) + 1)
     largest = {
-        "iterations": MOST_COUNTED, "samples": MOST_SAMPLES, "seconds": LONGEST_S, "done": MOST_SAMPLES, "total": None,
-        "saved": MOST_SAMPLES, "batch": MOST_COUNTED, "world": 65536, "parameters": 10**15, "rows": [row] * ROWS,
-    }  # fmt: skip
+        "iterations": MOST_COUNTED,
+        "samples": MOST_SAMPLES,
+        "seconds": LONGEST_S,
+        "done": MOST_SAMPLES,
+        "total": None,
+        "saved": MOST_SAMPLES,
+        "batch": MOST_COUNTED,
+        "world": 65536,
+        "parameters": 10**15,
+        "rows": [row] * ROWS,
+    }
     record = record_of(json.dumps(largest).encode())
     assert record == largest
     serializer = shapes.Iterations(data=record)

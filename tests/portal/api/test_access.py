@@ -16,20 +16,41 @@ pytestmark = pytest.mark.django_db
 
 OPEN = {"api-schema", "api-docs"}
 READS = {
-    "api-me": None, "api-jobs": "jobs:read", "api-job": "jobs:read", "api-job-logs": "jobs:read",
-    "api-job-explain": "jobs:read", "api-nodes": "cluster:read", "api-node": "cluster:read",
-    "api-rounds": "cluster:read", "api-round": "cluster:read", "api-planning": "cluster:read",
-    "api-metrics": "cluster:read", "api-simulations": "simulations:read", "api-simulation": "simulations:read",
-    "api-simulation-report": "simulations:read", "api-traces": "simulations:read", "api-trace": "simulations:read",
-}  # fmt: skip
+    "api-me": None,
+    "api-jobs": "jobs:read",
+    "api-job": "jobs:read",
+    "api-job-logs": "jobs:read",
+    "api-job-explain": "jobs:read",
+    "api-nodes": "cluster:read",
+    "api-node": "cluster:read",
+    "api-rounds": "cluster:read",
+    "api-round": "cluster:read",
+    "api-planning": "cluster:read",
+    "api-metrics": "cluster:read",
+    "api-simulations": "simulations:read",
+    "api-simulation": "simulations:read",
+    "api-simulation-report": "simulations:read",
+    "api-traces": "simulations:read",
+    "api-trace": "simulations:read",
+}
 WRITES = {
-    "api-jobs": "jobs:write", "api-job-cancel": "jobs:write", "api-job-hold": "jobs:write",
-    "api-job-release": "jobs:write", "api-job-requeue": "jobs:write", "api-job-retry": "jobs:write", "api-node-drain": "operator",
-    "api-node-resume": "operator", "api-node-dead": "operator", "api-jobs-plan": "jobs:write",
-    "api-simulations": "simulations:write", "api-simulation-cancel": "simulations:write",
-    "api-simulation-share": "simulations:write", "api-traces": "simulations:write",
-    "api-traces-history": "simulations:write", "api-trace-share": "simulations:write",
-}  # fmt: skip
+    "api-jobs": "jobs:write",
+    "api-job-cancel": "jobs:write",
+    "api-job-hold": "jobs:write",
+    "api-job-release": "jobs:write",
+    "api-job-requeue": "jobs:write",
+    "api-job-retry": "jobs:write",
+    "api-node-drain": "operator",
+    "api-node-resume": "operator",
+    "api-node-dead": "operator",
+    "api-jobs-plan": "jobs:write",
+    "api-simulations": "simulations:write",
+    "api-simulation-cancel": "simulations:write",
+    "api-simulation-share": "simulations:write",
+    "api-traces": "simulations:write",
+    "api-traces-history": "simulations:write",
+    "api-trace-share": "simulations:write",
+}
 
 
 def path_of(name):

@@ -151,7 +151,7 @@ QUERIES = [
     ("/rounds", {"page_size": "501"}, "out_of_range", "page_size"),
     ("/metrics", {"since": "x"}, "bad_time", "since"),
     ("/me", {"x": "1"}, "unknown_parameter", "x"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("path", "query", "code", "field"), QUERIES, ids=str)
@@ -220,8 +220,17 @@ def test_a_drain_says_why(world, unchanged, body, code):
     refusal(world.operator("POST", "/nodes/rtx-01/drain", body), 400, code, "reason")
 
 
-@pytest.mark.parametrize(("method", "path"), [("DELETE", "/jobs"), ("PUT", "/jobs/1"), ("GET", "/jobs/1/cancel"),
-                                              ("OPTIONS", "/jobs"), ("TRACE", "/me"), ("POST", "/me")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/jobs"),
+        ("PUT", "/jobs/1"),
+        ("GET", "/jobs/1/cancel"),
+        ("OPTIONS", "/jobs"),
+        ("TRACE", "/me"),
+        ("POST", "/me"),
+    ],
+)
 def test_methods(world, unchanged, method, path):
     assert refusal(world.owner(method, path), 405, "method_not_allowed")
 

@@ -157,9 +157,14 @@ class TestLogs:
         def write(data, minutes=0, stream="stdout"):
             name = "end" if stream == "stdout" else "errors"
             LogChunk.objects.create(
-                attempt=attempt, rank=0, stream=stream, offset=getattr(self, name), length=len(data), data=data,
+                attempt=attempt,
+                rank=0,
+                stream=stream,
+                offset=getattr(self, name),
+                length=len(data),
+                data=data,
                 at=self.at + timedelta(minutes=minutes),
-            )  # fmt: skip
+            )
             setattr(self, name, getattr(self, name) + len(data))
 
         self.attempt = attempt

@@ -18,9 +18,16 @@ def test_a_submitted_job_is_there_with_its_description(world):
     answer = world.owner(
         "POST",
         "/jobs",
-        {"command": "python3 a.py", "gpus": [1, 2], "files": {"a.py": "print(1)\n"}, "labels": {"run": "7"},
-         "environment": {"A": "b"}, "workdir": "sub", "lr": {"at": 2, "value": 0.1, "rule": "linear"}},
-    )  # fmt: skip
+        {
+            "command": "python3 a.py",
+            "gpus": [1, 2],
+            "files": {"a.py": "print(1)\n"},
+            "labels": {"run": "7"},
+            "environment": {"A": "b"},
+            "workdir": "sub",
+            "lr": {"at": 2, "value": 0.1, "rule": "linear"},
+        },
+    )
     assert answer.status_code == 201
     job = answer.json()
     assert answer.headers["Location"] == job["url"] == f"/api/v1/jobs/{job['id']}"

@@ -176,8 +176,11 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
         order = SimulationOrder(name=f"run {n}", generator="hops-64", generated_jobs=1, policies=["fifo"])
         simulation_cancel(simulation=simulation_order(user=lena, tenant=tenant, order=order), actor=lena)
     assert [row["name"] for row in json.loads(berth("list", "--most", "4", "--json").stdout)] == [
-        "run 5", "run 4", "run 3", "run 2",
-    ]  # fmt: skip
+        "run 5",
+        "run 4",
+        "run 3",
+        "run 2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,19 @@ PLAIN_STATIC = {
 
 def inventory(name, *, gpus=8, gpu_type="A100", cores=64):
     return {
-        "name": name, "address": "127.0.0.1", "boot_id": f"boot-{name}", "agent_version": "1", "virtual": True,
-        "single_account": True, "trusts_tenants": True, "gpu_type": gpu_type if gpus else None,
+        "name": name,
+        "address": "127.0.0.1",
+        "boot_id": f"boot-{name}",
+        "agent_version": "1",
+        "virtual": True,
+        "single_account": True,
+        "trusts_tenants": True,
+        "gpu_type": gpu_type if gpus else None,
         "gpus": [{"index": i, "uuid": f"GPU-{name}-{i}", "memory_mib": 81920} for i in range(gpus)],
-        "cores": cores, "memory_mib": 262144, "storage_domain": None,
-    }  # fmt: skip
+        "cores": cores,
+        "memory_mib": 262144,
+        "storage_domain": None,
+    }
 
 
 @dataclass

@@ -315,8 +315,14 @@ def board():
 
 def node_card():
     sample = nodes()[0]
-    return {"node": node_row(sample), "groups": sample["groups"], "gpu_type": "A100 80 GB", "rack": "rack 3", "jobs": [],
-            "can_operate": True}  # fmt: skip
+    return {
+        "node": node_row(sample),
+        "groups": sample["groups"],
+        "gpu_type": "A100 80 GB",
+        "rack": "rack 3",
+        "jobs": [],
+        "can_operate": True,
+    }
 
 
 def node_rows():
@@ -429,13 +435,23 @@ def node_page():
 
 def queue():
     own = {
-        "position": 1, "side": "front", "name": "vit-l16-finetune", "job_id": 1042, "url": "/jobs/1042/",
-        "tenant": "vision-lab", "needs": "needs 4 or 8", "state": None, "lr": 1.33, "waited_s": 4380.0, "share": 0.25,
-        "turn": "turn 1: its tenant had 25.0 % then", "reason": "gpus-scattered",
+        "position": 1,
+        "side": "front",
+        "name": "vit-l16-finetune",
+        "job_id": 1042,
+        "url": "/jobs/1042/",
+        "tenant": "vision-lab",
+        "needs": "needs 4 or 8",
+        "state": None,
+        "lr": 1.33,
+        "waited_s": 4380.0,
+        "share": 0.25,
+        "turn": "turn 1: its tenant had 25.0 % then",
+        "reason": "gpus-scattered",
         "sentence": "It needs 4 GPUs on one node; the largest free block is 2 (a100-01).",
         "to_start": "2 more idle GPUs on a100-01",
         "starts": {"earliest": "2026-11-21T14:05:00+00:00", "latest": None, "median": "2026-11-21T14:12:00+00:00"},
-    }  # fmt: skip
+    }
     gone = {**own, "position": 2, "state": "STARTING", "starts": None, "to_start": None}
     foreign = {**dict.fromkeys(own), "position": 3, "side": "outside", "name": "a job of another tenant"}
     lines = [
@@ -445,15 +461,27 @@ def queue():
         {"border": None, "row": foreign},
     ]
     array = {
-        "name": "gpu-small", "title": "Small GPU jobs", "note": "1 to 3 GPUs, 3 waiting", "lines": lines, "has_shares": True,
+        "name": "gpu-small",
+        "title": "Small GPU jobs",
+        "note": "1 to 3 GPUs, 3 waiting",
+        "lines": lines,
+        "has_shares": True,
         "window": [{"text": "The window holds "}, {"text": "2 jobs", "bold": True}],
         "paging": {"summary": "1-3 of 3", "previous_url": None, "next_url": "/queue/?gpu-small=2"},
-    }  # fmt: skip
+    }
     shares = [{"name": "vision-lab", "held": 4.0, "total": 16.0, "share": 0.25, "note": "100.0 % with its picks"}]
     return {
         "queue": {
-            "subtitle": "3 in the order, 1 array", "planning_number": 5118, "planning_url": "/rounds/plannings/5118/",
-            "at": "2026-11-21T13:36:00+00:00", "arrays": [array], "shares": shares, "kept": [[{"text": "#1042", "href": "/jobs/1042/"}, {"text": " vit: 4 GPUs on a100-01."}]], "aside": "In no order: 1 held.",
-            "newcomers": 2, "record": "Past start ranges held 83 % of the time.", "query": "?gpu-small=2",
+            "subtitle": "3 in the order, 1 array",
+            "planning_number": 5118,
+            "planning_url": "/rounds/plannings/5118/",
+            "at": "2026-11-21T13:36:00+00:00",
+            "arrays": [array],
+            "shares": shares,
+            "kept": [[{"text": "#1042", "href": "/jobs/1042/"}, {"text": " vit: 4 GPUs on a100-01."}]],
+            "aside": "In no order: 1 held.",
+            "newcomers": 2,
+            "record": "Past start ranges held 83 % of the time.",
+            "query": "?gpu-small=2",
         }
-    }  # fmt: skip
+    }

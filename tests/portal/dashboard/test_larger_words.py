@@ -8,13 +8,19 @@ from portal.dashboard.jobs.numbers import larger_words
 @pytest.mark.parametrize(
     ("gpus", "larger", "words"),
     [
-        (4, {"gpus": 8, "adds": 0.404, "job": 71},
-         "4 GPUs rather than 8: the other 4 would add 40 % speed while job 71 waits."),
-        (1, {"gpus": 2, "adds": 0.9, "job": None},
-         "1 GPU rather than 2: the other 1 would add 90 % speed while a job of another tenant waits."),
+        (
+            4,
+            {"gpus": 8, "adds": 0.404, "job": 71},
+            "4 GPUs rather than 8: the other 4 would add 40 % speed while job 71 waits.",
+        ),
+        (
+            1,
+            {"gpus": 2, "adds": 0.9, "job": None},
+            "1 GPU rather than 2: the other 1 would add 90 % speed while a job of another tenant waits.",
+        ),
         (4, None, ""),
     ],
-)  # fmt: skip
+)
 def test_the_words(gpus, larger, words):
     assert larger_words({"gpus": gpus, "larger": larger}) == words
 

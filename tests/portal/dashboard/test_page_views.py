@@ -425,8 +425,16 @@ def test_unknown_api_paths_answer_in_json(world):
 
 def test_queries_do_not_grow_with_the_cluster():
     world = grow(people(World()), nodes=4, jobs=20)
-    paths = ("/", *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS), "/cluster/", "/cluster/n000/", "/rounds/",
-             "/figures/latency-ratio", "/account/tokens/", "/search?q=job")  # fmt: skip
+    paths = (
+        "/",
+        *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS),
+        "/cluster/",
+        "/cluster/n000/",
+        "/rounds/",
+        "/figures/latency-ratio",
+        "/account/tokens/",
+        "/search?q=job",
+    )
     small = counts(world, paths)
     grow(world, nodes=36, jobs=190)
     large = counts(world, paths)
@@ -456,7 +464,7 @@ def test_figures_over_time_say_what_the_plannings_recorded(world):
     assert SECRET not in page
     assert "75.0" in page, "six of eight GPUs are held"
     active = world.get("outsider", "/rounds/metrics/figures/active").json()["data"]
-    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation"]
+    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation", "CPU utilisation"]
     assert active[0]["y"][-1] == 75.0
     queue = world.get("outsider", "/rounds/metrics/figures/queue?range=24h").json()["data"][0]
     assert queue["y"][-1] == 2

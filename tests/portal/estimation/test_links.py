@@ -37,9 +37,7 @@ def probe(cluster):
 
 def ends(cluster, attempt, output="", exit_code=0):
     first = attempt.allocations.get(rank=0)
-    log_append(
-        node=first.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=output.encode()
-    )  # fmt: skip
+    log_append(node=first.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=output.encode())
     for part in attempt.allocations.all():
         cluster.end(attempt, rank=part.rank, exit_code=exit_code, node=part.node)
     return probes_take()

@@ -201,8 +201,9 @@ class TestLive:
         for _ in range(3 * relay.LIVE_LIMIT):
             relay.live_put(stream="job:2", payload={"topic": "log", "id": 2})
         assert list(relay._live.values()) == [
-            ("job:1", {"topic": "speed", "id": 1}), ("job:2", {"topic": "log", "id": 2}),
-        ]  # fmt: skip
+            ("job:1", {"topic": "speed", "id": 1}),
+            ("job:2", {"topic": "log", "id": 2}),
+        ]
 
     def test_beyond_the_limit_the_oldest_goes_and_the_log_says_so(self, monkeypatch, caplog):
         monkeypatch.setattr(relay, "LIVE_LIMIT", 2)

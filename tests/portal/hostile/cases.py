@@ -27,16 +27,40 @@ ROWS = {
     "shockwave": "LM (batch size 40)\trun\there\t-n\t1\t1000\t1\tstatic\t1\t-1.0\t100\t7",
 }
 JSON_ROW = {
-    "submitted_s": 0, "tenant": "evil", "gpus": [1, 2], "duration_s": 60, "cores": 1, "memory_mib": 0, "ran_gpus": 1,
-    "gpu_types": ["a"], "expected_duration_s": 60, "priority": 0, "movable": False, "owner": "a", "category": "cv",
-    "model_label": "m", "ran_on": "a", "name": "n",
-}  # fmt: skip
+    "submitted_s": 0,
+    "tenant": "evil",
+    "gpus": [1, 2],
+    "duration_s": 60,
+    "cores": 1,
+    "memory_mib": 0,
+    "ran_gpus": 1,
+    "gpu_types": ["a"],
+    "expected_duration_s": 60,
+    "priority": 0,
+    "movable": False,
+    "owner": "a",
+    "category": "cv",
+    "model_label": "m",
+    "ran_on": "a",
+    "name": "n",
+}
 JSON_VALUES = {
-    "400 digits": "9" * 400, "4 000 digits": "9" * 4000, "5 000 digits": "9" * 5000, "1e308": "1e308", "1e999": "1e999",
-    "NaN": "NaN", "minus": "-1e12", "deep": "[" * 900 + "]" * 900, "deeper": "[" * 50_000 + "]" * 50_000,
-    "object": "{}", "list of huge": "[" + "9" * 400 + "]", "many": json.dumps(list(range(1, 30_000))), "true": "true",
-    "text": json.dumps("9" * 4000), "long text": json.dumps("a" * 140_000),
-}  # fmt: skip
+    "400 digits": "9" * 400,
+    "4 000 digits": "9" * 4000,
+    "5 000 digits": "9" * 5000,
+    "1e308": "1e308",
+    "1e999": "1e999",
+    "NaN": "NaN",
+    "minus": "-1e12",
+    "deep": "[" * 900 + "]" * 900,
+    "deeper": "[" * 50_000 + "]" * 50_000,
+    "object": "{}",
+    "list of huge": "[" + "9" * 400 + "]",
+    "many": json.dumps(list(range(1, 30_000))),
+    "true": "true",
+    "text": json.dumps("9" * 4000),
+    "long text": json.dumps("a" * 140_000),
+}
 
 
 @dataclass
@@ -87,8 +111,15 @@ def simulation(**fields):
 
 
 def form(**fields):
-    typed = {"name": "x", "source": "generator:hops-64", "jobs": "1", "cluster": "described", "description": GOOD,
-             "policies": "fifo", "seed": "1"}  # fmt: skip
+    typed = {
+        "name": "x",
+        "source": "generator:hops-64",
+        "jobs": "1",
+        "cluster": "described",
+        "description": GOOD,
+        "policies": "fifo",
+        "seed": "1",
+    }
     return urlencode(typed | fields)
 
 
@@ -187,18 +218,49 @@ def numbers():
                 kind=FORM,
             )
         yield Case.of(f"days: {digits} digits", "/api/v1/simulations/traces/history", f'{{"days": {many}}}')
-        for path in ("/api/v1/jobs/{}", "/api/v1/jobs?page={}", "/api/v1/jobs?page_size={}", "/api/v1/jobs?array={}",
-                     "/api/v1/jobs/1/logs?offset={}", "/api/v1/simulations/{}", "/api/v1/simulations?trace={}",
-                     "/api/v1/rounds/{}", "/api/v1/plannings/{}", "/api/v1/nodes/{}",
-                     "/api/v1/simulations/traces/{}", "/api/v1/jobs?since={}"):  # fmt: skip
+        for path in (
+            "/api/v1/jobs/{}",
+            "/api/v1/jobs?page={}",
+            "/api/v1/jobs?page_size={}",
+            "/api/v1/jobs?array={}",
+            "/api/v1/jobs/1/logs?offset={}",
+            "/api/v1/simulations/{}",
+            "/api/v1/simulations?trace={}",
+            "/api/v1/rounds/{}",
+            "/api/v1/plannings/{}",
+            "/api/v1/nodes/{}",
+            "/api/v1/simulations/traces/{}",
+            "/api/v1/jobs?since={}",
+        ):
             yield Case.of(f"{path}: {digits} digits", path.format(many), b"", method="GET", kind="")
-        for path in ("/jobs/{}/", "/jobs/?page={}", "/jobs/?q={}", "/jobs/{}/figures/gpu", "/jobs/{}/log?offset={}",
-                     "/jobs/{}/what-if", "/jobs/{}/tasks", "/laboratory/{}/", "/laboratory/compare?run={}",
-                     "/laboratory/compare/figures/x?run={}", "/laboratory/new?from={}", "/laboratory/new?trace={}",
-                     "/laboratory/traces/{}/delete", "/rounds/?number={}", "/rounds/plannings/{}/", "/rounds/?page={}",
-                     "/cluster/{}/", "/search?q={}", "/queue/?page={}", "/queue/?array={}", "/?hours={}",
-                     "/rounds/metrics/?hours={}", "/figures/use?hours={}", "/account/tokens/{}/revoke", "/jobs/new?from={}",
-                     "/jobs/csv?page={}"):  # fmt: skip
+        for path in (
+            "/jobs/{}/",
+            "/jobs/?page={}",
+            "/jobs/?q={}",
+            "/jobs/{}/figures/gpu",
+            "/jobs/{}/log?offset={}",
+            "/jobs/{}/what-if",
+            "/jobs/{}/tasks",
+            "/laboratory/{}/",
+            "/laboratory/compare?run={}",
+            "/laboratory/compare/figures/x?run={}",
+            "/laboratory/new?from={}",
+            "/laboratory/new?trace={}",
+            "/laboratory/traces/{}/delete",
+            "/rounds/?number={}",
+            "/rounds/plannings/{}/",
+            "/rounds/?page={}",
+            "/cluster/{}/",
+            "/search?q={}",
+            "/queue/?page={}",
+            "/queue/?array={}",
+            "/?hours={}",
+            "/rounds/metrics/?hours={}",
+            "/figures/use?hours={}",
+            "/account/tokens/{}/revoke",
+            "/jobs/new?from={}",
+            "/jobs/csv?page={}",
+        ):
             yield Case.of(f"{path}: {digits} digits", path.replace("{}", many), b"", by="page", method="GET", kind="")
 
 
@@ -225,12 +287,35 @@ def odd():
     """Odd values in headers, cookies, query strings and paths."""
     for n, value in enumerate(ODD):
         quoted = quote(value.encode("utf-8", "surrogatepass"))
-        for path in ("/api/v1/jobs?page={}", "/api/v1/jobs?name={}", "/api/v1/jobs?cursor={}", "/api/v1/jobs/{}", "/api/v1/nodes/{}",
-                     "/api/v1/jobs?since={}", "/api/v1/jobs?{}=1", "/api/v1/simulations?name={}", "/api/v1/jobs?labels={}"):  # fmt: skip
+        for path in (
+            "/api/v1/jobs?page={}",
+            "/api/v1/jobs?name={}",
+            "/api/v1/jobs?cursor={}",
+            "/api/v1/jobs/{}",
+            "/api/v1/nodes/{}",
+            "/api/v1/jobs?since={}",
+            "/api/v1/jobs?{}=1",
+            "/api/v1/simulations?name={}",
+            "/api/v1/jobs?labels={}",
+        ):
             yield Case.of(f"{path} odd {n}", path.format(quoted), b"", method="GET", kind="")
-        for path in ("/jobs/?q={}", "/jobs/?state={}", "/jobs/?page={}", "/jobs/?sort={}", "/search?q={}", "/rounds/?page={}",
-                     "/queue/?array={}", "/laboratory/compare?run={}", "/laboratory/new?trace={}", "/jobs/new?from={}",
-                     "/login?next={}", "/jobs/{}/", "/cluster/{}/", "/figures/{}", "/jobs/?{}=1"):  # fmt: skip
+        for path in (
+            "/jobs/?q={}",
+            "/jobs/?state={}",
+            "/jobs/?page={}",
+            "/jobs/?sort={}",
+            "/search?q={}",
+            "/rounds/?page={}",
+            "/queue/?array={}",
+            "/laboratory/compare?run={}",
+            "/laboratory/new?trace={}",
+            "/jobs/new?from={}",
+            "/login?next={}",
+            "/jobs/{}/",
+            "/cluster/{}/",
+            "/figures/{}",
+            "/jobs/?{}=1",
+        ):
             yield Case.of(f"{path} odd {n}", path.format(quoted), b"", by="page", method="GET", kind="")
         if value.isascii() and value.isprintable():
             for header in (

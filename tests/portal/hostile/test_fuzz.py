@@ -17,10 +17,60 @@ from scheduler.simulator.traces.source import Source, TraceError
 from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS
 
 PIECES = [
-    "a", "nodes", "7", "-1", "0x1f", "010", "1_0", "1.5", ".5", "1.0e+3", ".inf", ".nan", "yes", "No", "null", "~", "1:30",
-    "2001-01-01", "'", '"', "''", "[", "]", "{", "}", ",", ":", ": ", "- ", "? ", "&x ", "*x", "<<: ", "!!str ", "!t ", "|", ">",
-    "#", "%", "---", "...", "\n", "\n  ", " ", "\t", "\u00e9", "\ufeff", "\x00", "\ud800", "9" * 50, "0b_", "@", "`",
-]  # fmt: skip
+    "a",
+    "nodes",
+    "7",
+    "-1",
+    "0x1f",
+    "010",
+    "1_0",
+    "1.5",
+    ".5",
+    "1.0e+3",
+    ".inf",
+    ".nan",
+    "yes",
+    "No",
+    "null",
+    "~",
+    "1:30",
+    "2001-01-01",
+    "'",
+    '"',
+    "''",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    ": ",
+    "- ",
+    "? ",
+    "&x ",
+    "*x",
+    "<<: ",
+    "!!str ",
+    "!t ",
+    "|",
+    ">",
+    "#",
+    "%",
+    "---",
+    "...",
+    "\n",
+    "\n  ",
+    " ",
+    "\t",
+    "\u00e9",
+    "\ufeff",
+    "\x00",
+    "\ud800",
+    "9" * 50,
+    "0b_",
+    "@",
+    "`",
+]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 SCALARS = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False) | st.text(max_size=20)
 VALUES = st.recursive(
@@ -53,10 +103,19 @@ def test_what_yaml_writes_is_read_again(value):
 
 @pytest.mark.parametrize(
     "text",
-    ["a: [1, 0x1f, 010, 1_000, 0b11, -7, +7, 0]", "[1.5, .5, 1.0e+3, -1.5, .inf, -.inf]", "[yes, No, TRUE, off, ~, null, Null]",
-     "a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2, b: 3}\nf: {<<: [*x, {g: 1}]}", "- - - a\n  - b\n- c: d\n  e: |\n    text\n",
-     "'7': \"7\"\n!!str 8: !!str yes", "? a\n: b", "", "# nothing", "--- a\n..."],
-)  # fmt: skip
+    [
+        "a: [1, 0x1f, 010, 1_000, 0b11, -7, +7, 0]",
+        "[1.5, .5, 1.0e+3, -1.5, .inf, -.inf]",
+        "[yes, No, TRUE, off, ~, null, Null]",
+        "a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2, b: 3}\nf: {<<: [*x, {g: 1}]}",
+        "- - - a\n  - b\n- c: d\n  e: |\n    text\n",
+        "'7': \"7\"\n!!str 8: !!str yes",
+        "? a\n: b",
+        "",
+        "# nothing",
+        "--- a\n...",
+    ],
+)
 def test_it_says_what_the_safe_loader_says(text):
     assert yaml_strict(text) == yaml.safe_load(text)
 
@@ -70,10 +129,22 @@ def test_the_depth_that_is_taken_and_the_next():
 
 @pytest.mark.parametrize(
     ("text", "detail"),
-    [("a: 1\na: 2", "stands twice"), ("a\n--- b", "second document"), ("*x", "alias"), ("&x [*x]", "alias"), ("!t a", "tag"),
-     ("a: [!!set {}]", "tag"), ("x" * 1001, "1001 characters"), ("9" * 41, "number of 41"), ("{[a]: b}", "field's name"),
-     ("<<: 3", "no mapping"), ("%TAG !a! x\n" * 9, "begin with %"), ("a: 'x", "is not YAML"), ("\x07", "is not YAML")],
-)  # fmt: skip
+    [
+        ("a: 1\na: 2", "stands twice"),
+        ("a\n--- b", "second document"),
+        ("*x", "alias"),
+        ("&x [*x]", "alias"),
+        ("!t a", "tag"),
+        ("a: [!!set {}]", "tag"),
+        ("x" * 1001, "1001 characters"),
+        ("9" * 41, "number of 41"),
+        ("{[a]: b}", "field's name"),
+        ("<<: 3", "no mapping"),
+        ("%TAG !a! x\n" * 9, "begin with %"),
+        ("a: 'x", "is not YAML"),
+        ("\x07", "is not YAML"),
+    ],
+)
 def test_what_is_refused(text, detail):
     with pytest.raises(YamlError, match=detail):
         yaml_strict(text)

@@ -43,13 +43,26 @@ def test_null_is_the_same_as_not_given():
 
 
 def test_the_submit_pages_example_parses():
-    description = description_parse({
-        "name": "convnext-b-aerial", "tenant": "vision-lab", "model": "convnext-b",
-        "command": "torchrun --nproc_per_node=$BERTH_GPUS train.py --epochs 30", "workdir": "/home/lena/aerial",
-        "category": "cv", "pipelined": True, "parameters": 89000000, "gpus": [1, 2, 4], "cores_per_gpu": 4,
-        "memory_mib": 24576, "time_limit_s": 36000, "batch_per_gpu": 128, "samples": 5760000,
-        "lr": {"at": 4, "value": 4.0e-4, "rule": "linear"}, "checkpointable": True,
-    })  # fmt: skip
+    description = description_parse(
+        {
+            "name": "convnext-b-aerial",
+            "tenant": "vision-lab",
+            "model": "convnext-b",
+            "command": "torchrun --nproc_per_node=$BERTH_GPUS train.py --epochs 30",
+            "workdir": "/home/lena/aerial",
+            "category": "cv",
+            "pipelined": True,
+            "parameters": 89000000,
+            "gpus": [1, 2, 4],
+            "cores_per_gpu": 4,
+            "memory_mib": 24576,
+            "time_limit_s": 36000,
+            "batch_per_gpu": 128,
+            "samples": 5760000,
+            "lr": {"at": 4, "value": 4.0e-4, "rule": "linear"},
+            "checkpointable": True,
+        }
+    )
     assert description.working_directory == "/home/lena/aerial"
     assert description.gpus == (1, 2, 4)
     assert [learning_rate_at(description, gpus) for gpus in (1, 2, 4)] == pytest.approx([1e-4, 2e-4, 4e-4])
@@ -87,8 +100,27 @@ def test_a_range_keeps_its_ends_and_is_equally_spaced(low, span, r_num):
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-@pytest.mark.parametrize("gpus", [-1, True, 1.5, "2", 2**63, [], [1, 1], [0, 1], [1, -1], [True], {"min": 0, "max": 2},
-                                  {"min": 4, "max": 2}, {"min": 1}, {"min": 1, "max": 2, "step": 1}, math.nan, math.inf])  # fmt: skip
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        -1,
+        True,
+        1.5,
+        "2",
+        2**63,
+        [],
+        [1, 1],
+        [0, 1],
+        [1, -1],
+        [True],
+        {"min": 0, "max": 2},
+        {"min": 4, "max": 2},
+        {"min": 1},
+        {"min": 1, "max": 2, "step": 1},
+        math.nan,
+        math.inf,
+    ],
+)
 def test_bad_gpus_are_refused_by_name(gpus):
     code, field = refused({"command": "true", "gpus": gpus})
     assert field.startswith("gpus")
@@ -154,7 +186,7 @@ def test_bad_gpus_are_refused_by_name(gpus):
         ({"gpus": 1, "learning_rate": 0}, "out_of_range", "learning_rate"),
         ({"lerning_rate": 1}, "unknown_field", "lerning_rate"),
     ],
-)  # fmt: skip
+)
 def test_refusals(fields, code, field):
     assert refused({"command": "true", **fields}) == (code, field)
 

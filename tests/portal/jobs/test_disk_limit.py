@@ -16,7 +16,18 @@ from portal.jobs.states import AttemptState, JobState
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(("value", "code"), [(0, "out_of_range"), (-1, "out_of_range"), ("5", "wrong_type"), (True, "wrong_type"), (1e9, "out_of_range"), (float("inf"), None), ([1], "wrong_type")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (0, "out_of_range"),
+        (-1, "out_of_range"),
+        ("5", "wrong_type"),
+        (True, "wrong_type"),
+        (1e9, "out_of_range"),
+        (float("inf"), None),
+        ([1], "wrong_type"),
+    ],
+)
 def test_what_is_no_size_is_refused_by_name(value, code):
     with pytest.raises(BerthError) as error:
         description_parse({"command": "true", "disk_gib": value})

@@ -26,9 +26,14 @@ class Part:
 
     def write(self, stream, data):
         LogChunk.objects.create(
-            attempt=self.attempt, rank=0, stream=stream, offset=self.both.end().get(stream), length=len(data),
-            data=data, at=timezone.now(),
-        )  # fmt: skip
+            attempt=self.attempt,
+            rank=0,
+            stream=stream,
+            offset=self.both.end().get(stream),
+            length=len(data),
+            data=data,
+            at=timezone.now(),
+        )
 
 
 @pytest.fixture
@@ -54,8 +59,9 @@ def test_each_stream_comes_whole_and_in_order(db, pieces, limit, data):
                 break
         assert at == part.both.end()
         whole = b"".join(read)
-        written = {name: "".join(text for stream, text in pieces if stream == name).encode() for name in
-                   ("stdout", "stderr")}  # fmt: skip
+        written = {
+            name: "".join(text for stream, text in pieces if stream == name).encode() for name in ("stdout", "stderr")
+        }
         assert sorted(whole) == sorted(written["stdout"] + written["stderr"])
         whole.decode()  # no character was cut in two by another stream's
         transaction.set_rollback(True)

@@ -41,13 +41,22 @@ def write(cluster, rows, now):
     Job.objects.all().delete()
     Job.objects.bulk_create(
         Job(
-            tenant=cluster.tenant, owner=cluster.owner, name="job", state=row["state"], reason=row["reason"],
-            gpus=row["gpus"], waited_s=row["waited_s"], age_s=row["age_s"], submitted_at=now,
-            waiting_since=_since(row, now), cancel_requested_at=now if row["cancelled"] else None,
-            array_size=row["array_size"], ended_at=now if row["state"] == "COMPLETED" else None,
+            tenant=cluster.tenant,
+            owner=cluster.owner,
+            name="job",
+            state=row["state"],
+            reason=row["reason"],
+            gpus=row["gpus"],
+            waited_s=row["waited_s"],
+            age_s=row["age_s"],
+            submitted_at=now,
+            waiting_since=_since(row, now),
+            cancel_requested_at=now if row["cancelled"] else None,
+            array_size=row["array_size"],
+            ended_at=now if row["state"] == "COMPLETED" else None,
         )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def _since(row, now):
@@ -87,14 +96,20 @@ def many(cluster, count):
     Job.objects.bulk_create(
         (
             Job(
-                tenant=cluster.tenant, owner=cluster.owner, name="job", gpus=[rng.choice([1, 2, 4])], age_s=100.0,
-                submitted_at=now, waiting_since=now - timedelta(seconds=200), reason="outside-window",
+                tenant=cluster.tenant,
+                owner=cluster.owner,
+                name="job",
+                gpus=[rng.choice([1, 2, 4])],
+                age_s=100.0,
+                submitted_at=now,
+                waiting_since=now - timedelta(seconds=200),
+                reason="outside-window",
                 gpu_types=rng.choice([[], ["A100"]]),
             )
             for _ in range(count)
         ),
         batch_size=2000,
-    )  # fmt: skip
+    )
 
 
 def test_no_job_is_left_out_of_the_figures_of_a_long_queue(cluster):

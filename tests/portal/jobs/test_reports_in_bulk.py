@@ -47,8 +47,9 @@ def test_what_has_ended_and_what_is_old_is_refused_without_a_lock(cluster):
     reports = [{**key, "sequence": 99, "state": "running"}, {**old, "sequence": 1, "state": "running"}] * 100
     answer, queries = told(cluster, reports, [key] * 100)
     assert {(each["attempt"], each["code"]) for each in answer["refused"]} == {
-        (ended.key, "ended"), (live.key, "stale_sequence"),
-    }  # fmt: skip
+        (ended.key, "ended"),
+        (live.key, "stale_sequence"),
+    }
     assert len(answer["stop"]) == 100
     assert queries <= 8
 

@@ -232,8 +232,11 @@ WRONG = [
     ({"cluster": "mars"}, "cluster", "Choose here, own or described"),
     ({"cluster": "described"}, "cluster", "not a mapping"),
     ({"cluster": "described", "description": "nodes: 3"}, "cluster", "not a list"),
-    ({"cluster": "described", "description": {"nodes": [{"count": 3000, "cores": 1, "memory_gib": 1}]}}, "cluster",
-     "3000 nodes, the laboratory takes 2000"),
+    (
+        {"cluster": "described", "description": {"nodes": [{"count": 3000, "cores": 1, "memory_gib": 1}]}},
+        "cluster",
+        "3000 nodes, the laboratory takes 2000",
+    ),
     ({"description": CLUSTER}, "description", "goes with `cluster` 'described'"),
     ({"knobs": {"lambda": 7}}, "knobs", "outside 0 to 4"),
     ({"knobs": {"colour": 1}}, "knobs", "No knob 'colour'"),
@@ -245,7 +248,7 @@ WRONG = [
     ({"until_h": "soon"}, "until_h", "must be a number"),
     ({"tenant": "speech-lab"}, "tenant", "Choose one of your tenants: vision-lab"),
     ({"colour": "red"}, "colour", "it knows name"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fields", "field", "words"), WRONG, ids=str)
@@ -359,8 +362,14 @@ def test_another_tenant_sees_nothing_and_is_told_nothing(world, call):  # noqa: 
     outsider, teammate = call("otto"), call("tim")
     assert [each.get("/simulations").json()["count"] for each in (teammate, outsider)] == [1, 0]
     assert [each.get("/simulations/traces").json()["count"] for each in (teammate, outsider)] == [1, 0]
-    asks = [("GET", "/simulations/{}"), ("GET", "/simulations/{}/report"), ("POST", "/simulations/{}/cancel"),
-            ("DELETE", "/simulations/{}"), ("GET", "/simulations/traces/{}"), ("DELETE", "/simulations/traces/{}")]  # fmt: skip
+    asks = [
+        ("GET", "/simulations/{}"),
+        ("GET", "/simulations/{}/report"),
+        ("POST", "/simulations/{}/cancel"),
+        ("DELETE", "/simulations/{}"),
+        ("GET", "/simulations/traces/{}"),
+        ("DELETE", "/simulations/traces/{}"),
+    ]
     for method, path in asks:
         foreign = own.pk if "traces" in path else done.pk
         numbers = [foreign, 987654321, "x", "-1", "0", "9" * 30, "1_1", "\u0663"]

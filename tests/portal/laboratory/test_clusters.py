@@ -28,8 +28,10 @@ def test_groups_become_nodes_with_their_factors():
     )
     world = cluster.world
     assert [(node.id, node.name, node.gpus_total, node.cores_total) for node in world.nodes] == [
-        (1, "dgx-1", 8, 128), (2, "dgx-2", 8, 128), (3, "group-2", 0, 16),
-    ]  # fmt: skip
+        (1, "dgx-1", 8, 128),
+        (2, "dgx-2", 8, 128),
+        (3, "group-2", 0, 16),
+    ]
     assert world.nodes[0].idle_memory_mib == 512
     assert world.nodes[2].storage_domain == "nfs"
     assert world.speeds == {1: 0.9, 2: 0.9}

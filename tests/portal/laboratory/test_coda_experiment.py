@@ -11,13 +11,37 @@ from portal.laboratory.experiments.registry import experiment_named
 from scheduler.simulator.records import JobRecord, PlanningRecord, Run
 
 PLANNING = PlanningRecord(
-    at_s=0.0, replan=False, queue_gpu_jobs=0, queue_cpu_jobs=0, gpus_allocated=0, cores_allocated=0, fragments=0,
-    placed=0, stopped=0, rate=0.0, solve_s=0.5,
-)  # fmt: skip
+    at_s=0.0,
+    replan=False,
+    queue_gpu_jobs=0,
+    queue_cpu_jobs=0,
+    gpus_allocated=0,
+    cores_allocated=0,
+    fragments=0,
+    placed=0,
+    stopped=0,
+    rate=0.0,
+    solve_s=0.5,
+)
 JOB = JobRecord(
-    job=1, name="", tenant=1, category=None, requirement=(1,), submitted_s=0.0, started_s=0.0, ended_s=1.0,
-    state="COMPLETED", wait_s=0.0, age_s=None, ran_s=1.0, gpu_s=1.0, restarts=0, gpus_first=1, gpus_mean=1.0, ideal_s=None,
-)  # fmt: skip
+    job=1,
+    name="",
+    tenant=1,
+    category=None,
+    requirement=(1,),
+    submitted_s=0.0,
+    started_s=0.0,
+    ended_s=1.0,
+    state="COMPLETED",
+    wait_s=0.0,
+    age_s=None,
+    ran_s=1.0,
+    gpu_s=1.0,
+    restarts=0,
+    gpus_first=1,
+    gpus_mean=1.0,
+    ideal_s=None,
+)
 
 
 def made_of(plannings=(), jobs=()):

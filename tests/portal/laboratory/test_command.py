@@ -53,8 +53,9 @@ def test_a_refusal_is_one_line_and_status_2(call, files):
     assert call("experiment", "cores", "--seeds", "0") == (2, "", "berth: --seeds must be at least 1.\n")
     assert call("experiment", "cores", "--processes", "0") == (2, "", "berth: --processes must be at least 1.\n")
     assert call("experiment", "cores")[0::2] == (
-        2, "berth: This experiment reads public data: give --data DIR, the folder that holds synergy/.\n",
-    )  # fmt: skip
+        2,
+        "berth: This experiment reads public data: give --data DIR, the folder that holds synergy/.\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["simulate", "experiment"])

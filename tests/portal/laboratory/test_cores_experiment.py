@@ -40,8 +40,13 @@ def test_both_searches_and_their_figures(folder):
     """Bert 3, 2, 1 (cut to the 3 there are); m5 5, 4, 6; res50 3, 2, 4."""
     result = run(Options(data=folder(DOCUMENT)))
     assert result.json["one_core"] == {
-        "classes": 3, "mean_steps": 3.0, "max_steps": 3, "optima_found": 3, "max_cores_off": 0, "min_relative_speed": 1.0,
-    }  # fmt: skip
+        "classes": 3,
+        "mean_steps": 3.0,
+        "max_steps": 3,
+        "optima_found": 3,
+        "max_cores_off": 0,
+        "min_relative_speed": 1.0,
+    }
     assert "res50_1" in result.tables[1].text()
     assert {name: result.json[name] for name in result.json["fast"]} == result.json["fast"], (
         "Berth's own stand alone too"

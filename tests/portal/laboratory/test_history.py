@@ -69,9 +69,18 @@ def test_jobs_that_ran_are_told_with_what_they_did(past, tmp_path):
     assert [row["name"] for row in rows] == ["first", "second", "third"]
     assert rows[0].pop("duration_s") == pytest.approx(3600, abs=60)
     assert rows[0] == {
-        "submitted_s": 0.0, "tenant": "vision-lab", "gpus": [2], "name": "first", "owner": "lena", "cores": 3,
-        "ran_gpus": 2, "ran_on": "A100", "expected_duration_s": 4000.0, "priority": 0, "movable": False,
-    }  # fmt: skip
+        "submitted_s": 0.0,
+        "tenant": "vision-lab",
+        "gpus": [2],
+        "name": "first",
+        "owner": "lena",
+        "cores": 3,
+        "ran_gpus": 2,
+        "ran_on": "A100",
+        "expected_duration_s": 4000.0,
+        "priority": 0,
+        "movable": False,
+    }
     assert (rows[1]["tenant"], rows[1]["gpus"], rows[1]["cores"]) == ("speech", 0, 2)
     assert [row["duration_s"] for row in rows[1:]] == pytest.approx([1800, 900], abs=60)
 
@@ -89,9 +98,16 @@ def test_attempts_of_other_sizes_count_by_the_law_that_replays_them(past):
     Attempt.objects.filter(pk=attempt.pk).update(epoch=2)
     began = attempt.started_at - HOUR
     Attempt.objects.create(
-        job=attempt.job, epoch=1, state="PREEMPTED", gpus=2, cores=1, rendezvous_port=1, created_at=began, started_at=began,
+        job=attempt.job,
+        epoch=1,
+        state="PREEMPTED",
+        gpus=2,
+        cores=1,
+        rendezvous_port=1,
+        created_at=began,
+        started_at=began,
         ended_at=began + HOUR / 2,
-    )  # fmt: skip
+    )
     GpuType.objects.update(relative_speed=2.0)
     told = list(history_rows(days=7, now=timezone.now()))[2]
     # On no node that is known it ran at speed 1, half of an A100's.
@@ -113,8 +129,10 @@ def test_the_number_of_queries_does_not_grow(past, django_assert_num_queries):
 def test_csv_says_the_same(past, tmp_path):
     rows = list(csv.DictReader(io.StringIO(export(tmp_path, "h.csv"))))
     assert [(row["name"], row["gpus"], row["movable"]) for row in rows] == [
-        ("first", "2", "no"), ("second", "0", "no"), ("third", "1", "no"),
-    ]  # fmt: skip
+        ("first", "2", "no"),
+        ("second", "0", "no"),
+        ("third", "1", "no"),
+    ]
 
 
 def test_the_cluster_is_told_as_it_is_registered(past, tmp_path):
@@ -123,8 +141,10 @@ def test_the_cluster_is_told_as_it_is_registered(past, tmp_path):
     call_command("trace", "cluster", str(tmp_path / "c.yaml"), stderr=io.StringIO())
     told = cluster_parse((tmp_path / "c.yaml").read_text())
     assert [(node.gpus_total, node.cores_total, node.memory_total_mib) for node in told.world.nodes] == [
-        (4, 8, 16000), (4, 8, 16000), (0, 4, 16000),
-    ]  # fmt: skip
+        (4, 8, 16000),
+        (4, 8, 16000),
+        (0, 4, 16000),
+    ]
     assert told.world.nodes[2].storage_domain == "nfs"
     assert told.tenants == ("vision-lab", "speech")
     assert [(one.weight, one.gpu_quota) for one in told.world.tenants] == [(1.0, None), (2.0, 3)]
@@ -136,9 +156,12 @@ def test_what_a_restart_takes_is_what_the_jobs_that_one_may_see_took(past):
     """Else the knob's: what other tenants' jobs took is not told."""
     speech, none = Tenant.objects.get(name="speech"), Tenant.objects.create(name="none")
     people = {
-        "operator": operator(), "lab": past.owner,
-        "speech": member("sam", speech), "none": member("nina", none), "both": member("bob", speech),
-    }  # fmt: skip
+        "operator": operator(),
+        "lab": past.owner,
+        "speech": member("sam", speech),
+        "none": member("nina", none),
+        "both": member("bob", speech),
+    }
     member("bob", past.tenant)
 
     def told():

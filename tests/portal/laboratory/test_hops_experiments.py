@@ -48,8 +48,9 @@ def test_figures_come_one_a_seed_and_are_the_same_again():
     who = [*entrants("fifo"), Entrant("as fifo", "fifo")]
     found = runs(TINY, who, Options(seeds=2))
     assert {name: [each["seed"] for each in seeds] for name, seeds in found.items()} == {
-        "fifo": [1, 2], "as fifo": [1, 2],
-    }  # fmt: skip
+        "fifo": [1, 2],
+        "as fifo": [1, 2],
+    }
     one, other = ([each["mean_jct_h"] for each in seeds] for seeds in found.values())
     assert one == other
     assert one[0] != one[1]

@@ -101,8 +101,13 @@ def test_a_wrong_knob_is_shown_where_it_was_typed(browser):
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"knob_lambda": "9"}, "id_knob_lambda"), ({"knob_gap": "x"}, "id_knob_gap"), ({"seed": "-1"}, "id_seed"), ({"until_h": "0"}, "id_until_h")],
-)  # fmt: skip
+    [
+        ({"knob_lambda": "9"}, "id_knob_lambda"),
+        ({"knob_gap": "x"}, "id_knob_gap"),
+        ({"seed": "-1"}, "id_seed"),
+        ({"until_h": "0"}, "id_until_h"),
+    ],
+)
 def test_the_wrong_field_is_marked_and_the_reader_brought_to_it(browser, changes, field):
     text = browser.post(reverse("laboratory-new"), FORM | changes).content.decode()
     tag = text.partition(f'id="{field}"')[2].partition(">")[0]

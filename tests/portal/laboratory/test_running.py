@@ -43,12 +43,17 @@ def test_a_drawn_workload_on_its_own_cluster(tenant, lena):
 def test_drawn_jobs_run_on_a_cluster_of_gpu_types_that_their_generator_does_not_know(tenant, lena):
     slow, fast = (
         simulated(
-            tenant, lena, generator="hops-64", generated_jobs=3, policies=["fifo", "berth"], name=name,
+            tenant,
+            lena,
+            generator="hops-64",
+            generated_jobs=3,
+            policies=["fifo", "berth"],
+            name=name,
             cluster="nodes: [{count: 2, gpu_type: RTX 3090, gpus: 8, cores: 64, memory_gib: 256}]\n"
             f"gpu_types: {{RTX 3090: {{speed: {speed}}}}}",
         )
         for name, speed in (("slow", 1.0), ("fast", 2.0))
-    )  # fmt: skip
+    )
     assert (slow.state, fast.state, slow.error, fast.error) == ("COMPLETED", "COMPLETED", "", "")
     for policy in ("fifo", "berth"):
         assert slow.figures[policy]["jobs_completed"] == 3

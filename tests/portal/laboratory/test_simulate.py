@@ -26,9 +26,18 @@ TRACE = """submitted_s,tenant,gpus,duration_s,ran_on
 120,new,0,60,
 """
 KEYS = {
-    "mean_jct_h", "median_jct_h", "p99_jct_h", "makespan_h", "mean_wait_h", "mean_lr", "max_lr", "max_ftf",
-    "fragments_per_round", "gpu_active_rate", "solve_p95_s",
-}  # fmt: skip
+    "mean_jct_h",
+    "median_jct_h",
+    "p99_jct_h",
+    "makespan_h",
+    "mean_wait_h",
+    "mean_lr",
+    "max_lr",
+    "max_ftf",
+    "fragments_per_round",
+    "gpu_active_rate",
+    "solve_p95_s",
+}
 
 
 @pytest.fixture

@@ -46,8 +46,11 @@ def test_nobody_looks_into_it(sleeper):
 
 def test_the_look_would_see_what_is_not_guarded():
     """The test above could not fail otherwise."""
-    plain = subprocess.Popen([*powerless(), sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
-                             stdout=subprocess.PIPE, text=True)  # fmt: skip
+    plain = subprocess.Popen(
+        [*powerless(), sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert plain.stdout.readline() == "up\n"
         done = subprocess.run(

@@ -68,9 +68,18 @@ def test_too_little_disk(tmp_path):
 
 @pytest.mark.parametrize(
     ("host", "loopback"),
-    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("0.0.0.0", False),
-     ("192.0.2.1", False), ("gpu.example", False), ("localhost.evil.example", False)],
-)  # fmt: skip
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("192.0.2.1", False),
+        ("gpu.example", False),
+        ("localhost.evil.example", False),
+    ],
+)
 def test_is_loopback(host, loopback):
     assert preflight.is_loopback(host) is loopback
 

@@ -43,9 +43,15 @@ def test_nothing_is_due_when_nothing_changed(layout):
 
 
 @pytest.mark.parametrize(
-    "path", ["requirements.txt", "portal/jobs/migrations/0001_initial.py", "static/css/berth.css", "static/js/new.js",
-             "portal/cluster/migrations/0002_more.py"],
-)  # fmt: skip
+    "path",
+    [
+        "requirements.txt",
+        "portal/jobs/migrations/0001_initial.py",
+        "static/css/berth.css",
+        "static/js/new.js",
+        "portal/cluster/migrations/0002_more.py",
+    ],
+)
 def test_a_changed_or_new_file_makes_it_due(layout, source, path):
     (source / path).parent.mkdir(parents=True, exist_ok=True)
     (source / path).write_text("22")

@@ -69,8 +69,14 @@ def test_and_no_planning_stops_it_for_that(cluster, tuned):
 def test_what_is_promised_to_it_was_reckoned_with_the_same(cluster, tuned):
     """Stopped to go on elsewhere, it goes on with the cores that its promise was made with, and keeps to them."""
     (live,) = snapshot().running
-    Promise.objects.create(job=tuned, shares=[[cluster.node.pk, 1, 3, 0]], cause="resize", planning_number=1,
-                           given_at=timezone.now(), cores_wanted=live.description.cores)  # fmt: skip
+    Promise.objects.create(
+        job=tuned,
+        shares=[[cluster.node.pk, 1, 3, 0]],
+        cause="resize",
+        planning_number=1,
+        given_at=timezone.now(),
+        cores_wanted=live.description.cores,
+    )
     attempt = Attempt.objects.runs().get(job=tuned)
     cluster.end(attempt, reason="stopped", exit_code=None)
     Job.objects.filter(pk=tuned.pk).update(state="PENDING", waiting_since=timezone.now())

@@ -27,8 +27,14 @@ from tests.portal import given as portal
 
 pytestmark = pytest.mark.django_db
 PLACE = re.compile(rf"place (\d+) of (\d+) in the queue for ({'|'.join(QUEUES.values())})", re.IGNORECASE)
-POLICIES = ({"policy": "berth"}, {"policy": "berth", "arrays": "off"}, {"policy": "hops"}, {"policy": "fifo"},
-            {"policy": "drf"}, {"policy": "coda"})  # fmt: skip
+POLICIES = (
+    {"policy": "berth"},
+    {"policy": "berth", "arrays": "off"},
+    {"policy": "hops"},
+    {"policy": "fifo"},
+    {"policy": "drf"},
+    {"policy": "coda"},
+)
 
 
 @st.composite

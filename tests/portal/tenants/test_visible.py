@@ -16,10 +16,21 @@ from tests.portal import given
 OURS = ("tenants", "cluster", "jobs", "rounds", "events")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
-    "Explanation", "StartForecast",
-    "Membership", "JobPayload", "JobText", "JobDependency", "Attempt", "Allocation", "GpuAllocation", "LogChunk", "JobEvent",
-    "IdempotencyKey", "Promise", "CoreTuning",
-}  # fmt: skip
+    "Explanation",
+    "StartForecast",
+    "Membership",
+    "JobPayload",
+    "JobText",
+    "JobDependency",
+    "Attempt",
+    "Allocation",
+    "GpuAllocation",
+    "LogChunk",
+    "JobEvent",
+    "IdempotencyKey",
+    "Promise",
+    "CoreTuning",
+}
 
 
 def of_a_tenant(model, seen=()):

@@ -18,8 +18,18 @@ from tests.scheduler.planning.test_plan import clusters, queues
 
 BERTH = {"policy": "berth", "arrays": "off"}
 CANDIDATE_KEYS = {
-    "gpu_type", "gpus", "cores", "memory_mib", "spread", "nodes", "throughput", "source", "gain", "factor", "value",
-}  # fmt: skip
+    "gpu_type",
+    "gpus",
+    "cores",
+    "memory_mib",
+    "spread",
+    "nodes",
+    "throughput",
+    "source",
+    "gain",
+    "factor",
+    "value",
+}
 
 
 def detail(made, number):
@@ -128,12 +138,22 @@ def test_the_share_when_picked_front_backfill_and_the_boundary():
     assert shares == {1: 0.5, 2: 0.0, 3: 0.25, 4: 0.75, 5: 1.0}
     windows = {number: detail(made, number)["window"] for number in (1, 2, 3, 4, 5)}
     assert {n: (w["turn"], w["side"]) for n, w in windows.items()} == {
-        1: (3, "backfill"), 2: (1, "front"), 3: (2, "front"), 4: (4, "backfill"), 5: (None, "outside"),
-    }  # fmt: skip
+        1: (3, "backfill"),
+        2: (1, "front"),
+        3: (2, "front"),
+        4: (4, "backfill"),
+        5: (None, "outside"),
+    }
     assert windows[5] == {
-        "side": "outside", "turn": None, "jobs": 4, "front_jobs": 2, "asked_gpus": 8, "capacity_gpus": 8,
-        "idle_gpus": 4, "last_rank": 4,
-    }  # fmt: skip
+        "side": "outside",
+        "turn": None,
+        "jobs": 4,
+        "front_jobs": 2,
+        "asked_gpus": 8,
+        "capacity_gpus": 8,
+        "idle_gpus": 4,
+        "last_rank": 4,
+    }
     assert {detail(made, n)["array"] for n in windows} == {"gpu-small"}
 
 

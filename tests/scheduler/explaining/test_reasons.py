@@ -382,9 +382,16 @@ def reserved_by_a_resize():
     """Job 1 runs on 2 GPUs of node 1 and stops there for 4 of node 2, of which 1 is idle beside a job that ends."""
     promise = Promise((Share(2, 4, 4, 0),), NOW_S, "resize")
     own = Running(
-        1, 1, running(0, 1, 1, 2, 2).pieces, 0.0, (2, 4), movable=True, elastic=True, stopping=True,
+        1,
+        1,
+        running(0, 1, 1, 2, 2).pieces,
+        0.0,
+        (2, 4),
+        movable=True,
+        elastic=True,
+        stopping=True,
         description=job(1, 2, 4, tenant=1, movable=True, promise=promise),
-    )  # fmt: skip
+    )
     ends = Running(90, 2, running(0, 2, 2, 3).pieces, 0.0, (3,), movable=True, stopping=True)
     nodes = [node(1, 2, idle=0, idle_cores=30), node(2, 4, idle=1, idle_cores=30)]
     made = make_plan(nodes, [job(2, 1, tenant=3, movable=True)], running=[own, ends], policy="berth", arrays="off")

@@ -17,18 +17,30 @@ def plan_of(seed):
         return values[random.integers(len(values))]
 
     nodes = [
-        node(k + 1, 8, gpu_type=pick("a100", "rtx"), idle=int(random.integers(0, 9)), tenants=frozenset({pick(1, 2)}),
-             single_account=bool(random.integers(2)), trusts_tenants=bool(random.integers(2)))
+        node(
+            k + 1,
+            8,
+            gpu_type=pick("a100", "rtx"),
+            idle=int(random.integers(0, 9)),
+            tenants=frozenset({pick(1, 2)}),
+            single_account=bool(random.integers(2)),
+            trusts_tenants=bool(random.integers(2)),
+        )
         for k in range(3)
-    ]  # fmt: skip
+    ]
     jobs = [
         job(
-            k + 1, *pick((1,), (2,), (1, 2), (4,), (8,), ()), tenant=int(random.integers(1, 4)), cores=pick(1, 4),
-            wait_s=float(random.integers(1, 5000)), gpu_types=pick(frozenset(), frozenset({"a100"})),
-            memory_mib=pick(0, 200_000), movable=bool(random.integers(2)),
+            k + 1,
+            *pick((1,), (2,), (1, 2), (4,), (8,), ()),
+            tenant=int(random.integers(1, 4)),
+            cores=pick(1, 4),
+            wait_s=float(random.integers(1, 5000)),
+            gpu_types=pick(frozenset(), frozenset({"a100"})),
+            memory_mib=pick(0, 200_000),
+            movable=bool(random.integers(2)),
         )
         for k in range(60)
-    ]  # fmt: skip
+    ]
     tenants = [Tenant(1), Tenant(2, gpu_quota=pick(None, 4)), Tenant(3)]
     return lambda: make_plan(
         nodes, jobs, running=[running(100, 1, 1)], tenants=tenants, policy="berth", reserve_lr=pick(None, 0.5)

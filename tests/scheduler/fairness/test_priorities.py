@@ -89,8 +89,10 @@ def test_lr_is_capped_at_100_in_the_objective_and_nowhere_else():
         return order(jobs, PRIORITIES[kind], Moment(10_000.0), lambda each: Age(each.age_s, "test"))
 
     assert [(each.job.id, each.prior, each.latency_ratio) for each in queue("lrf")] == [
-        (2, 100.0, 5000.0), (1, 100.0, 200.0), (3, 50.0, 50.0),
-    ]  # fmt: skip
+        (2, 100.0, 5000.0),
+        (1, 100.0, 200.0),
+        (3, 50.0, 50.0),
+    ]
     assert [each.prior for each in queue("fifo")] == [9999.0, 9998.0, 9997.0]
 
 

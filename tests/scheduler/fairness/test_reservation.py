@@ -43,9 +43,13 @@ def test_no_nodes_suit_the_job_sooner_and_no_fewer(cluster, size):
     for at_s in sorted({NOW_S, *(each.expected_end_s for each in live)}):
         free = {
             offer.node.id: offer.gpus
-            + sum(len(each.pieces[0].gpus) for each in live if each.pieces[0].node == offer.node.id and each.expected_end_s <= at_s)
+            + sum(
+                len(each.pieces[0].gpus)
+                for each in live
+                if each.pieces[0].node == offer.node.id and each.expected_end_s <= at_s
+            )
             for offer in idle
-        }  # fmt: skip
+        }
         single = [number for number in free if free[number] >= size]
         of_type = {kind: [free[n.id] for n in nodes if n.gpu_type == kind] for kind in largest if size > largest[kind]}
         together = [kind for kind, parts in of_type.items() if sum(parts) >= size]

@@ -27,10 +27,18 @@ def clusters(draw):
         busy = draw(st.integers(0, gpus))
         cores = draw(st.integers(busy + 1, 24))
         host = node(
-            number, gpus, gpu_type=draw(st.sampled_from(TYPES)), idle=gpus - busy, cores=cores, idle_cores=cores - busy,
-            memory_mib=draw(st.sampled_from([8_000, 64_000])), storage_domain=draw(st.sampled_from(["", "shared"])),
-            tenants=frozenset({9} if busy else ()), single_account=draw(st.booleans()), trusts_tenants=draw(st.booleans()),
-        )  # fmt: skip
+            number,
+            gpus,
+            gpu_type=draw(st.sampled_from(TYPES)),
+            idle=gpus - busy,
+            cores=cores,
+            idle_cores=cores - busy,
+            memory_mib=draw(st.sampled_from([8_000, 64_000])),
+            storage_domain=draw(st.sampled_from(["", "shared"])),
+            tenants=frozenset({9} if busy else ()),
+            single_account=draw(st.booleans()),
+            trusts_tenants=draw(st.booleans()),
+        )
         nodes.append(host)
         if busy:
             end_s = draw(st.none() | st.floats(NOW_S, NOW_S + 9000))
@@ -38,14 +46,19 @@ def clusters(draw):
     sizes = st.sampled_from([(0,), (1,), (1,), (2,), (1, 2, 4), (2, 4), (3,), (4,), (4, 8), (8,), (12,)])
     jobs = [
         job(
-            number, *draw(sizes), tenant=draw(st.integers(1, 3)), cores=draw(st.integers(1, 6)),
-            wait_s=draw(st.sampled_from([0.0, 60.0, 5000.0])), age_s=draw(st.sampled_from([60.0, 900.0, 20_000.0])),
-            memory_mib=draw(st.sampled_from([0, 4_000, 30_000])), movable=draw(st.booleans()),
+            number,
+            *draw(sizes),
+            tenant=draw(st.integers(1, 3)),
+            cores=draw(st.integers(1, 6)),
+            wait_s=draw(st.sampled_from([0.0, 60.0, 5000.0])),
+            age_s=draw(st.sampled_from([60.0, 900.0, 20_000.0])),
+            memory_mib=draw(st.sampled_from([0, 4_000, 30_000])),
+            movable=draw(st.booleans()),
             gpu_types=frozenset(draw(st.sampled_from([(), (), ("rtx",), ("a100",)]))),
             checkpoint_domain=draw(st.sampled_from([None, None, None, "shared"])),
         )
         for number in range(1, draw(st.integers(1, 16)) + 1)
-    ]  # fmt: skip
+    ]
     return nodes, jobs, live
 
 
@@ -56,9 +69,15 @@ def clusters(draw):
 def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size, reserve_jobs):
     nodes, jobs, live = cluster
     made = make_plan(
-        nodes, jobs, running=live, tenants=[Tenant(1, gpu_quota=quota), Tenant(2), Tenant(3)], policy="berth",
-        replan=replan, window_size=window_size, reserve_jobs=reserve_jobs,
-    )  # fmt: skip
+        nodes,
+        jobs,
+        running=live,
+        tenants=[Tenant(1, gpu_quota=quota), Tenant(2), Tenant(3)],
+        policy="berth",
+        replan=replan,
+        window_size=window_size,
+        reserve_jobs=reserve_jobs,
+    )
     assert made.metrics.idle_beside_fitting == 0
     assert "outside-window" not in why(made).values()
     for decision in made.decisions:

@@ -93,8 +93,12 @@ def test_a_movable_job_without_a_core_for_each_gpu_is_left_alone():
         assert (state.running[0].description, state.running[0].gpus) == (None, live.gpus)
         made = plan(
             ClusterState([node(1, idle=6), node(2, idle=7)], [job(1, 1)], [live]),
-            NOW_S, Parameters(), np.random.default_rng(1), ticking(), replan=True,
-        )  # fmt: skip
+            NOW_S,
+            Parameters(),
+            np.random.default_rng(1),
+            ticking(),
+            replan=True,
+        )
         assert (made.stops, len(made.placements)) == ((), 1)
 
 
@@ -133,9 +137,14 @@ def test_figures_of_the_past_that_are_no_numbers_are_left_out():
     assert state.array_history == ArrayHistory((3.0,), None)
     assert (state.gpu_weights, state.gpu_speeds) == ({}, {})
     assert {key for _, key, _ in said} == {
-        "ended", "history.declared_ratio", "history.category_s", "history.cluster_s", "array_history", "a100",
+        "ended",
+        "history.declared_ratio",
+        "history.category_s",
+        "history.cluster_s",
+        "array_history",
+        "a100",
         "nobody has it",
-    }  # fmt: skip
+    }
 
 
 def known(mean=10.0, weight=1.0, forward_s=0.1, within=1e9):
@@ -197,7 +206,9 @@ shares = st.builds(
 nodes = st.builds(
     lambda number, gpus, idle, cores, memory, speed, kind, up: replace(
         node(number, 4, idle=idle, idle_cores=cores, gpu_type=kind, schedulable=up),
-        gpus_total=gpus, idle_memory_mib=memory, speed=speed,
+        gpus_total=gpus,
+        idle_memory_mib=memory,
+        speed=speed,
     ),
     st.integers(1, 4),
     mostly(st.just(4), odd_count),
@@ -207,7 +218,7 @@ nodes = st.builds(
     mostly(st.just(1.0), odd),
     mostly(st.sampled_from(["a", "b"]), st.just("nan")),
     mostly(st.just(True), st.just(False)),
-)  # fmt: skip
+)
 jobs = st.builds(
     Job,
     id=st.integers(1, 9),
@@ -234,9 +245,12 @@ jobs = st.builds(
     done_fraction=mostly(st.just(0.5), odd),
 )
 pieces = st.builds(
-    Piece, st.integers(1, 6), st.lists(st.integers(0, 9), max_size=4, unique=True).map(tuple), st.just((30,)),
+    Piece,
+    st.integers(1, 6),
+    st.lists(st.integers(0, 9), max_size=4, unique=True).map(tuple),
+    st.just((30,)),
     mostly(st.just(10), odd_count),
-)  # fmt: skip
+)
 live = st.builds(
     Running,
     job=st.integers(11, 19),

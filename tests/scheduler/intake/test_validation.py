@@ -88,9 +88,29 @@ def test_an_id_listed_twice():
 
 
 VALUES = (
-    None, True, -1, 0, 1, 2.5, 10**30, 1e300, float("nan"), float("inf"), "2", (), (1,), (True, 2), (1.0, 2), [1, 2],
-    ([1],), (1, "2"), frozenset({"A100"}), {"A100"}, frozenset({"x9"}), Promise((Share(1, -1, 0, 0),), 0.0, "move"),
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2.5,
+    10**30,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "2",
+    (),
+    (1,),
+    (True, 2),
+    (1.0, 2),
+    [1, 2],
+    ([1],),
+    (1, "2"),
+    frozenset({"A100"}),
+    {"A100"},
+    frozenset({"x9"}),
+    Promise((Share(1, -1, 0, 0),), 0.0, "move"),
+)
 PERSONAL = {"id", "tenant", "owner", "category", "model_label", "checkpoint_domain", "eligible", "ineligible_reason"}
 
 

@@ -224,7 +224,7 @@ def test_sections_2_and_7_on_random_clusters(seed):
             n, 1, 2, tenant=n % 3, cores=int(rng.integers(1, 9)), model_label=(None, "a", "b")[int(rng.integers(3))]
         )
         for n in range(1, 11)
-    ]  # fmt: skip
+    ]
     tenants = [Tenant(1, gpu_quota=int(rng.integers(0, 8))), Tenant(2, core_quota=int(rng.integers(0, 16)))]
     state = ClusterState(nodes, jobs, tenants=tenants)
     knobs = Parameters(policy=("berth", "hops")[seed % 2], placement="greedy")

@@ -85,10 +85,14 @@ def instances(draw):
         kind = draw(st.sampled_from(sorted(SPEEDS)))
         nodes.append(node(number, gpus, gpu_type=kind, cores=64, idle=draw(st.integers(0, gpus))))
     jobs = [
-        job(number, *draw(st.sampled_from([(1,), (2,), (1, 2), (1, 2, 4), (2, 4), (6,)])),
-            wait_s=draw(st.sampled_from([0.0, 60.0, 600.0, 5000.0])), age_s=draw(st.sampled_from([100.0, 600.0])))
+        job(
+            number,
+            *draw(st.sampled_from([(1,), (2,), (1, 2), (1, 2, 4), (2, 4), (6,)])),
+            wait_s=draw(st.sampled_from([0.0, 60.0, 600.0, 5000.0])),
+            age_s=draw(st.sampled_from([100.0, 600.0])),
+        )
         for number in range(1, draw(st.integers(1, 5)) + 1)
-    ]  # fmt: skip
+    ]
     return nodes, jobs
 
 

@@ -18,9 +18,17 @@ def elastic(number, *requirement, on=1, gpus=8, first=0, started_s=LONG_AGO, ten
     described = job(number, *requirement, tenant=tenant, wait_s=wait_s, movable=True)
     ids = tuple(range(first, first + gpus))
     return Running(
-        number, tenant, (Piece(on, ids, ids, 0),), started_s, requirement, elastic=True, movable=True,
-        description=described, restarts=restarts, **more,
-    )  # fmt: skip
+        number,
+        tenant,
+        (Piece(on, ids, ids, 0),),
+        started_s,
+        requirement,
+        elastic=True,
+        movable=True,
+        description=described,
+        restarts=restarts,
+        **more,
+    )
 
 
 def beside(number, live, gpus=8, **more):
@@ -186,8 +194,10 @@ def test_a_tenant_at_its_quota_may_start_more_by_making_its_own_smaller():
     assert promises(made).keys() == {1, 9}
     # While the stop goes on, the quota that it will free is the promised jobs'.
     shares = {given.job: given.shares for given in made.promises}
-    kept = {number: replace(described, promise=Promise(shares[number], NOW_S - 5, "resize")) for number, described in (
-        (1, job(1, 4)), (9, live[0].description))}  # fmt: skip
+    kept = {
+        number: replace(described, promise=Promise(shares[number], NOW_S - 5, "resize"))
+        for number, described in ((1, job(1, 4)), (9, live[0].description))
+    }
     stopping = replace(live[0], stopping=True, description=kept[9])
     again = make_plan([beside(1, live), node(2, 8)], [kept[1]], running=[stopping], tenants=[Tenant(1, gpu_quota=8)])
     assert (again.lapsed, where(again)) == ((), {})
@@ -244,17 +254,28 @@ def contended(draw):
             gpus = draw(st.sampled_from(sizes))
             if at + gpus <= 8:
                 here.append(
-                    elastic(100 + 10 * number + len(here), *sizes, on=number, gpus=gpus, first=at,
-                            tenant=draw(st.integers(1, 2)), wait_s=draw(st.integers(0, 900)))
-                )  # fmt: skip
+                    elastic(
+                        100 + 10 * number + len(here),
+                        *sizes,
+                        on=number,
+                        gpus=gpus,
+                        first=at,
+                        tenant=draw(st.integers(1, 2)),
+                        wait_s=draw(st.integers(0, 900)),
+                    )
+                )
             at += gpus
         live += here
         nodes.append(beside(number, here, gpu_type=draw(st.sampled_from(["a100", "v100"]))))
     jobs = [
-        job(number, *draw(st.sampled_from([(1,), (2,), (1, 2), (4,), (8,), (4, 8)])), tenant=draw(st.integers(1, 2)),
-            wait_s=draw(st.integers(0, 3000)))
+        job(
+            number,
+            *draw(st.sampled_from([(1,), (2,), (1, 2), (4,), (8,), (4, 8)])),
+            tenant=draw(st.integers(1, 2)),
+            wait_s=draw(st.integers(0, 3000)),
+        )
         for number in range(1, draw(st.integers(0, 6)) + 1)
-    ]  # fmt: skip
+    ]
     return nodes, live, jobs, draw(st.none() | st.integers(4, 16))
 
 

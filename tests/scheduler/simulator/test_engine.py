@@ -24,8 +24,10 @@ def test_nothing_arrives():
 def test_one_job_after_the_other():
     made = by_job(run([traced(1, 4), traced(2, 4, at_s=100), traced(3, at_s=100, work=50)], [node(1, 4)]))
     assert [(each.started_s, each.ended_s, each.wait_s) for each in made.values()] == [
-        (0.0, 600.0, 0.0), (600.0, 1200.0, 500.0), (600.0, 650.0, 500.0),
-    ]  # fmt: skip
+        (0.0, 600.0, 0.0),
+        (600.0, 1200.0, 500.0),
+        (600.0, 650.0, 500.0),
+    ]
     assert {each.state for each in made.values()} == {"COMPLETED"}
 
 
@@ -135,8 +137,10 @@ def test_failures_are_played_if_the_world_has_them():
     ]
     made = by_job(run(jobs, [node(1, 4)], failures=True, restart_s=10.0))
     assert [(each.state, each.ended_s) for each in made.values()] == [
-        ("FAILED", 300.0), ("COMPLETED", 910.0), ("COMPLETED", 620.0),
-    ]  # fmt: skip
+        ("FAILED", 300.0),
+        ("COMPLETED", 910.0),
+        ("COMPLETED", 620.0),
+    ]
     assert {each.ended_s for each in run(jobs, [node(1, 4)]).jobs} == {600.0}
 
 

@@ -12,11 +12,24 @@ from scheduler.simulator.report import curves, figures
 def record(number, *requirement, came_s=0.0, waited_s=0.0, ran_s=3600.0, tenant=1, **more):
     start_s = came_s + waited_s
     known = {
-        "job": number, "name": f"j{number}", "tenant": tenant, "category": None, "requirement": requirement or (1,),
-        "submitted_s": came_s, "started_s": start_s, "ended_s": start_s + ran_s, "state": "COMPLETED",
-        "wait_s": waited_s, "age_s": 3600.0, "ran_s": ran_s, "gpu_s": ran_s * sum(requirement[:1]), "restarts": 0,
-        "gpus_first": 1, "gpus_mean": 1.0, "ideal_s": 1800.0,
-    }  # fmt: skip
+        "job": number,
+        "name": f"j{number}",
+        "tenant": tenant,
+        "category": None,
+        "requirement": requirement or (1,),
+        "submitted_s": came_s,
+        "started_s": start_s,
+        "ended_s": start_s + ran_s,
+        "state": "COMPLETED",
+        "wait_s": waited_s,
+        "age_s": 3600.0,
+        "ran_s": ran_s,
+        "gpu_s": ran_s * sum(requirement[:1]),
+        "restarts": 0,
+        "gpus_first": 1,
+        "gpus_mean": 1.0,
+        "ideal_s": 1800.0,
+    }
     return JobRecord(**known | more)
 
 

@@ -66,20 +66,37 @@ def portal():
 
 
 names = [
-    "operator.json", "secret-key", "berth.sqlite3", "launch.json", "demo-users.json", "demo-tokens.json", "redis/password",
-    "redis/server.conf", "run/state.json", "logs/portal.log", "nodes/a100-01/node.json", "nodes/a100-02/node.json",
-]  # fmt: skip
+    "operator.json",
+    "secret-key",
+    "berth.sqlite3",
+    "launch.json",
+    "demo-users.json",
+    "demo-tokens.json",
+    "redis/password",
+    "redis/server.conf",
+    "run/state.json",
+    "logs/portal.log",
+    "nodes/a100-01/node.json",
+    "nodes/a100-02/node.json",
+]
 found = {
     "files": {name: outcome(read, DATA / name) for name in names},
-    "lists": {name: outcome(listed, DATA / name)
-              for name in (".", "nodes", "nodes/a100-01/jobs", "nodes/a100-02/jobs", "storage/checkpoints")},
-    "writes": {name: outcome(lambda n=name: (DATA / n).open("a").close()) for name in ("berth.sqlite3", "run/stop.json", "new")},
+    "lists": {
+        name: outcome(listed, DATA / name)
+        for name in (".", "nodes", "nodes/a100-01/jobs", "nodes/a100-02/jobs", "storage/checkpoints")
+    },
+    "writes": {
+        name: outcome(lambda n=name: (DATA / n).open("a").close()) for name in ("berth.sqlite3", "run/stop.json", "new")
+    },
     "truncate": outcome(truncate, DATA / "berth.sqlite3"),
-    "looks": {f"{what} {name}": outcome(read, f"/proc/{pid}/{name}")
-              for what, pid in processes() for name in ("environ", "mem", "maps")},
+    "looks": {
+        f"{what} {name}": outcome(read, f"/proc/{pid}/{name}")
+        for what, pid in processes()
+        for name in ("environ", "mem", "maps")
+    },
     "signals": {f"{what} {pid}": outcome(os.kill, pid, 0) for what, pid in processes()},
     "broker": outcome(broker),
     "portal": outcome(portal),
     "others": sorted({what for what, _ in processes()}),
-}  # fmt: skip
+}
 print(json.dumps(found))

@@ -22,9 +22,19 @@ from pathlib import Path
 SECRET = "the-secret-key-of-the-portal"
 STREAMS = ("stdout", "stderr")
 CONTROL = (
-    "part.json", "launch.json", "shim.json", "job.json", "lease.json", "stop.json", "maintenance.json", "result.json",
-    "usage", "processes", "lock", "shim.log",
-)  # fmt: skip
+    "part.json",
+    "launch.json",
+    "shim.json",
+    "job.json",
+    "lease.json",
+    "stop.json",
+    "maintenance.json",
+    "result.json",
+    "usage",
+    "processes",
+    "lock",
+    "shim.log",
+)
 
 
 def own():

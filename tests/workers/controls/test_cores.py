@@ -44,7 +44,9 @@ def masks(run: ShimRun) -> list[set[int]]:
 
 def ordered(run: ShimRun, cores: list[int], sequence: int) -> dict:
     run.engine.cores(run.directory, cores, sequence=sequence)
-    return wait_until(lambda: (h := run.engine.cores_held(run.directory)) and h["sequence"] == sequence and h, within_s=120.0)
+    return wait_until(
+        lambda: (h := run.engine.cores_held(run.directory)) and h["sequence"] == sequence and h, within_s=120.0
+    )
 
 
 def running(run: ShimRun) -> ShimRun:

@@ -113,9 +113,11 @@ def test_a_job_is_kept_out_of_everything_but_its_own(shim, tmp_path, version):  
         run: ShimRun = shim
         arguments = f"$PPID {room} {outside} {server.getsockname()[1]} {name}"
         run.prepare(
-            walls=walls_of(settings_for(room)), version=version, command=f'"$BERTH_PYTHON" try.py {arguments}',
+            walls=walls_of(settings_for(room)),
+            version=version,
+            command=f'"$BERTH_PYTHON" try.py {arguments}',
             files={"try.py": base64.b64encode(TRY.encode()).decode()},
-        )  # fmt: skip
+        )
         result = run.start().result()
     assert result["exit_code"] == 0, (run.directory / "stderr").read_text()
     found = json.loads(run.stdout())
@@ -196,8 +198,14 @@ def test_agent_and_shim_cannot_be_looked_into(portal, node, tmp_path):
     node.start("--isolation", "off", python=_powerless(tmp_path))
     portal.wait_report(key, "running")
     shim_pid = json.loads((node.part(key) / "shim.json").read_text())["pid"]
-    seen = {name: _may_look(tmp_path, pid) for name, pid in
-            (("agent", node.process.pid), ("shim", shim_pid), ("job", portal.report_of(key, "running")["pid"]))}  # fmt: skip
+    seen = {
+        name: _may_look(tmp_path, pid)
+        for name, pid in (
+            ("agent", node.process.pid),
+            ("shim", shim_pid),
+            ("job", portal.report_of(key, "running")["pid"]),
+        )
+    }
     assert seen == {"agent": False, "shim": False, "job": True}
 
 

@@ -78,8 +78,12 @@ def test_another_file_in_its_place_is_not_read(tmp_path):
     assert log_read(pipe.path, 1, pipe.identity) == (b"ello", False)
     secret = tmp_path / "secret"
     secret.write_text("the secret")
-    for put in (lambda: os.link(secret, pipe.path), lambda: pipe.path.symlink_to(secret), lambda: os.mkfifo(pipe.path),
-                pipe.path.mkdir):  # fmt: skip
+    for put in (
+        lambda: os.link(secret, pipe.path),
+        lambda: pipe.path.symlink_to(secret),
+        lambda: os.mkfifo(pipe.path),
+        pipe.path.mkdir,
+    ):
         pipe.path.unlink()
         put()
         with pytest.raises(BrokenFileError):

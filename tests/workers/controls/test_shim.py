@@ -22,11 +22,29 @@ from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime
 
 SPEC = {
-    "attempt": 5, "job": 9, "epoch": 2, "rank": 0, "name": "train", "tenant": "acme", "tenant_id": 7, "user": "ada", "command": "true",
-    "files": {}, "working_directory": None, "environment": {}, "gpus": [], "gpu_uuids": [], "gpu_type": None, "cores": [0],
-    "memory_mib": None, "time_limit_s": None, "profile": False, "epochs_before": 1, "log_limit_bytes": 1 << 20,
+    "attempt": 5,
+    "job": 9,
+    "epoch": 2,
+    "rank": 0,
+    "name": "train",
+    "tenant": "acme",
+    "tenant_id": 7,
+    "user": "ada",
+    "command": "true",
+    "files": {},
+    "working_directory": None,
+    "environment": {},
+    "gpus": [],
+    "gpu_uuids": [],
+    "gpu_type": None,
+    "cores": [0],
+    "memory_mib": None,
+    "time_limit_s": None,
+    "profile": False,
+    "epochs_before": 1,
+    "log_limit_bytes": 1 << 20,
     "world": {"nodes": [{"name": "n1", "address": "10.0.0.1"}], "port": 29400, "gpus_total": 0},
-}  # fmt: skip
+}
 
 
 class ShimRun:
@@ -90,9 +108,14 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "gpus_total": 4,
     }
     shim.prepare(
-        command=COMMAND, gpus=[3, 5], gpu_type="A100", cores=[0, 1, 2], memory_mib=512, world=world,
+        command=COMMAND,
+        gpus=[3, 5],
+        gpu_type="A100",
+        cores=[0, 1, 2],
+        memory_mib=512,
+        world=world,
         environment={"MINE": "a=b c", "LANG": "de_DE.UTF-8", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "MASTER_PORT": "1"},
-    )  # fmt: skip
+    )
     work = str(shim.job / "work")
     assert environment_of(shim) == {
         "PATH": "/usr/local/bin:/usr/bin:/bin",

@@ -125,11 +125,19 @@ def test_it_installs_alone(tmp_path):
         pytest.skip("pip finds no setuptools here, with which the package is built: no package index is reached")
     assert installed.returncode == 0, installed.stderr
     assert {path.name for path in target.glob("*.py")} == {
-        "berth_instrument.py", "berth_torch.py", "berth_transformers.py", "berth_lightning.py",
-    }  # fmt: skip
+        "berth_instrument.py",
+        "berth_torch.py",
+        "berth_transformers.py",
+        "berth_lightning.py",
+    }
     alone = {**os.environ, "PYTHONPATH": str(target)}
     said = subprocess.run(
         [sys.executable, "-c", "import berth_instrument; print(berth_instrument.__file__)"],
-        env=alone, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        env=alone,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert said.stdout.strip() == str(target / "berth_instrument.py")

@@ -37,11 +37,21 @@ def test_texts_that_a_portal_refuses_are_made_good(text):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"reason": "because"}, {"reason": 7}, {"exit_code": 10**30}, {"exit_code": -1}, {"signal": 10**6}, {"pid": -5},
-        {"pid": 2**40}, {"ended_at": float("nan")}, {"ended_at": float("inf")}, {"ended_at": -1}, {"ended_at": "now"},
-        {"detail": None}, {"exit_code": True, "pid": 1e400},
+        {"reason": "because"},
+        {"reason": 7},
+        {"exit_code": 10**30},
+        {"exit_code": -1},
+        {"signal": 10**6},
+        {"pid": -5},
+        {"pid": 2**40},
+        {"ended_at": float("nan")},
+        {"ended_at": float("inf")},
+        {"ended_at": -1},
+        {"ended_at": "now"},
+        {"detail": None},
+        {"exit_code": True, "pid": 1e400},
     ],
-)  # fmt: skip
+)
 def test_a_foreign_result_is_none_and_is_told(tmp_path, changes):
     told = []
     engine = ProcessEngine()

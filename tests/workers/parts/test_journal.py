@@ -131,10 +131,17 @@ def test_records_are_private(tmp_path):
 @pytest.mark.parametrize(
     "broken",
     [
-        b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"attempt": "1"}', b'{"attempt": [], "epoch": {}}',
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"attempt": "1"}',
+        b'{"attempt": [], "epoch": {}}',
         pytest.param(None, id="another part's"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_record_is_kept_apart_and_the_others_are_read(tmp_path, broken):
     journal = Journal(tmp_path)
     journal.create(part())
@@ -162,10 +169,21 @@ def test_what_is_no_file_is_no_record(tmp_path, put):
 
 def test_a_record_of_version_01_is_read_and_its_job_lies_where_it_lay(tmp_path):
     old = {
-        "attempt": 5, "epoch": 2, "rank": 0, "job": 9, "boot_id": "b", "phase": "running", "lease_s": 10.0, "gpus": [1],
-        "sequence": 3, "reports": [], "dropped": False, "offsets": {"stdout": 7, "stderr": 0}, "logs_done": False,
+        "attempt": 5,
+        "epoch": 2,
+        "rank": 0,
+        "job": 9,
+        "boot_id": "b",
+        "phase": "running",
+        "lease_s": 10.0,
+        "gpus": [1],
+        "sequence": 3,
+        "reports": [],
+        "dropped": False,
+        "offsets": {"stdout": 7, "stderr": 0},
+        "logs_done": False,
         "closed_at": None,
-    }  # fmt: skip
+    }
     (tmp_path / "parts/5-2-0").mkdir(parents=True)
     (tmp_path / "parts/5-2-0/part.json").write_text(json.dumps(old))
     journal = Journal(tmp_path)

@@ -10,9 +10,18 @@ from workers.parts.reconcile import decide, forgotten
 
 def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False, state="wanted", job=1):
     return {
-        "attempt": str(attempt), "job": job, "epoch": epoch, "rank": 0, "action": action, "started": started, "go": go,
-        "state": state, "stop_reason": None, "grace_s": 1, "lease_s": None,
-    }  # fmt: skip
+        "attempt": str(attempt),
+        "job": job,
+        "epoch": epoch,
+        "rank": 0,
+        "action": action,
+        "started": started,
+        "go": go,
+        "state": state,
+        "stop_reason": None,
+        "grace_s": 1,
+        "lease_s": None,
+    }
 
 
 def here(phase, attempt=1, epoch=1):

@@ -11,9 +11,17 @@ from workers.instrument.berth_instrument import SEGMENT_BYTES
 from workers.parts.recordlines import LINE_BYTES, RECORDS, record_of, records_read
 
 RECORD = {
-    "iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 640.0, "total": None, "saved": None, "batch": 64, "world": 1,
-    "parameters": None, "rows": [[0.1, 0.2, 0.3, 0.1, None, 0.0, 0.8]],
-}  # fmt: skip
+    "iterations": 10,
+    "samples": 640.0,
+    "seconds": 2.0,
+    "done": 640.0,
+    "total": None,
+    "saved": None,
+    "batch": 64,
+    "world": 1,
+    "parameters": None,
+    "rows": [[0.1, 0.2, 0.3, 0.1, None, 0.0, 0.8]],
+}
 
 
 def line(**changes):
@@ -27,13 +35,32 @@ def test_a_true_record_is_taken_as_it_is():
 @pytest.mark.parametrize(
     "bad",
     [
-        b"", b"\x00\xff\xfe", b"[1]", b"null", b"{}", b"[" * 10_000, b'{"iterations": 1e999}',
-        line(seconds=float("nan")), line(samples=float("inf")), line(samples=-1), line(done=-0.5), line(done=1e300),
-        line(iterations=True), line(iterations=1.5), line(iterations=10**400), line(batch=0), line(world=None),
-        line(rows=None), line(rows=[[1.0]]), line(rows=[[0.1] * 6 + ["x"]]), line(rows=[[0.1] * 6 + [float("nan")]]),
-        line(rows=[[0.1] * 7] * 17), line(parameters="many"), line(padding="x" * LINE_BYTES),
+        b"",
+        b"\x00\xff\xfe",
+        b"[1]",
+        b"null",
+        b"{}",
+        b"[" * 10_000,
+        b'{"iterations": 1e999}',
+        line(seconds=float("nan")),
+        line(samples=float("inf")),
+        line(samples=-1),
+        line(done=-0.5),
+        line(done=1e300),
+        line(iterations=True),
+        line(iterations=1.5),
+        line(iterations=10**400),
+        line(batch=0),
+        line(world=None),
+        line(rows=None),
+        line(rows=[[1.0]]),
+        line(rows=[[0.1] * 6 + ["x"]]),
+        line(rows=[[0.1] * 6 + [float("nan")]]),
+        line(rows=[[0.1] * 7] * 17),
+        line(parameters="many"),
+        line(padding="x" * LINE_BYTES),
     ],
-)  # fmt: skip
+)
 def test_bad_records_are_dropped(bad):
     assert record_of(bad) is None
 

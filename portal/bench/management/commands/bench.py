@@ -117,8 +117,12 @@ class Command(BaseCommand):
         self.add_database(parser)
 
     def add_database(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--database", choices=databases.KINDS, default="postgres", help="default postgres: a server "
-            "of our own, or a new database on the one that DATABASE_URL names")  # fmt: skip
+        parser.add_argument(
+            "--database",
+            choices=databases.KINDS,
+            default="postgres",
+            help="default postgres: a server of our own, or a new database on the one that DATABASE_URL names",
+        )
         parser.add_argument(
             "--sqlite", dest="database", action="store_const", const="sqlite", help="the same as --database sqlite"
         )
@@ -200,9 +204,11 @@ class Command(BaseCommand):
     def anytime(self, options: dict[str, Any]) -> str:
         try:
             figures = anytime.anytime_measure(
-                sizes=options["gpus"] or anytime.SIZES, kinds=options["workload"] or anytime.KINDS,
-                seed=options["seed"], limit_s=options["limit_s"],
-            )  # fmt: skip
+                sizes=options["gpus"] or anytime.SIZES,
+                kinds=options["workload"] or anytime.KINDS,
+                seed=options["seed"],
+                limit_s=options["limit_s"],
+            )
         except BenchError as error:
             raise CommandError(str(error)) from error
         return anytime.anytime_report(figures, as_json=options["json"])

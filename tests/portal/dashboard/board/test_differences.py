@@ -12,10 +12,13 @@ BOARDS = st.fixed_dictionaries(
     {
         **dict.fromkeys(COLUMNS, BYTES),
         "groups": st.dictionaries(st.sampled_from(["type", "rack"]), st.lists(st.integers(0, 9), max_size=3)),
-        "h": st.just(1), "nodes": st.just(["a", "b"]), "gpus": st.sampled_from([[8, 4], [8, 4], [4, 8]]),
-        "order": st.just({"type": [[0, 1]]}), "titles": st.just({"type": ["A100"]}),
+        "h": st.just(1),
+        "nodes": st.just(["a", "b"]),
+        "gpus": st.sampled_from([[8, 4], [8, 4], [4, 8]]),
+        "order": st.just({"type": [[0, 1]]}),
+        "titles": st.just({"type": ["A100"]}),
     }
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # slow is the machine

@@ -116,8 +116,15 @@ def later(broker, hours=1):
 
 
 def batch(start):
-    return {"start": start, "period_s": 1.0, "count": 1, "boot_id": "b", "host": {}, "attempts": {},
-            "gpus": {str(i): {"utilisation": [77.0], "memory_mib": [100]} for i in range(8)}}  # fmt: skip
+    return {
+        "start": start,
+        "period_s": 1.0,
+        "count": 1,
+        "boot_id": "b",
+        "host": {},
+        "attempts": {},
+        "gpus": {str(i): {"utilisation": [77.0], "memory_mib": [100]} for i in range(8)},
+    }
 
 
 @pytest.mark.django_db
@@ -133,8 +140,11 @@ def test_telemetry_of_all_nodes_is_one_event_a_second_for_those_who_follow(world
     ticker.once()
     ((stream, payload),) = said()
     assert (stream, payload["topic"], payload["from"], payload["to"]) == (
-        "board:1", "board", first["version"], first["version"] + 1,
-    )  # fmt: skip
+        "board:1",
+        "board",
+        first["version"],
+        first["version"] + 1,
+    )
     assert payload["change"]["use"][1::2] == [77] * 24
     assert broker.get(number_key("cluster")) is None, "the stream that every page follows is left alone"
     later(broker)

@@ -306,9 +306,15 @@ def test_explain_json_is_the_object_behind_the_sentence(owner, world):
 def recorded(world, attempt, **changes):
     from portal.estimation.records import records_apply
 
-    record = {"iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 500.0, "total": 2000.0, "batch": 64} | {
-        "world": 1, "parameters": None, "rows": [],
-    } | changes  # fmt: skip
+    record = (
+        {"iterations": 10, "samples": 640.0, "seconds": 2.0, "done": 500.0, "total": 2000.0, "batch": 64}
+        | {
+            "world": 1,
+            "parameters": None,
+            "rows": [],
+        }
+        | changes
+    )
     key = {"attempt": attempt.key, "epoch": attempt.epoch, "rank": 0, "offset": 0, "next_offset": 9, "dropped": 3}
     assert records_apply(node=world.node, parts=[key | {"records": [record]}])[0]["code"] is None
 

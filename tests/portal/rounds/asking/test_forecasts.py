@@ -73,8 +73,10 @@ def test_starts_are_scored_by_the_first_range(cluster, jobs, monkeypatch):
     assert forecast_record() == {"starts": 0, "held": None, "median_error_s": None, "by_horizon": []}
     fixed(monkeypatch, (-5, 0, 30))
     forecasts_refresh()
-    StartForecast.objects.filter(job=jobs[1]).update(first_earliest_at=timezone.now() + timedelta(seconds=100),
-                                                     first_median_at=timezone.now() + timedelta(seconds=100))  # fmt: skip
+    StartForecast.objects.filter(job=jobs[1]).update(
+        first_earliest_at=timezone.now() + timedelta(seconds=100),
+        first_median_at=timezone.now() + timedelta(seconds=100),
+    )
     nodes = [cluster.node.__class__.objects.get(pk=cluster.node.pk)]
     for job in jobs:
         cluster.start(job, *nodes, gpus=0)
@@ -158,13 +160,19 @@ def test_the_record_is_told_by_horizon(jobs):
     now = timezone.now()
     for middle_s, late_s, started_s in ((60, 90, 80), (60, 90, 100), (600, 900, 700), (7200, None, 9000)):
         ForecastRecord.objects.create(
-            job_number=1, given_at=now, earliest_at=now, started_at=now + timedelta(seconds=started_s),
-            median_at=now + timedelta(seconds=middle_s), latest_at=late_s and now + timedelta(seconds=late_s),
-        )  # fmt: skip
+            job_number=1,
+            given_at=now,
+            earliest_at=now,
+            started_at=now + timedelta(seconds=started_s),
+            median_at=now + timedelta(seconds=middle_s),
+            latest_at=late_s and now + timedelta(seconds=late_s),
+        )
     record = forecast_record()
     assert [(each["from_s"], each["until_s"], each["starts"], each["held"]) for each in record["by_horizon"]] == [
-        (0.0, 300.0, 2, 0.5), (300.0, 3600.0, 1, 1.0), (3600.0, None, 1, 1.0),
-    ]  # fmt: skip
+        (0.0, 300.0, 2, 0.5),
+        (300.0, 3600.0, 1, 1.0),
+        (3600.0, None, 1, 1.0),
+    ]
     assert record_words(record).replace("\u00a0", " ") == (
         "Past start ranges on this cluster held 75 % of the time (4 starts, median error 1 m): "
         "50 % of those less than 5 m ahead (2 starts), 100 % up to 1 h ahead (1 start), "

@@ -52,6 +52,8 @@ def test_the_page_asks_and_says_a_refusal_in_place(client, waiting, cluster):
     assert "b-whatif-starts" in told
     with whatif._working:
         assert "ask again" in client.get(f"/jobs/{waiting.pk}/what-if").content.decode()
-    client.force_login(given.member("otto", cluster.tenant.__class__.objects.create(name="other")),
-                       backend="django.contrib.auth.backends.ModelBackend")  # fmt: skip
+    client.force_login(
+        given.member("otto", cluster.tenant.__class__.objects.create(name="other")),
+        backend="django.contrib.auth.backends.ModelBackend",
+    )
     assert client.get(f"/jobs/{waiting.pk}/what-if").status_code == 404

@@ -37,9 +37,15 @@ def queued(pk, told):
 def is_news(stored, note):
     """By the rule that writes it down."""
     job = _Waiting(
-        stored.pk, stored.state, NOW if stored.started else None, stored.reason, stored.in_window,
-        stored.waiting_since_s, stored.waited_s, stored.age_s,
-    )  # fmt: skip
+        stored.pk,
+        stored.state,
+        NOW if stored.started else None,
+        stored.reason,
+        stored.in_window,
+        stored.waiting_since_s,
+        stored.waited_s,
+        stored.age_s,
+    )
     return _set(job=job, note=note, now=NOW)
 
 

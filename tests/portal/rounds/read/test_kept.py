@@ -36,8 +36,12 @@ def test_the_owner_reads_for_whom_and_until_when(cluster, resized):
     attempt, waits, record = resized
     first, second = kept_now(user=cluster.owner)
     assert (first.number, first.nodes, first.gpus, first.cause, first.until) == (
-        str(attempt.job_id), ("n1",), 4, "resize", Promise.objects.get().given_at + timedelta(minutes=10),
-    )  # fmt: skip
+        str(attempt.job_id),
+        ("n1",),
+        4,
+        "resize",
+        Promise.objects.get().given_at + timedelta(minutes=10),
+    )
     assert (second.number, second.nodes, second.cause) == (str(waits.pk), ("n1",), "reservation")
     assert second.until > timezone.now()
     shown = planning_outcomes(record, cluster.owner)

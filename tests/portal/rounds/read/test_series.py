@@ -32,11 +32,15 @@ def plannings_make(round_, *, count, every):
     begin = timezone.now() - count * every
     Planning.objects.bulk_create(
         Planning(
-            number=number + 1, round=round_, started_at=begin + number * every, status="applied", policy="hops",
+            number=number + 1,
+            round=round_,
+            started_at=begin + number * every,
+            status="applied",
+            policy="hops",
             metrics={"queue_length": number},
         )
         for number in range(count)
-    )  # fmt: skip
+    )
 
 
 def test_ranges_are_named():

@@ -214,11 +214,19 @@ def test_columns_are_what_each_decision_says(seeds, shared):
         ratio, age = (None, 1.5)[seed // 16 % 2], (None, 600.0)[seed // 32 % 2]
         decisions.append(
             Decision(
-                number, list(Result)[seed // 64 % 3], [None, *Reason][seed // 256 % 5], told if shared else dict(told),
-                rank=number or None, latency_ratio=ratio, wait_s=float(seed % 7), age_s=age, age_source="ab"[seed % 2],
-                eligible=bool(seed % 3), standing=standing,
+                number,
+                list(Result)[seed // 64 % 3],
+                [None, *Reason][seed // 256 % 5],
+                told if shared else dict(told),
+                rank=number or None,
+                latency_ratio=ratio,
+                wait_s=float(seed % 7),
+                age_s=age,
+                age_source="ab"[seed % 2],
+                eligible=bool(seed % 3),
+                standing=standing,
             )
-        )  # fmt: skip
+        )
     found = columns_of(decisions)
     at = found.values
     for place, each in enumerate(decisions):

@@ -49,13 +49,19 @@ class Queue:
         rank = np.where(eligible[order] > 0, np.arange(1, len(jobs) + 1), 0)
         placed = rank <= min(3, len(jobs) // 50)
         told = {
-            "job": jobs, "wait_s": wait_s, "age_s": age_s, "eligible": eligible,
-            "latency_ratio": ratio.astype(np.float32), "array": (jobs % 2).astype(np.uint8),
-            "reason": (jobs % 5).astype(np.uint8), "side": np.ones(len(jobs), np.uint8),
-            "source": (jobs % 2).astype(np.uint8), "detail": np.zeros(len(jobs), np.uint32),
+            "job": jobs,
+            "wait_s": wait_s,
+            "age_s": age_s,
+            "eligible": eligible,
+            "latency_ratio": ratio.astype(np.float32),
+            "array": (jobs % 2).astype(np.uint8),
+            "reason": (jobs % 5).astype(np.uint8),
+            "side": np.ones(len(jobs), np.uint8),
+            "source": (jobs % 2).astype(np.uint8),
+            "detail": np.zeros(len(jobs), np.uint32),
             "binding": random.integers(0, 2**32, len(jobs)).astype(np.uint32) * (jobs % 61 == 0),
             "turn": np.zeros(len(jobs), np.int32),
-        }  # fmt: skip
+        }
         told = {name: values[order] for name, values in told.items()}
         return told | {"rank": rank.astype(np.int32), "result": (placed & (rank > 0)).astype(np.uint8)}
 

@@ -13,18 +13,31 @@ KNOBS = Parameters(policy="berth", tick_s=5.0, replan_s=60.0, restart_cost_s=5.0
 
 def drawn(nodes, jobs, *, live=(), knobs=KNOBS, experience=NOTHING, **state):
     found = forecast(
-        ClusterState(nodes, jobs, live, **state), NOW_S, knobs, np.random.default_rng(1), ticking(),
-        reach=Reach(draws=3), experience=experience,
-    )  # fmt: skip
+        ClusterState(nodes, jobs, live, **state),
+        NOW_S,
+        knobs,
+        np.random.default_rng(1),
+        ticking(),
+        reach=Reach(draws=3),
+        experience=experience,
+    )
     return {number: each.drawn for number, each in found.items()}
 
 
 def elastic(number, where, gpus):
     shown = job(number, 1, 2, 4, movable=True, age_s=36_000.0)
     return Running(
-        number, shown.tenant, running(0, 1, where, gpus, gpus).pieces, NOW_S - 900, (1, 2, 4), elastic=True,
-        movable=True, expected_end_s=NOW_S + 30_000, description=shown, first_started_s=NOW_S - 900,
-    )  # fmt: skip
+        number,
+        shown.tenant,
+        running(0, 1, where, gpus, gpus).pieces,
+        NOW_S - 900,
+        (1, 2, 4),
+        elastic=True,
+        movable=True,
+        expected_end_s=NOW_S + 30_000,
+        description=shown,
+        first_started_s=NOW_S - 900,
+    )
 
 
 def test_a_running_elastic_job_shrinks_at_the_next_replan():

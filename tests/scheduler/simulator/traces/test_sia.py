@@ -108,15 +108,27 @@ class TestErrorsNameFileLineAndColumn:
         ("path", "text", "said"),
         [
             ("bert/placements-aws.csv", "placement,local_bsz,step_time\n", "line 1, column sync_time: there is no"),
-            ("bert/placements-aws.csv", "placement,local_bsz,step_time,sync_time\n", ", column placement: no placement"),
-            ("bert/placements-aws.csv", "placement,local_bsz,step_time,sync_time\n40,1,1,0", "line 2, column placement"),
+            (
+                "bert/placements-aws.csv",
+                "placement,local_bsz,step_time,sync_time\n",
+                ", column placement: no placement",
+            ),
+            (
+                "bert/placements-aws.csv",
+                "placement,local_bsz,step_time,sync_time\n40,1,1,0",
+                "line 2, column placement",
+            ),
             ("bert/placements-aws.csv", "placement,local_bsz,step_time,sync_time\n1,1,1,2", "line 2, column sync_time"),
             ("bert/placements-aws.csv", "placement,local_bsz,step_time,sync_time\n1,1,0,0", "line 2, column step_time"),
-            ("bert/scalability-aws.csv", "num_nodes,num_replicas,local_bsz,step_time,sync_time\n4,2,1,1,0", "line 2, column num_replicas"),
+            (
+                "bert/scalability-aws.csv",
+                "num_nodes,num_replicas,local_bsz,step_time,sync_time\n4,2,1,1,0",
+                "line 2, column num_replicas",
+            ),
             ("bert/validation-24.csv", "progress,iteration\n", "line 2, column progress: no epoch"),
             ("bert/validation-24.csv", "", "line 1: the file is empty"),
         ],
-    )  # fmt: skip
+    )
     def test_in_the_profiles(self, path, text, said):
         message = error(JOB, files=PROFILES | {path: text})
         assert message.startswith(path)
@@ -148,5 +160,9 @@ def test_the_public_workload_is_read_whole():
     assert {len(job.law.application.speeds) for job in jobs} == {6}
     hours = {job.job.model_label: job.work / job.law.rate([Spot(1, "t4", 1, 1)]) / 3600 for job in jobs}
     assert {name: round(value, 1) for name, value in hours.items()} == {
-        "bert": 4.5, "cifar10": 2.0, "yolov3": 10.4, "deepspeech2": 5.9, "imagenet": 177.5,
-    }  # fmt: skip
+        "bert": 4.5,
+        "cifar10": 2.0,
+        "yolov3": 10.4,
+        "deepspeech2": 5.9,
+        "imagenet": 177.5,
+    }

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0025_mine_from_its_index"),
+        ("jobs", "0026_stops_for_health"),
     ]
 
     operations = [

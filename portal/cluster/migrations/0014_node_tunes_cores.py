@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("cluster", "0012_node_links"),
+        ("cluster", "0013_health"),
     ]
 
     operations = [
