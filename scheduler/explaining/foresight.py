@@ -13,13 +13,13 @@ from scheduler.placement.feasibility import Level, first_failing, type_allowed, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scheduler.model import Job
+    from scheduler.model import Alike, Job
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
 
 
 UNASKED = Why(Reason.HELD, {})
-"""Of a shape that nobody has asked about yet."""
+"""Of a kind of job that nobody has asked about yet."""
 
 
 class Foresight:
@@ -42,13 +42,13 @@ class Foresight:
     def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
         """By id, those of the jobs that take no part in this planning whatever is idle, and why."""
         found: dict[int, Why] = {}
-        never, limited = self._never, self._start.limited_tenants()
-        for job in jobs:  # there may be 100 000: `why_aside` is asked about each shape alone
-            least = job.requirement[0]
-            cores = least * job.least_cores if least else job.cores
-            why = never.get((least, job.gpu_types, cores, job.memory_mib, job.checkpoint_domain), UNASKED)
-            if why is UNASKED or not job.eligible or job.tenant in limited:
+        never: dict[Alike, Why | None] = {}
+        limited = self._start.limited_tenants()
+        for job in jobs:  # there may be 100 000: `why_never` is asked about each kind alone
+            if not job.eligible or job.tenant in limited:
                 why = self.why_aside(job)
+            elif (why := never.get(job.alike, UNASKED)) is UNASKED:
+                why = never[job.alike] = self.why_never(job)
             if why is not None:
                 found[job.id] = why
         return found

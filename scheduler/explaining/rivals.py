@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.model import who_of
 from scheduler.placement.feasibility import Level, usable
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ class Takers:
         """Whether some node takes one tenant at a time, so that tenants have to be told apart."""
         self._takers = [
             (each, frozenset(piece.node for piece in chosen[each.job.id].placement.pieces))
-            for each in queue
-            if each.job.id in chosen
+            for each in who_of(queue, chosen)
         ]
         self._rivals: dict[tuple[object, ...], Rivals] = {}
         self._open: dict[tuple[object, ...], list[Ranked]] = {}

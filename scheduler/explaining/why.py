@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.rivals import Takers
 from scheduler.explaining.sentences import sentence
+from scheduler.explaining.together import passed_by, told_apart
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.detail import Details
     from scheduler.fairness.keepers import Keeper
-    from scheduler.model import Job, Ranked
+    from scheduler.model import Alike, Job, Queue, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
 
@@ -93,24 +96,30 @@ class Hindsight:
 
     def _why_of_kind(self, ranked: Ranked) -> Why:
         """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
-        job = ranked.job
-        kind = (
-            job.requirement,
-            job.gpu_types,
-            job.cores,
-            job.least_cores,
-            job.memory_mib,
-            job.checkpoint_domain,
-            job.tenant,
-        )
+        kind = ranked.job.alike
         group = self._known.groups.get(kind)
         if group is None:
-            group = self._known.groups[kind] = (self._takers.rivals_of(job).ranks, {})
+            group = self._known.groups[kind] = (self._takers.rivals_of(ranked.job).ranks, {})
         ahead = bisect_left(group[0], ranked.rank)
         why = group[1].get(ahead)
         if why is None:
             why = group[1][ahead] = self._why_alone(ranked)
         return why
+
+    def in_common(self, queue: Queue, others: Collection[int]) -> tuple[np.ndarray, list[Why]]:
+        """The reasons of all whom nothing tells apart from others of their kind, as `why_waiting` gives them, all at once.
+
+        By place in the queue: the number of its reason among those returned; -1 = ask about it by itself. `others` wait
+        for none of these. The queue is the whole one, so that ranks are places.
+        """
+        found = np.full(len(queue), -1)
+        if self._obstacles.unswept is None:
+            return found, []
+        of_cpu = [kind for kind, head in queue.heads.items() if head.job.is_cpu]
+        at = np.flatnonzero(~(queue.among(self._alone) | queue.among(others) | np.isin(queue.kinds, of_cpu)))
+        ahead = passed_by(queue, lambda head: self._takers.rivals_of(head.job).ranks)
+        found[at], firsts = told_apart(queue.kinds[at], ahead[at])
+        return found, [self._why_of_kind(queue[place]) for place in at[firsts].tolist()]
 
     def _why_alone(self, ranked: Ranked) -> Why:
         job, obstacles = ranked.job, self._obstacles
@@ -244,7 +253,7 @@ class _Known:
     short: dict[tuple[object, ...], Why] = field(default_factory=dict)
     offered: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
     ends: dict[tuple[object, ...], dict[str, Any] | None] = field(default_factory=dict)
-    groups: dict[tuple[object, ...], tuple[list[int], dict[int, Why]]] = field(default_factory=dict)
+    groups: dict[Alike, tuple[list[int], dict[int, Why]]] = field(default_factory=dict)
 
 
 def _shape(job: Job) -> tuple[object, ...]:

@@ -15,9 +15,9 @@ from scheduler.placement.answers import Answers
 from scheduler.placement.gain import Worth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Promise, Ranked, Reservation
+    from scheduler.model import Job, Promise, Ranked, Reservation
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.memory import Solved
@@ -59,7 +59,7 @@ class Standings:
     window_gpus: int = 0
     window_s: float = 0.0  # spent on filling the windows
     turns: Mapping[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
-    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    home: Callable[[Job], str] | None = None  # a GPU job's array, where there are arrays; one for all that are alike
     windows: Sequence[WindowView] = ()
     shares: Sequence[ShareView] = ()
     turn_shares: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
@@ -70,8 +70,13 @@ class Standings:
         known = self.turns.get(job.id)
         if known is not None:
             return known
-        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
-        return _standing(array, job.id in self.window)
+        return self.of_kind(job, inside=job.id in self.window)
+
+    def of_kind(self, job: Job, *, inside: bool) -> Standing:
+        """Where all jobs stand that are alike this one and had no turn, `inside` the window or not."""
+        if job.is_cpu:
+            return _standing("cpu", inside)
+        return _standing(self.home(job) if self.home is not None else "gpu-small", inside)
 
 
 @cache
