@@ -17,6 +17,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "rounds.forecast": 60,
     "estimation.speeds": 120,
     "estimation.links": 5,
+    "estimation.distil": 60,
     "estimation.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
