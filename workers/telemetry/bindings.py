@@ -1,4 +1,4 @@
-"""NVML's Python bindings, without the warning of pynvml 13, which only wraps nvidia-ml-py, at each import."""
+"""NVML's Python bindings, without the warning of the package pynvml 13 (in .venv of Berth 0.1), which only wraps nvidia-ml-py."""
 
 import warnings
 

@@ -65,6 +65,7 @@ class Attempt(models.Model):
         ordering = ["job", "-epoch"]
         indexes = [
             models.Index(fields=["created_at"], condition=Q(kind="profile"), name="attempt_profiles_by_time"),
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="attempt_by_end"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["job", "kind", "epoch"], name="attempt_epoch_once"),

@@ -18,6 +18,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "rounds.tune": 5,
     "estimation.speeds": 120,
     "estimation.links": 5,
+    "estimation.distil": 60,
     "estimation.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
