@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0026_stops_for_health"),
+        ("jobs", "0027_attempts_by_end"),
     ]
 
     operations = [
