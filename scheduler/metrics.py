@@ -165,7 +165,8 @@ def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
 
 def _humblest(jobs: Iterable[Job]) -> list[Job]:
     """Of jobs that differ in memory or in wanted cores alone the one that asks for least memory: where any of them lacks only
-    cores, so does it. A queue may have 100 000 amounts of memory."""
+    cores, so does it. A queue may have 100 000 amounts of memory.
+    """
     least: dict[tuple[object, ...], Job] = {}
     for job in jobs:
         kind = (job.requirement, job.gpu_types, job.least_cores, job.checkpoint_domain, job.tenant)
