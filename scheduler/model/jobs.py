@@ -181,6 +181,7 @@ class Running:
     restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
     stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
     profiled: Profiled | None = None  # set for profiles alone
+    owner: int | None = None  # its submitter, as of a waiting job; None = the tenant
 
     @property
     def is_cpu(self) -> bool:
