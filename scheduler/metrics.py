@@ -148,8 +148,9 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     wanting = wanted_types({(job.min_gpus, job.gpu_types) for job in jobs}, idle)
     most = max((job.least_cores for job in jobs), default=1)
     short = [offer for offer in offers if offer.cores < offer.gpus * most and offer.node.gpu_type in wanting]
+    humblest = _humblest(jobs)
     short_of_cores = sum(
-        offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
+        offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in humblest)
     )
     wanted, held_back = sum(idle[name] for name in wanting), sum(kept.values())
     return Fragments(short_of_cores, wanted - short_of_cores - held_back, held_back)
@@ -159,6 +160,19 @@ def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
     """One of the GPU jobs of each shape: the last."""
     kinds = {job.alike: job for job in waiting}
     return [job for job in kinds.values() if not job.is_cpu]
+
+
+def _humblest(jobs: Iterable[Job]) -> list[Job]:
+    """Of jobs that differ in memory or in wanted cores alone the one that asks for least memory: where any of them lacks only
+    cores, so does it. A queue may have 100 000 amounts of memory.
+    """
+    least: dict[tuple[object, ...], Job] = {}
+    for job in jobs:
+        kind = (job.requirement, job.gpu_types, job.least_cores, job.checkpoint_domain, job.tenant)
+        known = least.get(kind)
+        if known is None or job.memory_mib < known.memory_mib:
+            least[kind] = job
+    return list(least.values())
 
 
 def _by_type(offers: Iterable[Offer]) -> dict[str | None, int]:
