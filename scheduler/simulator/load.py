@@ -32,7 +32,7 @@ class Attempt:
     rate: float = 0.0
     counted_s: float = 0.0
     end_s: float = math.inf
-    order: StopOrder | None = None  # the time at which it ended, or will end
+    order: StopOrder | None = None  # the stop that ended it, or will end it
     measured_s: float = 0.0  # its speed was told up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
     share: float = 1.0  # what a throttle leaves it of its speed and of its memory traffic
