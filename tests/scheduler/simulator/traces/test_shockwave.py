@@ -124,7 +124,11 @@ def test_errors_name_line_and_column(lines, error):
         ('{"v100": {\n"x": }', "throughputs.json", "throughputs.json, line 2, column 6: not JSON"),
         ('{"v100": {"LM": {"null": 1}}}', "throughputs.json", "throughputs.json: 'LM' is not of the form"),
         ('{"v100": {"(\'LM\', 1)": {}}}', "throughputs.json", "column v100, ('LM', 1), null: None is not a speed"),
-        ("gpu_type,job_type\n", "solo_throughputs.csv", "solo_throughputs.csv, line 1, column consolidated: there is no such"),
+        (
+            "gpu_type,job_type\n",
+            "solo_throughputs.csv",
+            "solo_throughputs.csv, line 1, column consolidated: there is no such",
+        ),
         (
             "gpu_type,consolidated,job_type,scale_factor,steps_per_s\nv100,1,LM,1,-3\n",
             "solo_throughputs.csv",
