@@ -130,6 +130,15 @@ class DiskRoom(serializers.Serializer):
     low = serializers.BooleanField(help_text="The node takes no new jobs until there is room.")
 
 
+class Held(PartKey):
+    cores_sequence = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=BIG,
+        help_text="Of the order about its cores that holds; 0: none was given.",
+    )
+
+
 class Finding(serializers.Serializer):
     """What a check of a node found."""
 
@@ -160,7 +169,7 @@ class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     disk = DiskRoom(required=False)
     reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
-    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = Held(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
     problems = Problem(many=True, max_length=20, required=False)
     health = Health(required=False)
 

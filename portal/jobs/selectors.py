@@ -80,6 +80,8 @@ def _wanted(part: Any) -> dict[str, Any]:
         "stop_reason": attempt.stop_reason or None,
         "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
         "lease_s": attempt.lease_s,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
+        "cores_sequence": part.cores_sequence,
     }
 
 
@@ -132,7 +134,7 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
-        "cores": part.core_ids,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }
 

@@ -47,6 +47,17 @@ def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> N
 
 
 @transaction.atomic
+def node_tuning(*, node: Node, actor: User | None, allowed: bool) -> Node:
+    """Say whether the cores of jobs that run on a node may be tuned; searches there end at their next step."""
+    if node.tunes_cores != allowed:
+        Node.objects.filter(pk=node.pk).update(tunes_cores=allowed)
+        detail = "may be tuned" if allowed else "are left as they are"
+        _node_changed(node=node, actor=actor, kind="core tuning", detail=f"The cores of jobs here {detail}.")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
 def node_resume(*, node: Node, actor: User | None) -> Node:
     """Place jobs on a node again, whether it was drained or declared dead."""
     if node.drained_at or node.dead_at:

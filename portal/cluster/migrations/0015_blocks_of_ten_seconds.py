@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("cluster", "0013_health"),
+        ("cluster", "0014_node_tunes_cores"),
     ]
 
     operations = [
