@@ -111,7 +111,7 @@ def _is_idle(row: Row) -> bool:
 def _seconds(row: Row, column: str) -> float:
     match = _TIME.fullmatch(row.text(column))
     if match is None:
-        raise row.wrong(column, f"{shown(row.text(column))} is no time like 1-06:30:00")
+        raise row.wrong(column, f"{shown(row.text(column))} is not a time like 1-06:30:00")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
@@ -131,7 +131,7 @@ class _Reading:
     def job(self, row: Row, number: int, ran_s: float) -> TracedJob:
         arrival_s = seconds_of(row.text("Submit"))
         if arrival_s is None:
-            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is no date like 2024-05-01T08:00:00")
+            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is not a date like 2024-05-01T08:00:00")
         tres = _Tres(row)
         gpus, cpus = tres.gpus, tres.count("cpu")
         if gpus > MOST_GPUS:
@@ -176,7 +176,7 @@ class _Tres:
     def count(self, name: str) -> int:
         text = self._parts.get(name, "0")
         if not (text.isdecimal() and text.isascii() and len(text) <= _COUNT_DIGITS):
-            raise self._row.wrong(self._column, f"{name}={shown(text)} is no count")
+            raise self._row.wrong(self._column, f"{name}={shown(text)} is not a count")
         return int(text)
 
     @property
