@@ -1,8 +1,8 @@
 """Slurm's records of its jobs: `sacct --allusers --parsable2 --format=...`, with columns separated by `|` and a header.
 
 Job steps (`12.batch`, `12.0`) and jobs that never ran are left out. The tasks of an array (`12_3`) and the parts of a
-heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time that it has run so far. GPUs, cores and memory are
-those allocated, else those asked for (AllocTRES, ReqTRES). A job without `gres/gpu` is a CPU job.
+heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time that it has run so far. GPUs, cores
+and memory are those allocated, else those asked for (AllocTRES, ReqTRES). A job without `gres/gpu` is a CPU job.
 """
 
 from __future__ import annotations
