@@ -1,4 +1,4 @@
-"""Who is told when something happens to a node: rooms above this one register in their `apps.ready()`; it knows none of them."""
+"""Rooms above this one that must hear of what happens to a node. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Follower:
         """Lock the node's row together with the room's own that hang on it, in the one order of locks."""
 
     def node_described(self, *, node: Node) -> None:
-        """Heed what a node said of itself: its GPUs and their links."""
+        """React to what a node said about itself: its GPUs and their links."""
 
     def node_back(self, *, node: Node) -> None:
-        """Count silence anew: the node is in contact again, or begins anew."""
+        """Start to count silence again: the node is in contact again, or its agent has started."""
 
     def node_lost(self, *, node: Node, detail: str) -> int:
         """End what ran on a node that rebooted or was declared dead; return how many parts of jobs that were."""

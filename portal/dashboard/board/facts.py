@@ -86,7 +86,7 @@ class Facts:
 
 
 def facts_read() -> Facts:
-    """Read them all as of now."""
+    """Read all columns as of now."""
     facts = Facts(at=timezone.now().timestamp())
     present: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for gpu, node, index, memory_mib in (

@@ -69,7 +69,7 @@ def cluster_read(path: Path) -> ClusterFile:
     except OSError as error:
         raise SimulationError("cluster", f"{path} cannot be read: {error.strerror}; see examples/clusters/") from error
     except UnicodeDecodeError as error:
-        raise SimulationError("cluster", f"{path} cannot be read: it is no text (UTF-8)") from error
+        raise SimulationError("cluster", f"{path} cannot be read: it is not text in UTF-8") from error
     return cluster_parse(text, name=str(path))
 
 
