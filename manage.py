@@ -1,11 +1,13 @@
 #!/usr/bin/env python
 """Django's command line; `./berth` makes the virtual environment and then calls this."""
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
+    gc.disable()  # while apps load, as in `portal.launch.guarded`; `LaunchConfig` wakes it
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     from django.core.management import execute_from_command_line
 

@@ -32,7 +32,7 @@ APPEND_SLASH = True
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # portal.urls finds the console's pages: only who serves them loads them
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -38,6 +38,7 @@ ROUND_MEANS = (
     "gpu_active_rate",
     "cpu_active_rate",
     "utilisation",
+    "cpu_utilisation",
     "queue_length",
     "fragments_cores",
     "fragments_scattered",
@@ -45,7 +46,7 @@ ROUND_MEANS = (
     "fragment_rate",
     "live_lr_mean",
 )
-"""Figures of a planning whose time-weighted mean a round has; `utilisation` is measured, so its driver adds it."""
+"""Figures of a planning whose time-weighted mean a round has; the utilisations are measured, so their driver adds them."""
 
 NOBODYS: Mapping[int, int] = {}
 
@@ -157,12 +158,8 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
 
 def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
     """Of the GPU jobs that ask for the same, the last."""
-    shapes = {
-        (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores): job
-        for job in waiting
-        if not job.is_cpu
-    }
-    return list(shapes.values())
+    kinds = {job.alike: job for job in waiting}
+    return [job for job in kinds.values() if not job.is_cpu]
 
 
 def _by_type(offers: Iterable[Offer]) -> dict[str | None, int]:

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from tests.berths import berth_once, berth_up, template  # noqa: F401 - fixtures
 from tests.house import running_checks
-from tests.servers import berth_up, broker_server, postgres_server, postgres_url, template  # noqa: F401 - fixtures
+from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 # The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
 # caller's environment says (a third of what such a process needs before it does anything).

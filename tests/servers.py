@@ -1,16 +1,14 @@
 """Real servers for tests, each in a private directory on a free port or socket, ended with the test.
 
-`broker_server` the embedded Redis-compatible server; `postgres_url` an embedded Postgres; `berth_up` a whole Berth.
+`broker_server` the embedded Redis-compatible server; `postgres_url` an embedded Postgres. `RunningBerth` is a whole Berth.
 """
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -25,9 +23,9 @@ import pytest
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker
-from portal.launch.preparation import fingerprint
 from portal.launch.processes import identity
-from portal.layout import SOURCE, Layout, read_json, write_json
+from portal.layout import SOURCE, Layout, read_json
+from tests.remains import processes_of
 
 UP_LIMIT_S = 150.0
 
@@ -212,9 +210,14 @@ class RunningBerth:
         return "\n".join(parts)
 
     def end(self):
-        """Stop all, whatever state it is in."""
-        self.command("down", check=False)
-        identity.end(identity.leftovers(self.layout), patience_s=2.0)
+        """Kill all of it with its jobs, whatever state it is in. A test that is about an end in order calls `down`."""
+        found = self.pids("supervisor").values()  # first, so that nothing is started again
+        while found:
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+            found = [pid for pid, _ in processes_of(self.data)]
 
 
 def pause_s(asking_s, least_s=0.1):
@@ -230,71 +233,3 @@ def _decoded(body):
         return json.loads(body)
     except ValueError:
         return body.decode(errors="replace")
-
-
-def template_make(directory):
-    """A data directory with what each first start makes alike: the empty database's tables, and the static files."""
-    layout = Layout.at(directory / "data")
-    layout.prepare()
-    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    environment |= {"PYTHONPATH": str(SOURCE), "BERTH_DATA_DIR": str(layout.root)}
-    for command in (["migrate"], ["collectstatic", "--noinput"]):
-        argv = [sys.executable, "-P", "-m", "portal.launch", "manage", *command, "-v", "0"]
-        subprocess.run(argv, env=environment, cwd=directory, check=True, timeout=UP_LIMIT_S)
-    with contextlib.closing(sqlite3.connect(layout.database)) as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in the one file
-    return layout.root
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory):
-    """The template, made once for all processes of this run of the tests."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    with (shared / "template.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "template" / "made").exists():
-            (shared / "template").mkdir()
-            template_make(shared / "template")
-            (shared / "template" / "made").touch()
-    return shared / "template" / "data"
-
-
-def template_copy(template, data, *, demo):
-    """Give a new data directory what the template has, as `up` would have made it."""
-    layout = Layout.at(data)
-    layout.prepare()
-    shutil.copytree(template / "static", data / "static", copy_function=os.link)
-    shutil.copy(template / layout.database.name, layout.database)  # with its mode
-    write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
-
-
-@pytest.fixture(scope="module")
-def berth_up(template):
-    """A factory: `berth_up(demo=True, workload=False)` starts a Berth with virtual nodes and returns a RunningBerth.
-
-    `workload=False` leaves the demo's jobs out, so that the nodes are idle. `fresh=True` lets it prepare its data
-    directory from nothing, which takes it ten seconds of processor time. All are stopped when the module ends.
-    """
-    started = []
-    with contextlib.ExitStack() as directories:
-
-        def start(*, demo=True, workload=False, environment=None, flags=(), fresh=False):
-            directory = directories.enter_context(private_directory())
-            own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "3"}
-            berth = RunningBerth(
-                data=directory / "data",
-                port=broker.free_port(),
-                flags=[*(["--demo"] if demo else []), *flags],
-                environment=own | (environment or {}),
-            )
-            started.append(berth)
-            if not fresh and "DATABASE_URL" not in berth.environment:
-                template_copy(template, berth.data, demo=demo)
-            berth.up()
-            return berth
-
-        yield start
-        for berth in started:
-            berth.end()

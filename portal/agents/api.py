@@ -16,8 +16,15 @@ from rest_framework.views import APIView
 
 from portal.agents import serializers as shapes
 from portal.agents.authentication import NodeToken, bearer_secret
-from portal.agents.fields import clock_check
-from portal.cluster.services import node_disk_note, node_hello, node_problems, node_register, node_seen
+from portal.agents.fields import MEASURES, clock_check
+from portal.cluster.services import (
+    node_disk_note,
+    node_health_take,
+    node_hello,
+    node_problems,
+    node_register,
+    node_seen,
+)
 from portal.cluster.telemetry import telemetry_store
 from portal.disk import disk_require
 from portal.environment import env
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
     from portal.cluster.models import Node
 
-REPORT_PERIOD_S, SAMPLE_PERIOD_S, GRACE_S = 5, 1, 30
+REPORT_PERIOD_S, GRACE_S = 5, 30
 
 
 def checked(serializer_class: type, data: Any) -> dict[str, Any]:
@@ -85,9 +92,10 @@ class HelloView(AgentView):
                 "name": node.name,
                 "lease_s": env("BERTH_LEASE_S"),
                 "report_period_s": REPORT_PERIOD_S,
-                "sample_period_s": SAMPLE_PERIOD_S,
+                "sample_period_s": node.heartbeat_s,
                 "grace_s": GRACE_S,
                 "lease_grace_s": env("BERTH_LEASE_GRACE_S"),
+                "measures": {group: list(known) for group, known in MEASURES.items()},
             }
         )
 
@@ -106,6 +114,8 @@ class ReportView(AgentView):
         node_seen(node=self.node)
         if "disk" in body:
             node_disk_note(node=self.node, disk=body["disk"])
+        if "health" in body:
+            node_health_take(node=self.node, **body["health"])
         if "problems" in body:
             node_problems(node=self.node, problems=body["problems"])
         return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))

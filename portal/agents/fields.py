@@ -22,10 +22,37 @@ CLOCK_AHEAD_S = 120
 """So far may a node's clock be ahead of the portal's."""
 OLDEST_S = 2 * 86_400
 """An agent keeps a day of telemetry at most (`telemetry_backlog_s`)."""
+_SHARE, _MEMORY, _RATE, _COUNT = 100.0, 2.0**40, 1e7, 1e18
+_FAST = {"utilisation": _SHARE, "memory_mib": 2.0**24, "power_w": 1e5}
 MEASURES: Mapping[str, Mapping[str, float]] = {
-    "gpus": {"utilisation": 100.0, "memory_mib": 2.0**24, "power_w": 1e5},
-    "host": {"cpu_cores": 1e6, "memory_mib": 2.0**40},
-    "attempts": {"cpu_cores": 1e6, "memory_mib": 2.0**40},
+    "gpus": {
+        **_FAST,
+        **{f"{name}.{word}": most for name, most in _FAST.items() for word in ("p80", "max")},
+        "pcie_tx_mb_s": _RATE,
+        "pcie_rx_mb_s": _RATE,
+        "energy_j": _COUNT,
+        "temperature_c": 300.0,
+        "clock_mhz": 1e5,
+        "memory_clock_mhz": 1e5,
+        "throttle": 2.0**53,
+        "ecc_corrected": _COUNT,
+        "ecc_uncorrected": _COUNT,
+    },
+    "host": {
+        "cpu_cores": 1e6,
+        "load": 1e6,
+        "memory_mib": _MEMORY,
+        "memory_gb_s": 1e6,
+        **dict.fromkeys(("net_rx_mb_s", "net_tx_mb_s", "disk_read_mb_s", "disk_write_mb_s"), _RATE),
+    },
+    "attempts": {
+        "cpu_cores": 1e6,
+        "memory_mib": _MEMORY,
+        "read_mb_s": _RATE,
+        "write_mb_s": _RATE,
+        "gpu_utilisation": _SHARE,
+        "gpu_memory_mib": _MEMORY,
+    },
 }
 """What is measured, by group, and the most that it can be; nothing is below 0."""
 
@@ -52,12 +79,20 @@ def series_check(batch: Mapping[str, Any]) -> None:
     groups |= {("gpus", index): measures for index, measures in (batch.get("gpus") or {}).items()}
     groups |= {("attempts", key): measures for key, measures in (batch.get("attempts") or {}).items()}
     for path, measures in groups.items():
-        if path[0] == "gpus" and not (
-            path[1].isascii() and path[1].isdigit() and len(path[1]) < 5 and int(path[1]) < MOST_GPUS
-        ):
-            raise _wrong(path, f"A GPU's index is a whole number below {MOST_GPUS}.")
+        if path[0] == "gpus":
+            _index_check(path)
         for name, values in measures.items():
             _series_check((*path, name), values, count, MEASURES[path[0]])
+    for index, measures in ((batch.get("last") or {}).get("gpus") or {}).items():
+        _index_check(("last", index))
+        for name, values in measures.items():
+            _series_check(("last", index, name), values, len(values or ()), MEASURES["gpus"])
+
+
+def _index_check(path: tuple[str, str]) -> None:
+    index = path[1]
+    if not (index.isascii() and index.isdigit() and len(index) < 5 and int(index) < MOST_GPUS):
+        raise _wrong(path, f"A GPU's index is a whole number below {MOST_GPUS}.")
 
 
 def _series_check(

@@ -91,9 +91,12 @@ class Welcome(serializers.Serializer):
     name = serializers.CharField()
     lease_s = serializers.IntegerField()
     report_period_s = serializers.IntegerField()
-    sample_period_s = serializers.IntegerField()
+    sample_period_s = serializers.FloatField(help_text="How often its GPUs are read.")
     grace_s = serializers.IntegerField()
     lease_grace_s = serializers.IntegerField(help_text="A job must be dead a good while before this is over.")
+    measures = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), help_text="What telemetry may hold, by group."
+    )
 
 
 class PartKey(serializers.Serializer):
@@ -127,12 +130,48 @@ class DiskRoom(serializers.Serializer):
     low = serializers.BooleanField(help_text="The node takes no new jobs until there is room.")
 
 
+class Held(PartKey):
+    cores_sequence = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=BIG,
+        help_text="Of the order about its cores that holds; 0: none was given.",
+    )
+
+
+class Finding(serializers.Serializer):
+    """What a check of a node found."""
+
+    subject = serializers.RegexField(r"^(node|gpu:(0|[1-9][0-9]{0,3}))$")
+    check = serializers.RegexField(r"^[a-z][a-z0-9 -]{0,31}$")
+    level = serializers.ChoiceField(
+        choices=["warn", "drain", "fail"], help_text="drain: no new jobs; fail: none can run."
+    )
+    detail = serializers.CharField(max_length=300)
+    remedy = serializers.CharField(max_length=300, allow_blank=True)
+
+
+class OutsideUse(serializers.Serializer):
+    """A process that computes on a GPU which no job of its own holds."""
+
+    gpu = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
+    pid = serializers.IntegerField(min_value=1, max_value=SMALL)
+    name = serializers.CharField(max_length=64, allow_blank=True)
+    memory_mib = Number(allow_null=True, min_value=0, max_value=BIG)
+
+
+class Health(serializers.Serializer):
+    findings = Finding(many=True, max_length=64)
+    outside = OutsideUse(many=True, max_length=64)
+
+
 class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     disk = DiskRoom(required=False)
     reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
-    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = Held(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
     problems = Problem(many=True, max_length=20, required=False)
+    health = Health(required=False)
 
 
 class Accepted(PartKey):
@@ -160,11 +199,19 @@ class Series(serializers.DictField):
     child = serializers.ListField(child=Number(allow_null=True), allow_null=True, allow_empty=True, max_length=SAMPLES)
 
 
+class LastReadings(serializers.Serializer):
+    """The latest readings of GPUs at a heartbeat below a second, the oldest first."""
+
+    period_s = Number(min_value=0.001, max_value=1)
+    gpus = serializers.DictField(child=Series())
+
+
 class Telemetry(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     start = Number(min_value=0, max_value=1e11)
     period_s = Number(min_value=0.01, max_value=60)
     count = serializers.IntegerField(min_value=1, max_value=SAMPLES)
+    last = LastReadings(required=False)
     gpus = serializers.DictField(child=Series(), required=False)
     host = Series(required=False)
     attempts = serializers.DictField(child=Series(), required=False)

@@ -11,10 +11,22 @@ from unfold.admin import TabularInline
 
 from portal.cluster import admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
-from portal.console.base import Command, ConsoleAdmin, DescribeForm, OperatorOnly, ReasonForm, adopt
+from portal.console.base import (
+    Command,
+    ConsoleAdmin,
+    DescribeForm,
+    GpuForm,
+    GpuReasonForm,
+    HeartbeatForm,
+    OperatorOnly,
+    ReasonForm,
+    adopt,
+)
 from portal.console.show import column, facts, mark, mib
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django import forms
     from django.db.models import QuerySet
     from django.http import HttpRequest
@@ -53,10 +65,14 @@ GPU_TYPE = column("gpu_type", "GPU type")
 
 class GpuInline(OperatorOnly, TabularInline):
     model = Gpu
-    fields = readonly_fields = ("index", UUID, "memory", "mode", "missing_since")
+    fields = readonly_fields = ("index", UUID, "memory", "mode", "missing_since", "state")
     extra = 0
     hide_title = True
     verbose_name_plural = "GPUs"
+
+    @admin.display(description="Takes jobs")
+    def state(self, obj: Gpu) -> str:
+        return f"no, {obj.closed_because}. {obj.cordon_remedy}".rstrip(" .") if obj.closed_because else "yes"
 
     @admin.display(description="Memory")
     def memory(self, obj: Gpu) -> str:
@@ -80,8 +96,27 @@ def _describe(node: Node, actor: Any, *, rack: str, label: str) -> None:
     services.node_describe(node=node, actor=actor, rack=rack, label=label)
 
 
+def _tuning(allowed: bool) -> Callable[[Node, Any], None]:
+    def change(node: Node, actor: Any) -> None:
+        services.node_tuning(node=node, actor=actor, allowed=allowed)
+
+    return change
+
+
 def _resume(node: Node, actor: Any) -> None:
     services.node_resume(node=node, actor=actor)
+
+
+def _gpu_cordon(node: Node, actor: Any, *, index: int, reason: str) -> None:
+    services.gpu_cordon(node=node, index=index, actor=actor, reason=reason)
+
+
+def _gpu_resume(node: Node, actor: Any, *, index: int) -> None:
+    services.gpu_resume(node=node, index=index, actor=actor)
+
+
+def _heartbeat(node: Node, actor: Any, *, heartbeat_s: float) -> None:
+    services.node_heartbeat_set(node=node, actor=actor, heartbeat_s=heartbeat_s)
 
 
 def _declare_dead(node: Node, actor: Any, *, reason: str) -> None:
@@ -103,6 +138,7 @@ class NodeAdmin(ConsoleAdmin):
         (None, {"fields": ("name", "health_shown", "contact", "drained_at", "drain_reason", "dead_at")}),
         ("What it has", {"fields": (GPU_TYPE, "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
         ("Where it stands", {"fields": ("rack", "label")}),
+        ("Core tuning", {"fields": ("tunes_cores",)}),
         ("Accounts", {"fields": ("single_account", "trusts_tenants")}),
         (
             "Its agent",
@@ -117,7 +153,7 @@ class NodeAdmin(ConsoleAdmin):
                 )
             },
         ),
-        ("Last telemetry sample", {"fields": ("live_shown",)}),
+        ("Health and figures", {"fields": ("findings_shown", "heartbeat_s", "live_shown")}),
     )
     readonly_fields = tuple(name for _, group in fieldsets for name in group["fields"])
     commands = (
@@ -138,9 +174,49 @@ class NodeAdmin(ConsoleAdmin):
             form=DescribeForm,
         ),
         Command(
+            "leave-cores",
+            "Core tuning off",
+            "Jobs that run there keep the cores that they have.",
+            _tuning(allowed=False),
+            lambda node: node is not None and node.tunes_cores,
+        ),
+        Command(
+            "tune-cores",
+            "Core tuning on",
+            "Training jobs that run there are given the fewest cores that keep their GPUs busy.",
+            _tuning(allowed=True),
+            lambda node: node is not None and not node.tunes_cores,
+        ),
+        Command(
+            "cordon-gpu",
+            "Cordon a GPU",
+            "No new job gets this GPU; what runs on it goes on.",
+            _gpu_cordon,
+            lambda node: node.gpus.present().exists(),
+            form=GpuReasonForm,
+        ),
+        Command(
+            "resume-gpu",
+            "Resume a GPU",
+            "Jobs get this GPU again. What its checks still find is set aside until it was gone and comes again.",
+            _gpu_resume,
+            lambda node: node.gpus.filter(cordoned_at__isnull=False).exists(),
+            form=GpuForm,
+        ),
+        Command(
+            "heartbeat",
+            "Heartbeat",
+            "So often its agent reads its GPUs. Below a second it sends means, percentiles and the last readings; "
+            "`./berth bench telemetry` says what that costs.",
+            _heartbeat,
+            lambda node: node is not None,
+            form=HeartbeatForm,
+        ),
+        Command(
             "resume",
             "Resume",
-            "Jobs are placed there again as soon as its agent is in contact.",
+            "Jobs are placed there again as soon as its agent is in contact. What its checks still find is set aside "
+            "until it was gone and comes again.",
             _resume,
             lambda node: bool(node.drained_at or node.dead_at),
         ),
@@ -185,6 +261,10 @@ class NodeAdmin(ConsoleAdmin):
         if obj.last_contact_at is None:
             return "never"
         return "now" if obj.is_reachable else f"{timesince(obj.last_contact_at)} ago"
+
+    @admin.display(description="What its checks find")
+    def findings_shown(self, obj: Node) -> str:
+        return "; ".join(f"{each['subject']}: {each['detail']} {each['remedy']}" for each in obj.findings) or "nothing"
 
     @admin.display(description="Sample")
     def live_shown(self, obj: Node) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from portal.cluster.models import Node
 
 
@@ -19,6 +21,10 @@ class Follower:
 
     def node_back(self, *, node: Node) -> None:
         """Start to count silence again: the node is in contact again, or its agent has started."""
+
+    def gpus_failed(self, *, node: Node, indices: Collection[int] | None, detail: str) -> int:
+        """Stop what runs on GPUs of a node, on all of the node where `indices` is None; return how many jobs were asked."""
+        return 0
 
     def node_lost(self, *, node: Node, detail: str) -> int:
         """End what ran on a node that rebooted or was declared dead; return how many parts of jobs that were."""
@@ -46,6 +52,11 @@ def node_described(*, node: Node) -> None:
 def node_back(*, node: Node) -> None:
     for each in _followers:
         each.node_back(node=node)
+
+
+def gpus_failed(*, node: Node, indices: Collection[int] | None, detail: str) -> int:
+    """Return how many jobs were asked to stop. The caller has called `node_lock`."""
+    return sum(each.gpus_failed(node=node, indices=indices, detail=detail) for each in _followers)
 
 
 def node_lost(*, node: Node, detail: str) -> int:

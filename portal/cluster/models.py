@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
@@ -12,6 +12,10 @@ from portal.choices import TextChoices
 
 UNREACHABLE_AFTER_S = 30
 """A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
+
+
+SAMPLE_FRESH_S = 30
+"""A telemetry sample older than this says nothing about now."""
 
 
 class GpuType(models.Model):
@@ -81,8 +85,20 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
+    heartbeat_s = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.001), MaxValueValidator(10.0)],
+        help_text="How often its agent reads its GPUs, in seconds.",
+    )
+    findings = models.JSONField(
+        default=list, help_text="What its agent's checks found: [{subject, check, level, detail, remedy}]."
+    )
+    overruled = models.JSONField(default=list, help_text='Findings that an operator set aside: ["subject check"].')
+    outside = models.JSONField(default=list, help_text="Processes on its GPUs that are no job's: [{gpu, pid, name}].")
+    drained_by_check = models.CharField(max_length=32, blank=True, help_text="Empty: an operator drained it.")
 
     objects = NodeQuerySet.as_manager()
 
@@ -109,8 +125,25 @@ class Node(models.Model):
         return "disk-low" if self.disk_low else "up"
 
     @property
+    def live_gpus(self) -> dict[str, dict[str, float]]:
+        """Return the last sample by GPU index; {} when it is too old to say anything about now."""
+        live = self.live or {}
+        fresh = timezone.now().timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
+        return live.get("gpus", {}) if fresh else {}
+
+    @property
     def is_schedulable(self) -> bool:
         return self.health == "up"
+
+
+class GpuQuerySet(models.QuerySet):
+    def present(self) -> GpuQuerySet:
+        """Those that the agent sees."""
+        return self.filter(missing_since=None)
+
+    def takes_jobs(self) -> GpuQuerySet:
+        """Those of them that are neither cordoned nor used by a process outside Berth."""
+        return self.present().filter(cordoned_at=None, outside_since=None)
 
 
 class Gpu(models.Model):
@@ -124,6 +157,13 @@ class Gpu(models.Model):
     memory_mib = models.PositiveIntegerField()
     mode = models.CharField(max_length=16, choices=Mode.choices, default=Mode.EXCLUSIVE)
     missing_since = models.DateTimeField(null=True, blank=True, help_text="The agent no longer sees it.")
+    cordoned_at = models.DateTimeField(null=True, blank=True, help_text="No new job gets it.")
+    cordon_check = models.CharField(max_length=32, blank=True, help_text="Empty: an operator cordoned it.")
+    cordon_reason = models.CharField(max_length=300, blank=True)
+    cordon_remedy = models.CharField(max_length=300, blank=True)
+    outside_since = models.DateTimeField(null=True, blank=True, help_text="A process outside Berth computes on it.")
+
+    objects = GpuQuerySet.as_manager()
 
     class Meta:
         ordering = ["node", "index"]
@@ -131,6 +171,13 @@ class Gpu(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
+
+    @property
+    def closed_because(self) -> str:
+        """Say why no new job gets it, in words for everybody; empty when one may."""
+        if self.cordoned_at is not None:
+            return f"cordoned: {self.cordon_reason}" if self.cordon_reason else "cordoned"
+        return "used by a process outside Berth" if self.outside_since is not None else ""
 
 
 class JoinToken(models.Model):

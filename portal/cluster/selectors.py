@@ -114,9 +114,9 @@ def gpus_counted() -> dict[int, int]:
 def idle_blocks() -> dict[str, list[int]]:
     """Return for each GPU type the idle GPUs of each of its nodes that take jobs. Three queries."""
     nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
-    held = Gpu.objects.filter(missing_since=None, allocations__released_at=None, allocations__isnull=False).order_by()
+    held = Gpu.objects.takes_jobs().filter(allocations__released_at=None, allocations__isnull=False).order_by()
     taken = dict(held.values_list("node_id").annotate(n=Count("pk", distinct=True)))
-    total = gpus_counted()
+    total = dict(Gpu.objects.takes_jobs().order_by().values_list("node_id").annotate(n=Count("pk")))
     blocks: dict[str, list[int]] = defaultdict(list)
     for node in nodes.defer("live", "token_digest", "address"):
         if node.is_schedulable:

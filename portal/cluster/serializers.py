@@ -12,18 +12,28 @@ from portal.cluster.models import Node, NodeEvent
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 
 
+GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
+
+
 class NodeSerializer(serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
     gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
     gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
     cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
+    gpu_active_rate = serializers.FloatField(
+        source="active.gpus", read_only=True, allow_null=True, help_text="GPUs held over the last `hours`, 0 to 1."
+    )
+    cpu_active_rate = serializers.FloatField(
+        source="active.cores", read_only=True, allow_null=True, help_text="Cores held over the last `hours`, 0 to 1."
+    )
     memory_allocated_mib = serializers.IntegerField(source="counts.memory_allocated_mib", read_only=True)
 
     class Meta:
         model = Node
         fields = """
             name health gpu_type gpus gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
+            gpu_active_rate cpu_active_rate
             storage_domain agent_version is_virtual registered_at last_contact_at drained_at drain_reason dead_at
             disk_free_mib disk_total_mib
         """.split()
@@ -35,8 +45,24 @@ class GpuSerializer(serializers.Serializer):
     uuid = serializers.CharField()
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True)
+    cordoned_at = serializers.DateTimeField(allow_null=True, help_text="No new job gets it.")
+    cordon_check = serializers.CharField(help_text="Which check cordoned it; empty: an operator, or nobody.")
+    cordon_reason = serializers.CharField()
+    cordon_remedy = serializers.CharField()
+    outside_since = serializers.DateTimeField(allow_null=True, help_text="A process outside Berth computes on it.")
+    sample = serializers.DictField(
+        child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
+    )
     allocated = serializers.BooleanField()
     job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+
+
+class FindingSerializer(serializers.Serializer):
+    subject = serializers.CharField(help_text="node, or gpu:INDEX")
+    check = serializers.CharField()
+    level = serializers.ChoiceField(choices=["warn", "drain", "fail"])
+    detail = serializers.CharField()
+    remedy = serializers.CharField()
 
 
 class NodePartSerializer(serializers.Serializer):
@@ -56,22 +82,24 @@ class NodeEventSerializer(serializers.ModelSerializer):
 
 class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
+    findings = FindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
     running = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField(help_text="The last 20.")
 
     class Meta(NodeSerializer.Meta):
-        fields = [*NodeSerializer.Meta.fields, "gpu_list", "running", "events"]
+        fields = [*NodeSerializer.Meta.fields, "heartbeat_s", "findings", "gpu_list", "running", "events"]
         read_only_fields = fields
 
     @extend_schema_field(GpuSerializer(many=True))
     def get_gpu_list(self, node: Node) -> list[dict[str, Any]]:
-        held = node.used["gpus"]
+        held, samples = node.used["gpus"], node.live_gpus
         rows = [
             {
                 "index": gpu.index,
                 "uuid": gpu.uuid,
                 "memory_mib": gpu.memory_mib,
-                "missing_since": gpu.missing_since,
+                **{name: getattr(gpu, name) for name in GPU_STATE},
+                "sample": samples.get(str(gpu.index), {}),
                 "allocated": gpu.index in held,
                 "job": held.get(gpu.index),
             }

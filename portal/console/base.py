@@ -50,6 +50,20 @@ class DescribeForm(forms.Form):
     label = forms.CharField(max_length=100, required=False, widget=UnfoldAdminTextInputWidget)
 
 
+class HeartbeatForm(forms.Form):
+    heartbeat_s = forms.FloatField(
+        min_value=0.001, max_value=10.0, widget=UnfoldAdminTextInputWidget, help_text="In seconds, 0.001 to 10."
+    )
+
+
+class GpuForm(forms.Form):
+    index = forms.IntegerField(min_value=0, max_value=1023, widget=UnfoldAdminTextInputWidget, help_text="Which GPU.")
+
+
+class GpuReasonForm(GpuForm, ReasonForm):
+    field_order = ("index", "reason")
+
+
 @dataclass(frozen=True)
 class Command:
     """Something an operator does to objects of one model.

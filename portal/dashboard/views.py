@@ -31,6 +31,8 @@ from portal.errors import BerthError, Forbidden, NotFound
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+    from portal.cluster.models import Node
+
 
 # ---- overview --------------------------------------------------------------------------------------------------------
 
@@ -108,7 +110,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_GET
 def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
-    if fragment not in {"gpus", "jobs", "card"}:
+    if fragment not in {"gpus", "jobs", "card", "health", "hardware"}:
         raise NotFound("fragment")
     context = cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
     return render(request, f"cluster/_node_{fragment}.html", context)
@@ -136,9 +138,23 @@ def node_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     elif verb == "dead":
         nodes.node_declare_dead(node=node, actor=request.user, reason=reason)
         messages.success(request, f"{name} is declared dead; its jobs that may be requeued wait for another node.")
+    elif verb in {"gpu-cordon", "gpu-resume"}:
+        _gpu_action(request, node, verb, reason)
     else:
         raise NotFound("action")
     return redirect(_back(request) or "cluster")
+
+
+def _gpu_action(request: HttpRequest, node: Node, verb: str, reason: str) -> None:
+    raw = request.POST.get("resume" if verb == "gpu-resume" else "index", "")
+    if not (raw.isascii() and raw.isdigit() and len(raw) < 5):
+        raise NotFound("GPU")
+    if verb == "gpu-cordon":
+        nodes.gpu_cordon(node=node, index=int(raw), actor=request.user, reason=reason)
+        messages.success(request, f"GPU {raw} of {node.name} goes to no new job; what runs on it goes on.")
+    else:
+        nodes.gpu_resume(node=node, index=int(raw), actor=request.user)
+        messages.success(request, f"GPU {raw} of {node.name} takes jobs again.")
 
 
 def _back(request: HttpRequest) -> str | None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily
 
+from portal.cluster.models import Node
+from portal.jobs.held_time import active_rates
 from portal.rounds.models import Round
 from portal.rounds.read.selectors import cluster_metrics
 from portal.rounds.record.metrics import RAQLR_HOURS
@@ -20,8 +23,10 @@ RATIOS = {
     "berth_gpu_active_ratio": ("gpu_active_rate", 1.0, "GPUs allocated, of all, after the last planning."),
     "berth_cpu_active_ratio": ("cpu_active_rate", 1.0, "Cores allocated, of all, after the last planning."),
     "berth_gpu_utilisation_ratio": ("utilisation", 0.01, "Mean utilisation of the allocated GPUs."),
+    "berth_cpu_utilisation_ratio": ("cpu_utilisation", 0.01, "Mean utilisation of the allocated cores."),
     "berth_fragment_ratio": ("fragment_rate", 1.0, "Fragments, of all GPUs, after the last planning."),
 }
+NODE_HOURS = 1
 KINDS = {"no-cores": "fragments_cores", "scattered": "fragments_scattered", "kept": "fragments_kept"}
 STATISTICS = {"mean": "live_lr_mean", "max": "live_lr_max"}
 
@@ -42,6 +47,21 @@ def figure_families() -> Iterator[GaugeMetricFamily]:
     last = Round.objects.exclude(metrics={}).first()
     over = last.metrics if last else {}
     yield _by("berth_round_fragments", "Fragments over the last whole round, by time.", "kind", KINDS, over)
+
+
+def node_families(*, hours: int = NODE_HOURS) -> Iterator[GaugeMetricFamily]:
+    """Yield the active rates of each node that is not dead over the last hours. Four queries."""
+    nodes = list(Node.objects.alive().only("name", "cores", "registered_at").order_by("name"))
+    rates = active_rates(nodes, hours=hours, now=timezone.now())
+    for what, words in (("gpus", "GPUs"), ("cores", "cores")):
+        name = "berth_node_gpu_active_ratio" if what == "gpus" else "berth_node_cpu_active_ratio"
+        family = GaugeMetricFamily(
+            name, f"Share of a node's {words} that jobs held in the last hours.", labels=["node", "hours"]
+        )
+        for node in nodes:
+            if (rate := getattr(rates[node.pk], what)) is not None:
+                family.add_metric([node.name, str(hours)], rate)
+        yield family
 
 
 def _by(name: str, says: str, label: str, keys: Mapping[str, str], figures: Mapping[str, Any]) -> GaugeMetricFamily:

@@ -17,7 +17,7 @@ from portal.cluster.models import Gpu, Node
 from portal.cluster.serializers import HEALTHS
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
-from portal.health.figures import figure_families
+from portal.health.figures import figure_families, node_families
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, FINAL, QUEUED, JobState
@@ -73,6 +73,7 @@ class DatabaseCollector:
         yield from _cluster()
         yield from _plannings()
         yield from figure_families()
+        yield from node_families()
 
     def describe(self) -> list[Metric]:
         return []

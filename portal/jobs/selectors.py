@@ -56,13 +56,13 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
 
     The revision is read first: a change in between makes the next poll answer at once.
     """
-    revision = Node.objects.values_list("revision", flat=True).get(pk=node_id)
+    revision, heartbeat_s = Node.objects.values_list("revision", "heartbeat_s").get(pk=node_id)
     parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt__job").order_by("pk")
     partners = Allocation.objects.filter(attempt=OuterRef("attempt")).exclude(pk=OuterRef("pk"))
     parts = parts.annotate(
         alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
     )
-    return {"revision": revision, "attempts": [_wanted(part) for part in parts]}
+    return {"revision": revision, "attempts": [_wanted(part) for part in parts], "heartbeat_s": heartbeat_s}
 
 
 def _wanted(part: Any) -> dict[str, Any]:
@@ -80,6 +80,8 @@ def _wanted(part: Any) -> dict[str, Any]:
         "stop_reason": attempt.stop_reason or None,
         "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
         "lease_s": attempt.lease_s,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
+        "cores_sequence": part.cores_sequence,
     }
 
 
@@ -132,7 +134,7 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
-        "cores": part.core_ids,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }
 

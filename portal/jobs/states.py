@@ -57,6 +57,7 @@ class StopReason(TextChoices):
     REQUEUE = "requeue", "requeued by hand"
     PARTNER = "partner", "another part of it ended"
     LIMIT = "limit", "a profile's time is over"
+    UNWELL = "unwell", "its node or GPU failed"
 
 
 class StopCause(TextChoices):

@@ -2,10 +2,10 @@
 
 `gpu-large` (R_1 >= 4) and `gpu-small` (0 < R_1 < 4) own disjoint sets of whole GPU nodes, with *reserved* cores there:
 the 95th percentile of tuned cores per GPU times the node's GPUs. `cpu` (R = {0}) owns all other cores, on every node.
-`gpu-large` gets nodes for the most GPUs that large jobs held plus queued at one time, at most 80 % of the nodes with
-4 GPUs or more. With no history: 3 cores per GPU, half of those nodes.
-Where the specification is silent: the nodes go to `gpu-large` largest first, taking turns between GPU types, so that
-neither array is without a type; nodes that are down count, so that an outage does not move the border.
+`gpu-large` gets as many nodes as its jobs needed at one time, running and queued, but at most 80 % of the nodes with 4 GPUs or
+more. With no history: 3 cores per GPU, and half of those nodes.
+Where the specification is silent: `gpu-large` gets the largest nodes first, in turns between GPU types, so that neither array is
+without a type. Nodes that are down count too, so that an outage does not move the border.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _large_nodes(nodes: Sequence[Node], peak: int | None, share: float | None) -
 
 
 def _in_turns(nodes: Sequence[Node]) -> list[Node]:
-    """Largest first within a type, the types taking turns in proportion to their nodes."""
+    """The nodes, largest first within a type; the types take turns in proportion to their nodes."""
     by_type: dict[str, list[Node]] = {}
     for node in nodes:
         by_type.setdefault(node.gpu_type or "", []).append(node)

@@ -1,10 +1,10 @@
 """Borrowing between the arrays (CODA V-C; algorithms.md section 4): who may use which idle resources of another array.
 
-A GPU job may use nodes of the other GPU array and idle cores of the CPU array, a CPU job idle reserved cores. Movable
-jobs (checkpointable or restartable) may always borrow; other GPU jobs only while no eligible job of the owner array
-waits (then they stay until they end), other CPU jobs never. A configuration on borrowed nodes weighs 0.95.
-Where the specification is silent: a job whose own array could not hold it even empty is at home in the other one, else
-a cluster of one node would never run a large job that cannot be stopped.
+A GPU job may borrow nodes of the other GPU array and idle cores of the CPU array; a CPU job may borrow idle reserved cores.
+Movable jobs (checkpointable or restartable) may always borrow. Other GPU jobs may borrow only while no eligible job of the owner
+array waits, and then keep it until they end. Other CPU jobs never borrow. A configuration on borrowed nodes weighs 0.95.
+Where the specification is silent: a job that its own array could not hold even when empty is at home in the other one. Else a
+cluster of one node would never run a large job that cannot be stopped.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from scheduler.placement.feasibility import Offer, first_failing, idle_offers, w
 from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.model import Configuration, Ranked, Reservation, Running
+    from scheduler.model import Alike, Configuration, Ranked, Reservation, Running
     from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
 
@@ -31,12 +31,12 @@ BORROWED_WEIGHT = 0.95
 
 
 def may_borrow(job_array: Array, *, movable: bool, owner_waits: bool) -> bool:
-    """The rule above, for what is idle of another array in which eligible jobs wait or do not."""
+    """Whether a job may borrow from another array, by the rule above. `owner_waits`: an eligible job of that array waits."""
     return movable or (job_array is not Array.CPU and not owner_waits)
 
 
 class HomeArrays:
-    """Where jobs are at home: their array, or the other GPU array when theirs could never hold them."""
+    """Tells in which array a job is at home: its own, or the other GPU array if its own could never hold it."""
 
     def __init__(self, division: Division, ledger: Ledger) -> None:
         self._division, self._largest = division, ledger.largest
@@ -48,27 +48,16 @@ class HomeArrays:
         self._memory_mib = sorted({offer.memory_mib for offer in every})
         self._smallest = min(self._largest.values(), default=0)  # what the largest node of each type holds
         self._known: dict[tuple[object, ...], Array] = {}
-        self._by_kind: dict[tuple[object, ...], Array] = {}  # as jobs ask it; `_known` has what of it matters
-        self._by_job: dict[int, Array] = {}  # a planning asks several times about each of a long queue
+        self._by_kind: dict[Alike, Array] = {}  # as jobs ask it; `_known` has what of it matters
 
     def of(self, job: Job) -> Array:
-        home = self._by_job.get(job.id)
+        home = self._by_kind.get(job.alike)
         if home is None:
-            home = self._by_job[job.id] = self._of_shape(job)
+            home = self._by_kind[job.alike] = self._of_shape(job)
         return home
 
-    def of_all(self, jobs: Iterable[Job]) -> Mapping[int, Array]:
-        """By id, where all these are at home, and others that were asked about."""
-        known, of_kind = self._by_job, self._by_kind
-        for job in jobs:
-            if job.id not in known:
-                kind = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores)
-                home = of_kind.get(kind)
-                known[job.id] = home or of_kind.setdefault(kind, self._of_shape(job))
-        return known
-
     def _of_shape(self, job: Job) -> Array:
-        # On one node memory is enough or not; only what is spread may need it in parts.
+        # On one node all that matters is whether the memory is enough; a spread job needs it in parts.
         alone = job.requirement[0] <= self._smallest
         memory = bisect_left(self._memory_mib, job.memory_mib) if alone else -job.memory_mib
         shape = (job.requirement[0], job.gpu_types, memory, job.checkpoint_domain, job.least_cores)
@@ -78,7 +67,7 @@ class HomeArrays:
         return home
 
     def of_running(self, live: Running) -> Array:
-        """Where a running job is at home, as far as its attempt tells."""
+        """Where a running job is at home, as far as its attempt tells it."""
         memory_mib = sum(piece.memory_mib for piece in live.pieces)
         sizes = live.requirement or (live.gpus,)
         return self.of(live.description or Job(live.job, live.tenant, sizes, memory_mib=memory_mib))
@@ -94,7 +83,7 @@ class HomeArrays:
 
 
 class AccessRules:
-    """What each GPU job of a planning may be placed on, at the ledger's present state."""
+    """What each GPU job of a planning may be placed on, as the ledger is now."""
 
     def __init__(
         self,
@@ -166,17 +155,18 @@ class AccessRules:
         return (home, other) if borrows else (home,), self._division.divided and not cores_too
 
     def limit(self, jobs: Iterable[Job]) -> None:
-        """Tell the ledger who of the jobs is limited to the reserved cores, and how many there are."""
+        """Tell the ledger which of these GPU jobs may use reserved cores only, and how many of these each node has."""
+        gpu_arrays = (Array.GPU_SMALL, Array.GPU_LARGE)
         kinds = {
             (home, movable): self._may_use(home, movable=movable, home_only=True)[1]
-            for home in Array
+            for home in gpu_arrays
             for movable in (False, True)
         }
         if not any(kinds.values()):
             return
-        known, find = self.homes.of_all(()), self.home
-        by_movable = [frozenset(home for home in Array if kinds[home, movable]) for movable in (False, True)]
-        limited = [job.id for job in jobs if (known.get(job.id) or find(job)) in by_movable[job.movable]]
+        find = self.home
+        by_movable = [frozenset(home for home in gpu_arrays if kinds[home, movable]) for movable in (False, True)]
+        limited = [job.id for job in jobs if find(job) in by_movable[job.movable]]
         if limited:
             self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 
@@ -189,7 +179,7 @@ class AccessRules:
         return BORROWED_WEIGHT if self.is_borrowed(job, configuration) else 1.0
 
     def refresh(self) -> None:
-        """Read the ledger anew: a stage took from it."""
+        """Read the ledger again, because a step took from it."""
         self._offers.clear()
 
     def offers(self, ranked: Ranked, *, home_only: bool = False) -> Sequence[Offer]:
@@ -204,16 +194,16 @@ class AccessRules:
         return self._offers[access]
 
     def reserved_left(self, node: int) -> int:
-        """Reserved cores of the node that no GPU job holds (a movable CPU job may). No limit when undivided."""
+        """Reserved cores of the node that no GPU job holds; a movable CPU job may hold them. No limit if not divided."""
         if not self._division.divided:
             return len(self._ledger.rooms[node].cores)
         taken = self._idle_cores_at_start[node] - len(self._ledger.rooms[node].cores)
         return max(0, self._division.reserved(node) - self._held_cores.get(node, 0) - taken)
 
     def cpu_cores(self, node: int) -> int:
-        """Idle cores of the node's part of the CPU array: what is idle but for the reserved ones not in use.
+        """Idle cores of the node that belong to the CPU array: those idle, without the reserved ones that are free.
 
-        Asked when the GPU jobs are placed; a CPU job's own taking is the caller's to count.
+        Valid once the GPU jobs are placed. What CPU jobs take after that, the caller has to count.
         """
         idle = len(self._ledger.rooms[node].cores)
         return max(0, idle - self.reserved_left(node)) if self._division.divided else idle

@@ -1,8 +1,8 @@
-"""CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): the tenant with the smallest share of the CPU array next.
+"""CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): next is the tenant with the smallest share of the CPU array.
 
-Best fit by cores and memory; a job that does not fit is passed over. A job that may borrow sees every idle core, the
-others those of the CPU array alone, and reserved cores stay free for GPU jobs. Jobs that gave back what they had borrowed
-come first.
+A job takes the best fit by cores and memory; one that does not fit is passed over. A job that may borrow sees every idle core.
+The others see those of the CPU array alone, so that reserved cores stay free for GPU jobs. Jobs that gave back what they had
+borrowed come first.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class _Cores:
-    """The ledger as CPU jobs see it, all of it or the CPU array's part; both are kept in step."""
+    """The ledger as CPU jobs see it: all of it, or the CPU array's part. What is taken is taken from both."""
 
     def __init__(self, ledger: Ledger, access_rules: AccessRules, *, borrow: bool) -> None:
         self.every, self._access_rules, self.borrow = ledger, access_rules, borrow
 
     @cached_property
     def own(self) -> Ledger:
-        """The CPU array's part: put together when the first job has its turn, before anything is taken."""
+        """The CPU array's part, made when the first job has its turn, before anything is taken."""
         own = self.every.copy()
         own.allowances = self.every.allowances
         for number, room in own.rooms.items():
@@ -65,10 +65,10 @@ class _Cores:
 
 
 class CpuTurns(NamedTuple):
-    """What the CPU queue tells beside its answers. Jobs by id; whoever has a standing came to its turn."""
+    """What the CPU queue tells beside its answers, by job id. A job with a standing has had its turn."""
 
     standings: Mapping[int, Standing]
-    shares_at_turn: Mapping[int, float]  # its tenant's; {} where tenants take no turns
+    shares_at_turn: Mapping[int, float]  # its tenant's share; {} where tenants take no turns
     kept: Mapping[int, Mapping[str, object]]  # idle cores fit it, but are kept for GPU jobs
     out_of_time: frozenset[int]
     shares: Sequence[ShareView]
@@ -105,7 +105,7 @@ class _Turns:
         self.kept: dict[int, Mapping[str, object]] = {}
 
     def give(self, queue: Sequence[Ranked]) -> frozenset[int]:
-        """Jobs that gave back go first, then the tenants by share. Returns whose turn did not come in time."""
+        """Jobs that gave back go first, then the tenants by share. Returns the jobs whose turn did not come in time."""
         waiting: dict[int, deque[Ranked]] = {}
         for ranked in queue:
             if ranked.job.gave_back:

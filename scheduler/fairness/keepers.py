@@ -1,7 +1,7 @@
-"""For whom what idles is kept from a waiting job, and until when: promises (section 7) and reservations (section 4).
+"""For which jobs idle resources are kept, and until when: promises (section 7) and reservations (section 4).
 
-A keeper's time is when its own job should start, or by when its promise lapses. The first keeper, by time, whose resources
-alone would let the waiting job start is the one that it is told of; where no single one would, it is told of all.
+Such a job is a *keeper*. Its time is when it should start, or when its promise lapses. A waiting job is told of one keeper: the
+first, by time, whose resources alone would let the waiting job start. If no single one would, it is told of all keepers.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """One window per array, filled progressively (algorithms.md section 4): where DRF and LRF become one queue.
 
-The tenant with the smallest weighted share (running plus already picked; ties: the first in the queue) is picked, its
-first eligible job joins the window of its array and adds its minimum requirement to the share; and so on until the
-picked minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled
-side by side. The picks until what this planning can hand out is reached, the job that crosses the line included, are
-the *front*, the rest the *backfill*. So DRF decides whose turn it is, the queue's priority which job of theirs.
-With one tenant and one array this is Hops' window; quotas count as there. Jobs that were stopped to give back what they
-had borrowed are picked before all others: they stand at the head of their array.
+The tenant with the smallest weighted share (running jobs and picks; ties: the first in the queue) has its turn. Its first
+eligible job joins the window of its array and adds its minimum requirement to the share. This is repeated until the picked
+minimum requirements reach the array's GPUs on nodes that are up. Shares are of all GPUs, so the arrays are filled side by side.
+The *front* are the picks until what this planning can hand out is reached, with the job that reaches it. The other picks are the
+*backfill*. So DRF decides which tenant is next, and the queue's priority which of its jobs.
+With one tenant and one array this is Hops' window, and quotas count as there. Jobs that were stopped to give back what they had
+borrowed are picked before all others: they stand at the head of their array.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.window import is_sated, usable_gpus
+from scheduler.model import given_back, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,7 @@ class ArrayWindow:
 
     @property
     def front(self) -> Sequence[Ranked]:
-        """With one tenant waiting there is nobody to be fair to: the whole window is the front."""
+        """If one tenant waits alone, fairness does not matter, and the whole window is the front."""
         return self.picked[: self.front_jobs] if len(self.tenants) > 1 else self.picked
 
     @property
@@ -60,12 +61,12 @@ class ArrayWindow:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows by array, everybody picked in order of picking, and whom only their tenant's quota kept out."""
+    """The windows by array, all picks in order of picking, and the jobs that only their tenant's quota kept out."""
 
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
-    homes: Mapping[int, str]  # every job of the queue -> its array
+    arrays: frozenset[Array]  # in which somebody of the queue waits
     share_when_picked: Mapping[int, float]  # job -> its tenant's, before the job was added
 
 
@@ -91,17 +92,20 @@ def fill(
     array: Callable[[Ranked], Array],
     units: Callable[[Ranked], float],
 ) -> Windows:
-    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
-    homes: dict[int, str] = {}
-    filling = _Filling(_by_tenant(queue, windows, array, homes), windows, shares, ledger, units)
+    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home, as all are that are alike; `units`: what
+    it adds to a share.
+    """
+    waiting = _by_tenant(queue, windows, array)
+    arrays = frozenset(home for own in waiting.values() for home in own.by_array)
+    filling = _Filling(waiting, windows, shares, ledger, units)
     filling.take_those_who_gave_back(queue, array)
     sated = filling.take_turns()
-    return Windows(windows, tuple(filling.picked), frozenset(sated), homes, filling.when_picked)
+    return Windows(windows, tuple(filling.picked), frozenset(sated), arrays, filling.when_picked)
 
 
 @dataclass(slots=True)
 class _Filling:
-    """The picks so far; `when_picked`: job -> its tenant's share before it was added."""
+    """Fills the windows. `when_picked`: job id -> its tenant's share before the job was added."""
 
     waiting: Mapping[int, _Waiting]
     windows: Mapping[Array, ArrayWindow]
@@ -112,13 +116,13 @@ class _Filling:
     when_picked: dict[int, float] = field(default_factory=dict)
 
     def take_those_who_gave_back(self, queue: Sequence[Ranked], array: Callable[[Ranked], Array]) -> None:
-        for ranked in queue:
-            home = array(ranked) if ranked.job.gave_back else None
-            if home and not self.windows[home].is_closed and not self._is_sated(ranked.job.tenant):
+        for ranked in given_back(queue):
+            home = array(ranked)
+            if not self.windows[home].is_closed and not self._is_sated(ranked.job.tenant):
                 self._pick(ranked, home)
 
     def take_turns(self) -> set[int]:
-        """Tenant after tenant, the smallest share first. Returns whom only their tenant's quota kept out."""
+        """Pick for one tenant after another, the smallest share first. Returns the jobs that only a quota kept out."""
         heap = [entry for tenant in self.waiting if (entry := self._entry(tenant))]
         heapify(heap)
         sated: set[int] = set()
@@ -161,18 +165,11 @@ def _by_tenant(
     queue: Sequence[Ranked],
     windows: Mapping[Array, ArrayWindow],
     array: Callable[[Ranked], Array],
-    homes: dict[int, str],
 ) -> dict[int, _Waiting]:
     waiting: dict[int, _Waiting] = {}
-    for ranked in queue:
-        home = homes[ranked.job.id] = array(ranked)
-        own = waiting.get(ranked.job.tenant)
-        if own is None:
-            own = waiting[ranked.job.tenant] = _Waiting()
-        jobs = own.by_array.get(home)
-        if jobs is None:
-            jobs = own.by_array[home] = deque()
-        jobs.append(ranked)
+    lines = labelled(queue, lambda ranked: (ranked.job.tenant, array(ranked)))
+    for (tenant, home), jobs in lines.items():
+        waiting.setdefault(tenant, _Waiting()).by_array[home] = deque(jobs)
     for tenant, own in waiting.items():
         for home in own.by_array:
             windows[home].tenants.add(tenant)

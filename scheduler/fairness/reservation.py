@@ -1,10 +1,10 @@
-"""Reservations for large jobs (algorithms.md section 4), against starvation behind smaller ones that cannot be stopped.
+"""Reservations for large jobs (algorithms.md section 4), so that they do not starve behind small jobs that cannot be stopped.
 
-When a job at the head of an array's window has LR >= `reserve_lr`, the nodes that will suit it soonest, by the expected ends
-of what runs there, are kept for it; others are placed on them only if their expected end is earlier. It is made before
-the solve, so that no sum of smaller gains outbids the job on the day it fits. `reserve_jobs` at a time in an array: how many
-is a matter of who waits, the large jobs or the small ones, and hardly of what idles (docs/decisions/0041).
-An unknown expected end counts as one hour after the start, one that has passed as a moment from now.
+If a job at the head of an array's window has LR >= `reserve_lr`, nodes are kept for it: those where it will fit soonest, by the
+expected ends of what runs there. Another job is placed on them only if its expected end is earlier. Reservations are made before
+the solve, so that many small gains together do not outbid the job when it fits. In each array at most `reserve_jobs` jobs have
+one. Their number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041).
+An unknown expected end counts as one hour after the start, and one that has passed as one second from now.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def starving(picked: Sequence[Ranked], reserve_lr: float | None, most: int) -> list[Ranked]:
-    """Of an array's window those that nodes may be kept for: its first job, and those behind it; all of LR >= `reserve_lr`."""
+    """The jobs of an array's window that nodes may be kept for: the first, and jobs behind it, all with LR >= `reserve_lr`."""
     if reserve_lr is None or not picked or picked[0].latency_ratio < reserve_lr:
         return []
     return list(islice((each for each in picked if each.latency_ratio >= reserve_lr), most))
@@ -42,8 +42,8 @@ def soonest(
 ) -> Reservation | None:
     """The nodes, of those offered, on which the job's R_1 fits soonest; None when it never will.
 
-    One node unless R_1 exceeds the largest of its type. Ties: fewest idle GPUs left over, then the lowest id. Nodes are
-    looked at once, and then each when something on it ends.
+    One node, unless R_1 exceeds the largest node of its type. Ties: the fewest idle GPUs left over, then the lowest id. Each
+    node is looked at once, and again whenever something on it ends.
     """
     offers = {offer.node.id: offer for offer in idle if usable(job, offer, Level.TRUST)}
     parts = _Parts(job, largest)
@@ -84,7 +84,7 @@ class _Parts:
         self._sums = Counter[str]()
 
     def enough(self, offers: Mapping[int, Offer], grown: Iterable[int]) -> frozenset[int]:
-        """The fewest nodes of one type that hold the job together, once what these have now is counted; empty = none do."""
+        """The fewest nodes of one type that hold the job together; empty = none do. `grown`: nodes whose offers have changed."""
         for node in grown:
             gpu_type = offers[node].node.gpu_type or ""
             if self._job.min_gpus > self._largest.get(gpu_type, 0):

@@ -1,10 +1,10 @@
 """The sensitivity adjustment (Hops 3.6; algorithms.md section 7), in plannings that only fill what is idle.
 
-When the mean placement sensitivity rho of the window is above the queue's, the window's jobs are ill suited to scattered
-GPUs: the queue beyond the window is walked in order, and a job with rho_i < rho_queue and R_1 <= idle GPUs joins it, until
-the window's mean is at most the queue's, or the end. They go back afterwards: the next window is drawn anew.
-Where the specification is silent: a job whose sensitivity is not known counts as the most sensitive one of the queue, and
-as above sigma; with arrays each one's window is adjusted by its own queue and idle GPUs.
+If the mean placement sensitivity rho of the window is above the queue's, the window's jobs can hardly use scattered GPUs. Then
+jobs beyond the window join it, in the queue's order: those with rho_i < rho_queue and R_1 <= idle GPUs, until the window's mean
+is at most the queue's. They join this window only: the next planning fills its window again.
+Where the specification is silent: a job of unknown sensitivity counts as the most sensitive one of the queue, and as above sigma.
+With arrays each window is adjusted by its array's own queue and idle GPUs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tells_apart(estimator: Estimator) -> bool:
-    """Whether the sensitivity of any job is known; if not, all are alike and nobody joins."""
+    """Whether any job's sensitivity is known; if not, all jobs are alike and none joins."""
     return estimator.signatures != frozenset()
 
 
@@ -32,7 +32,7 @@ def joining(
     estimator: Estimator,
     sigma: float,
 ) -> list[Ranked]:
-    """Who of the queue's GPU jobs joins the window, in order. `barred`: job ids that a quota keeps out of it."""
+    """The GPU jobs of the queue that join the window, in order. `barred`: job ids that a quota keeps out of it."""
     if not window or len(window) == len(queue) or not idle_gpus or not tells_apart(estimator):
         return []
     rho = _sensitivities(queue, estimator, sigma)

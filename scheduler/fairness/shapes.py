@@ -1,4 +1,4 @@
-"""The queue's jobs by *shape*: jobs of one shape fit the same places, so that the sweep asks once for all of them."""
+"""The queue's jobs by *shape*. Jobs of one shape fit the same places, so that the sweep looks once for all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shapes_of(
     estimator: Estimator,
     promised: Collection[int],
 ) -> list[Shape]:
-    """The shapes of the queue, without jobs that nothing idle could hold whatever else they ask for, and the promised."""
+    """The shapes of the queue, without jobs for which too few GPUs are idle in any place, and without jobs with a promise."""
     if not nodes.gpus_left:
         return []
     return [
@@ -45,7 +45,7 @@ def shapes_of(
 
 
 def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collection[int]) -> Iterable[list[Ranked]]:
-    """Jobs that ask for the same but for memory. `most`: by GPU type, the most GPUs that a job could have there."""
+    """The queue's jobs in groups that ask for the same, apart from memory. `most`: by GPU type, the most GPUs for one job."""
     alike: dict[tuple[object, ...], list[Ranked]] = {}
     held: dict[tuple[int, frozenset[str]], bool] = {}
     for ranked in queue:
@@ -65,7 +65,7 @@ def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collectio
 
 
 def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
-    """Jobs that differ in memory at most: there may be as many amounts as jobs, and one answer to what they may use."""
+    """The shapes of jobs that differ in memory alone. What they may use is the same, and is asked once."""
     access = access_rules.access(jobs[0])
     shapes: dict[int, Shape] = {}
     for ranked in jobs:
@@ -79,7 +79,7 @@ def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
 
 
 def _apart(jobs: list[Ranked], access_rules: AccessRules, estimator: Estimator) -> list[list[Ranked]]:
-    """Jobs that are alike by what they ask, told apart by the reservations that bar them and by measured speeds."""
+    """Jobs that ask for the same, in groups by the reservations that bar them and by measured speeds."""
     measured = jobs[0].job.model_label is None and estimator.signatures != frozenset()
     if not access_rules.reservations and not measured:
         return [jobs]

@@ -1,4 +1,4 @@
-"""What a planning tells of its windows and shares (algorithms.md section 4): for the pages, changes nothing."""
+"""What a planning tells pages about its windows and shares (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def standings_of(windows: Windows) -> dict[int, Standing]:
 
 
 def views_of(windows: Windows) -> list[WindowView]:
-    """Every GPU array's window, also an empty one."""
+    """The window of every GPU array, also an empty one."""
     return [
         WindowView(str(array), each.capacity, each.idle, each.counted, len(each.picked), len(each.front))
         for array, each in windows.by_array.items()

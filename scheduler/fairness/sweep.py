@@ -1,16 +1,17 @@
-"""Work conservation (ours; algorithms.md section 4, invariant 11): nothing idles beside a waiting job that fits.
+"""Work conservation (ours; algorithms.md section 4, invariant 11): nothing stays idle if a waiting job fits it.
 
-After the stages and call-backs what is still idle is offered to every waiting job of every array. Progressive filling goes
-on behind the windows' ends: first the windows' jobs in the order of their picking, then the tenant with the smallest share
-(running, picked and swept), its first job that fits. Each takes the smallest of its sizes on the tightest of the fastest
-nodes, at home rather than borrowed; who does not fit is passed over and adds nothing to its tenant's share. A job that
-cannot be moved borrows too, once no waiting job of the owner array could start there: in a second pass. In a third,
-after the CPU jobs, it may have cores that no CPU job could use. Then what started so grows on its node, while something is
-idle there, for nobody else can use that.
+After the stages and call-backs the sweep offers what is still idle to every waiting job of every array. The windows' jobs come
+first, in the order of picking. Then, as in progressive filling, the tenant with the smallest share (running, picked and swept
+jobs) has its turn with its first job that fits. Each job takes its smallest size on the tightest of the fastest nodes, and
+its own array rather than another. A job that does not fit is passed over and adds nothing to its tenant's share.
 
-Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved
-nodes are barred, and `Sweep.kept` says whose they are. Jobs of one *shape* fit the same places, so that each pass asks once
-for each shape, and whoever asks for more GPUs than are idle anywhere is not looked at.
+There are three passes. The first follows the rules of borrowing. In the second a job that cannot be moved may borrow too: no
+waiting job of the owner array could start there. In the third, after the CPU jobs, a job may use cores that no CPU job could
+use. At last the jobs that the sweep started grow on their nodes, while something is idle there that no other job can use.
+
+Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved nodes are
+barred, and `Sweep.kept` says for whom. Jobs of one *shape* fit the same places, so each pass looks once for each shape. Jobs
+that ask for more GPUs than are idle anywhere are not looked at.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 LIMIT_SHARE = 0.05
-"""Of a planning's limit, what the sweep has to itself, however long the stages took."""
+"""The part of a planning's time limit that is the sweep's own, however long the stages took."""
 
 
 class Sweep:
-    """One planning's. `picked`: the windows' jobs in the order of their picking; `fair`: tenants take turns by share."""
+    """The sweep of one planning. `picked`: the windows' jobs in the order of picking. `fair`: tenants take turns by share."""
 
     def __init__(
         self,
@@ -62,22 +63,24 @@ class Sweep:
     ) -> None:
         self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
         self._answers, self._worth, self._candidates, self._fair = answers, worth, candidates, fair
-        self.kept: dict[int, Mapping[str, object]] = {}  # job id -> for whom idle GPUs are kept that would fit it
+        self.kept: dict[int, Mapping[str, object]] = {}  # job id -> for whom the idle GPUs are kept that it would fit
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
         self._shapes: list[Shape] = []
         self._ends_s = work.deadline_s
-        self._hopeless: dict[tuple[object, ...], int] = {}  # by kind of job: from so much memory on nothing holds it
+        self._hopeless: dict[
+            tuple[object, ...], int
+        ] = {}  # by kind of job: with so much memory, or more, it fits nowhere
         self._picked_shape: dict[int, Shape] = {}
         self._unswept: set[int] = set()
 
     @property
     def unswept(self) -> frozenset[int] | None:
-        """Who fits what is idle, yet time ended before its turn."""
+        """The jobs that fit what is idle, but time ended before their turn."""
         return frozenset(self._unswept)
 
     def start(self) -> None:
-        """Start who fits: on what is its own or can be called back, then on what nobody of the owner array can use."""
+        """Make the first two passes: start jobs where they may be, then on what no job of the owner array can use."""
         nodes = IdleNodes(self._work.ledger, self._access_rules)
         promised = {given.job for given in self._answers.promises}
         self._shapes = shapes_of(self._queue, nodes, self._access_rules, self._work.estimator, promised)
@@ -90,7 +93,7 @@ class Sweep:
             self._pass(nodes, opened=True)
 
     def finish(self) -> None:
-        """After the CPU jobs: start who fits with the cores that they left, let the started grow, say what is kept."""
+        """After the CPU jobs: the third pass, let the started jobs grow, and note for whom the rest is kept."""
         ledger = self._work.ledger
         if self._access_rules.lends and ledger.limited:
             ledger.limit((), {})
@@ -101,10 +104,10 @@ class Sweep:
             self._note_kept()
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
-        self._hopeless.clear()  # of the pass before, which knew less
+        self._hopeless.clear()  # the pass before had other rules
         self._unswept.clear()
         share_s = LIMIT_SHARE * self._work.parameters.limit_s
-        if not opened:  # from here on it has its time, however late the stages were
+        if not opened:  # from now on the sweep has its time, however late the stages were
             self._ends_s = max(self._ends_s, self._work.ends_s(LIMIT_SHARE))
         shapes: list[Shape] = []
         good: dict[tuple[object, ...], int] = {}
@@ -135,8 +138,9 @@ class Sweep:
         return (each for each in shape.jobs if self._waits(each))
 
     def _fits(self, shape: Shape, nodes: IdleNodes, good: dict[tuple[object, ...], int], *, opened: bool) -> bool:
-        """Ask once for all shapes that differ in nothing that decides it, and of those that differ in memory alone as few
-        as tell the others. `good`: by kind, up to how much memory fits, as the pass begins.
+        """Whether jobs of the shape fit now. What decides it is asked once, and not for each amount of memory.
+
+        `good`: by kind of job, up to how much memory fits as the pass begins.
         """
         job = shape.jobs[0].job
         shape.next = 0
@@ -162,7 +166,7 @@ class Sweep:
         return self._work.estimator.sensitivity(job) <= self._work.parameters.sigma
 
     def _in_turn(self, shapes: Sequence[Shape]) -> Iterator[tuple[Ranked, Shape]]:
-        """The jobs whose shape still fits when their turn comes. Whoever asks for the next says by then what became of one."""
+        """The jobs whose shape still fits when their turn comes. The caller handles each job before it asks for the next."""
         if not shapes:
             return
         self._standing = self._standing or standing_of(self._work, self._picked)
@@ -182,7 +186,7 @@ class Sweep:
         return ranked.job.id not in self._answers.chosen and ranked.job.id not in self._answers.invalid
 
     def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
-        """Start the job at its smallest size; whether another of its shape may still fit."""
+        """Start the job at its smallest size, if it fits. Returns whether another job of its shape may still fit."""
         job, work = ranked.job, self._work
         if work.ledger.over_quota(job) is not None:
             return False
@@ -214,7 +218,7 @@ class Sweep:
         self._access_rules.refresh()
 
     def _grow(self, ranked: Ranked) -> None:
-        """Give a started job more of its node where that makes it faster: after the passes nobody else can use that."""
+        """Give a started job more of its node if that makes it faster. After the passes no other job can use it."""
         job, ledger, chosen = ranked.job, self._work.ledger, self._answers.chosen[ranked.job.id]
         small = chosen.configuration
         if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
@@ -231,7 +235,7 @@ class Sweep:
         self._take(ranked, best, tuple(dict.fromkeys([*self._candidates[job.id], *found])))
 
     def _note_kept(self) -> None:
-        """Of those that would fit, were the nodes open to them: for whom these are kept."""
+        """For jobs that would fit if the nodes were open to them, note for whom the nodes are kept."""
         access_rules, work = self._access_rules, self._work
         nodes, left = IdleNodes(work.ledger, access_rules), idle_offers(work.ledger)
         for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
@@ -247,7 +251,7 @@ class Sweep:
 
 
 class _NoSweep:
-    """Of policies that leave what no window could use."""
+    """Stands for the sweep where a policy leaves idle what its windows could not use."""
 
     kept: Mapping[int, Mapping[str, object]] = MappingProxyType({})
     unswept: frozenset[int] | None = None

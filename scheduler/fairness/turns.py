@@ -1,4 +1,4 @@
-"""Whose turn it is behind the windows' ends: the tenant with the smallest share, with its first job (algorithms.md section 4)."""
+"""The sweep's turns behind the windows: the tenant with the smallest share, with its first job (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The tenants' shares, running, picked and swept, and what a job adds to one."""
+    """The tenants' shares, with running, picked and swept jobs, and what a job adds to one."""
 
     shares: Shares
     by_type: Mapping[str, int]  # GPUs
@@ -49,7 +49,7 @@ def by_share(
     wants: Callable[[Ranked], bool],
     started: Callable[[int], bool],
 ) -> Iterator[tuple[Ranked, Shape]]:
-    """Jobs whose shape still fits at their turn; whoever asks for the next has said by then whether one `started`.
+    """The jobs whose shape still fits at their turn. Before the caller asks for the next one, `started` must tell of the last.
 
     `fair` false: the queue's order alone. `wants`: whether a job takes part.
     """

@@ -1,9 +1,9 @@
 """Hops' service window (Hops 3.6): only the head of the queue has a chance to be placed.
 
-From the head on, the minimum requirements R_1 are added up until they reach the GPUs on nodes that are up; the job that
-reaches them is the last inside. With tenants' quotas (ours): what a tenant adds counts only as far as its quota can
-still be used, and its jobs stop joining once their sum reaches its whole quota, so that neither a window full of jobs
-that cannot start, nor a window without end, results. Without quotas it is exactly the paper's.
+From the head on, the minimum requirements R_1 are added up until they reach the GPUs on nodes that are up. The job that reaches
+them is the last one inside. With quotas (ours) the jobs of a tenant count only as far as its quota lets them run, and no more of
+them join once they ask for its whole quota. So the window is not full of jobs that cannot start, and it always ends. Without
+quotas it is exactly the paper's window.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Who may be placed, in queue order, and the sum of minimum requirements that closes the window."""
+    """The jobs that may be placed, in queue order, and the sum of minimum requirements that closes the window."""
 
     picked: tuple[Ranked, ...]
     gpus: int

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from scheduler.model.alike import alike_of
+
 if TYPE_CHECKING:
+    from scheduler.model.alike import Alike
     from scheduler.model.placements import Piece, Share
 
 Figures = Mapping[str, Any]
@@ -109,6 +112,26 @@ class Job:
     restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
     restart_s: float | None = None  # what a restart costs it, measured; None = the knob `restart_cost_s`
     spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
+    _alike: Alike | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def alike(self) -> Alike:
+        """Its kind: the same object for every job of its tenant that asks for the same."""
+        if (known := self._alike) is not None:
+            return known
+        found = alike_of(
+            (
+                self.requirement,
+                self.gpu_types,
+                self.cores,
+                self.least_cores,
+                self.memory_mib,
+                self.checkpoint_domain,
+                self.tenant,
+            )
+        )
+        object.__setattr__(self, "_alike", found)
+        return found
 
     @property
     def is_cpu(self) -> bool:
@@ -158,6 +181,7 @@ class Running:
     restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
     stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
     profiled: Profiled | None = None  # set for profiles alone
+    owner: int | None = None  # its submitter, as of a waiting job; None = the tenant
 
     @property
     def is_cpu(self) -> bool:

@@ -1,4 +1,4 @@
-"""The list of knobs. It is data; what uses a knob says so with its section."""
+"""The list of knobs. It is data: the code that uses a knob names the section of algorithms.md that describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGMA = 1.4
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "policy",
-        "Who is placed next, where and how large: "
+        "The rule by which jobs are placed: who is next, where, and on how many GPUs. "
         + "; ".join(f"{name} = {meaning}" for name, meaning in POLICIES.items())
         + ".",
         "",
@@ -20,24 +20,25 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "priority",
-        "Who goes first under hops in the queue, under berth among a tenant's jobs: lrf = longest wait for its "
-        "expected run time; fifo = longest in the queue; sjf = shortest expected run time; srtf = shortest rest of it; "
-        "las = fewest GPU-seconds so far; ftf = latest against its time on an equal part of the cluster.",
+        "Which job goes first, under hops in the whole queue, under berth among the jobs of one tenant: lrf = the longest wait "
+        "relative to its expected run time; fifo = submitted first; sjf = the shortest expected run time; srtf = the shortest "
+        "run time left; las = the fewest GPU-seconds so far; ftf = furthest behind the time that it would take on an equal part "
+        "of the cluster.",
         "",
         "lrf",
         choices=PRIORITIES,
     ),
     Parameter(
         "placement",
-        "How hops and berth place the window: ilp = jointly, by priority-weighted throughput; greedy = strict queue order, each "
-        "job in turn takes its best configuration (the limit of an endless lambda).",
+        "How hops and berth place the jobs of the window: ilp = all together, by throughput weighted by priority; greedy = "
+        "strictly in the queue's order, where each job takes its best configuration (as if lambda were infinite).",
         "",
         "ilp",
         choices=("ilp", "greedy"),
     ),
     Parameter(
         "lambda",
-        "How strongly the queue's priority weighs against throughput in the ILP: 0 = throughput alone, more = fairer.",
+        "How strongly the queue's priority weighs against throughput in the ILP: 0 = throughput alone, larger = fairer.",
         "",
         1.0,
         0,
@@ -45,15 +46,16 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "gain",
-        "What berth counts more GPUs of one job for: linear = as much as they speed it up; efficient = for less where each of "
-        "them then works less well, so that they go to who waits. hops is always linear, as its paper is.",
+        "How berth values more GPUs for one job: linear = as much as they speed it up; efficient = less where each further GPU "
+        "adds little speed, so that GPUs go to waiting jobs instead. hops is always linear, as in its paper.",
         "",
         "efficient",
         choices=("linear", "efficient"),
     ),
     Parameter(
         "sigma",
-        "Placement sensitivity (speed per GPU on one node over that on two) up to which a job may be spread over nodes.",
+        "A job with at most this placement sensitivity may be spread over nodes. The sensitivity is the job's speed per GPU on "
+        "one node, divided by its speed per GPU on two.",
         "times",
         SIGMA,
         1,
@@ -61,30 +63,30 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "arrays",
-        "Whether berth divides the cluster into the arrays cpu, gpu-small and gpu-large; off = one array, no core "
-        "reserved.",
+        "Whether berth divides the cluster into the arrays cpu, gpu-small and gpu-large; off = one array, and no cores are "
+        "reserved for GPU jobs.",
         "",
         "on",
         choices=("on", "off"),
     ),
     Parameter(
         "fair_shares",
-        "Whether under berth the tenant with the smallest share is next; off = the queue's order alone.",
+        "Whether berth serves the tenant with the smallest share next; off = the queue's order alone.",
         "",
         "on",
         choices=("on", "off"),
     ),
     Parameter(
         "borrowing",
-        "Whether under berth jobs may use what is idle of another array, and give it back when it is called for.",
+        "Whether jobs under berth may use what is idle in another array. They give it back when jobs of that array need it.",
         "",
         "on",
         choices=("on", "off"),
     ),
     Parameter(
         "reserved_cores_per_gpu",
-        "Cores of a GPU node reserved for GPU jobs, per GPU; empty = the 95th percentile of the tuned ones of the "
-        "last days (array_history_days), 3 without any.",
+        "Cores per GPU that a GPU node reserves for GPU jobs; empty = the 95th percentile of the cores per GPU that jobs were "
+        "tuned to in the last days (array_history_days), or 3 if none was tuned.",
         "cores",
         None,
         0,
@@ -93,8 +95,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "large_array_share",
-        "Part of the nodes with 4 GPUs or more that is gpu-large; empty = for the most GPUs that large jobs asked for "
-        "at one time in the last days (array_history_days), at most 0.8; 0.5 without any.",
+        "The part of the nodes with 4 GPUs or more that forms gpu-large; empty = enough for the most GPUs that large jobs "
+        "asked for at one time in the last days (array_history_days), at most 0.8, or 0.5 if there were no large jobs.",
         "",
         None,
         0,
@@ -103,7 +105,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "reserve_lr",
-        "From which latency ratio on berth keeps nodes for the first job of an array that does not fit; empty = never.",
+        "From this latency ratio on, berth keeps nodes for the first job of an array if it does not fit; empty = never.",
         "",
         1.0,
         0,
@@ -112,8 +114,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "reserve_jobs",
-        "For how many jobs of an array at once berth keeps nodes: the first job, and others behind it whose latency ratio has "
-        "reached reserve_lr too.",
+        "For how many jobs of an array berth keeps nodes at the same time: the first job, and jobs behind it whose latency "
+        "ratio has also reached reserve_lr.",
         "",
         1,
         1,
@@ -121,8 +123,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "sweep",
-        "Whether under berth what a planning would leave idle is offered to every waiting job, beyond the windows and across the "
-        "arrays; off = it waits for the next planning's windows.",
+        "Whether berth offers what a planning would leave idle to every waiting job, beyond the windows and across the arrays; "
+        "off = it stays idle until the next planning fills its windows.",
         "",
         "on",
         choices=("on", "off"),
@@ -137,19 +139,22 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "gap",
-        "Relative gap at which the solver may stop; empty = 0 below 100 GPUs, 0.0005 up to 1 000, 0.01 above.",
+        "The solver may stop when its plan is proven to be this close to the best one, relatively; empty = 0 below 100 GPUs, "
+        "0.0005 up to 1 000, 0.01 above.",
         "",
         None,
         0,
         0.5,
         optional=True,
     ),
-    Parameter("tick_s", "Time from one planning to the next; no job's age is below it.", "s", 30.0, 1, 3600),
+    Parameter(
+        "tick_s", "Time from one planning to the next; no job's age (expected run time) is shorter.", "s", 30.0, 1, 3600
+    ),
     Parameter(
         "time_limit_s",
-        "Longest time a planning may take, reading the queue and applying the plan included, before it takes the best plan it "
-        "has; 0 = half a tick, else at least 0.5: in less there is hardly time to read the queue. What a submission or an "
-        "end asks for between two ticks only fills what is idle and takes a second at most.",
+        "The longest time that a planning may take, with reading the queue and applying the plan. Then it uses the best plan "
+        "that it has found. 0 = half a tick; other values are at least 0.5, because reading the queue takes time. A planning "
+        "between two ticks, after a submission or an end, only fills what is idle and takes at most a second.",
         "s",
         0.0,
         0,
@@ -158,9 +163,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "restart_cost_s",
-        "What stopping a job and starting it anew costs, where it has not been measured for the job; what is given back "
-        "for a job is kept for it for ten times as long, and a job keeps its configuration for ten times as long (under "
-        "berth with gain efficient twice as long, and at least a minute: each change must pay by itself).",
+        "What it costs to stop a job and start it again, if that was not measured for the job. What others give back for a job "
+        "is kept for it for ten times as long. A job keeps its configuration for ten times as long; under berth with gain "
+        "efficient for twice as long, and at least a minute, because there each change must pay for itself.",
         "s",
         60.0,
         1,
@@ -169,8 +174,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "replan_s",
         "Time from one re-plan to the next: the length of a round. In a re-plan under hops or berth (with placement ilp) "
-        "running elastic jobs that may be stopped can be resized or moved; a configuration is kept at least so long "
-        "(under berth with gain efficient see restart_cost_s).",
+        "running elastic jobs that may be stopped can be resized or moved. A job keeps a configuration for at least one round "
+        "(under berth with gain efficient: see restart_cost_s).",
         "s",
         360.0,
         5,
@@ -178,8 +183,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "replan_early_s",
-        "Under berth a round ends early, this long after its re-plan at the soonest, when a job's latency ratio has reached "
-        "reserve_lr and doubled since, or one GPU in a hundred stands idle scattered; empty = never early.",
+        "Under berth a round may end early, but not sooner than this after its re-plan. It does when a job's latency ratio has "
+        "reached reserve_lr and has doubled since the re-plan, or when one GPU in a hundred is idle where no waiting job can use "
+        "it; empty = never early.",
         "s",
         60.0,
         5,
@@ -188,16 +194,16 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "preemption",
-        "Whether a re-plan may also stop a running elastic job without giving it another configuration, for jobs that "
-        "weigh more; it then waits again.",
+        "Whether a re-plan may also stop a running elastic job and give it no other configuration, for jobs that weigh more. "
+        "The stopped job waits again.",
         "",
         "on",
         choices=("on", "off"),
     ),
     Parameter(
         "sensitivity_adjustment",
-        "Whether between re-plans jobs beyond the window that do not mind being spread may fill what is idle, while the "
-        "window's jobs mind it more than the queue's.",
+        "Whether jobs beyond the window that lose little by being spread over nodes may fill what is idle between re-plans. "
+        "They may while the window's jobs lose more by it than the jobs of the whole queue.",
         "",
         "on",
         choices=("on", "off"),
@@ -205,7 +211,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "profile_share",
         "Under hops and berth: the part of the idle GPUs on which instrumented elastic jobs may be profiled before they are "
-        "placed, rounded down, but one where two are idle; 0 = no job is profiled.",
+        "placed. It is rounded down, but to no less than one GPU if two are idle; 0 = no job is profiled.",
         "",
         0.1,
         0,
@@ -213,7 +219,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "profile_limit_s",
-        "Longest time for which a job is profiled, and waits for it, over all GPU types together.",
+        "The longest time for which a job is profiled, and waits for its profiles, on all GPU types together.",
         "s",
         60.0,
         5,
@@ -221,16 +227,54 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "profile_again_s",
-        "How long a GPU type on which a job's profile was tried and told nothing is left alone before another try.",
+        "If a job's profile on a GPU type told nothing, the job is not profiled there again for this long.",
         "s",
         3600.0,
         60,
         604_800,
     ),
-    Parameter("raqlr_hours", "The h of RAQLR: how far back ended jobs count.", "h", 6.0, 0.1, 720),
+    Parameter(
+        "tune_cores",
+        "Whether the CPU cores of running training jobs on one node are tuned by how well they keep their GPUs busy; a node and "
+        "a job can be left out of it.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "tune_step_s",
+        "How long each number of cores is held and measured before the next is tried.",
+        "s",
+        90.0,
+        5,
+        3600,
+    ),
+    Parameter(
+        "tune_band",
+        "Noise band of core tuning: differences of GPU utilisation (or of throughput, against the largest) up to this are none.",
+        "of full scale",
+        0.01,
+        0.001,
+        0.2,
+    ),
+    Parameter(
+        "tune_faster",
+        "Search for the best number of cores by doubling, then halving, instead of one core a step: for starts that are far off.",
+        "",
+        "off",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "raqlr_hours",
+        "For how many hours back RAQLR counts jobs that ended (its h).",
+        "h",
+        6.0,
+        0.1,
+        720,
+    ),
     Parameter(
         "large_model_parameters",
-        "A model with more parameters than this is large: it starts with one core per GPU fewer.",
+        "A model with more parameters than this counts as large: its jobs start with one core fewer per GPU.",
         "parameters",
         100_000_000,
         1,

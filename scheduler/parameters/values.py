@@ -44,6 +44,10 @@ class Parameters:
     profile_share: float = 0.1
     profile_limit_s: float = 60.0
     profile_again_s: float = 3600.0
+    tune_cores: str = "on"
+    tune_step_s: float = 90.0
+    tune_band: float = 0.01
+    tune_faster: str = "off"
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
     off: tuple[str, ...] = ()

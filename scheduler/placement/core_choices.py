@@ -1,11 +1,11 @@
 """What may vary about a configuration beside its size: how many cores, and how fast the node is (sections 5 and 6).
 
-*Cores.* A job wants c cores a GPU; on a node with G idle GPUs and C idle cores it gets min(c*g, C), and where its share
-floor(C*g/G) is smaller, that too, its throughput falling linearly with the missing cores. Ours: the counts that the
-nodes of a type would give form one list of choices for the type, thinned to `MENU_LEVELS` that include the largest and the
-smallest, and every node of the type that has the cores offers them all. So the number of choices does not grow with the
-number of nodes, and nodes with the same idle resources are interchangeable whatever their neighbours have.
-Spread over nodes every part gets the same whole number of cores a GPU, 2 or 1, for the job waits for its slowest part.
+*Cores.* A job wants c cores for each of its g GPUs. On a node with G idle GPUs and C idle cores it may get min(c*g, C), and also
+its share floor(C*g/G) if that is smaller; its throughput falls linearly with the missing cores. Ours: the counts of all nodes of
+a type form one list of choices for the type, thinned to `MENU_LEVELS` with the largest and the smallest. Every node of the type
+offers all of them that its idle cores allow. So the number of choices does not grow with the number of nodes, and nodes with the
+same idle resources are interchangeable, whatever other nodes have. A job that is spread over nodes gets the same whole number of
+cores per GPU in every part, 2 or 1, because it waits for its slowest part.
 
 *Speed.* The entity factor of a node in 5 % steps, independent of the job.
 """
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from scheduler.estimator.cores import DISTRIBUTED_CORES
 
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 MENU_LEVELS = 6
+MOST_CORES = 1 << 20
+"""No node has more."""
 SPEED_STEP = 0.05
 MEASURED_THERE = "entity"
-"""The estimator's layer that already speaks of this very node: its answer is not scaled by the node's factor again."""
+"""The estimator's layer that knows the node itself: its answer is not scaled by the node's factor again."""
 
 
 def speed_class(node: Node) -> int:
@@ -38,9 +42,14 @@ def speed_class(node: Node) -> int:
 
 def per_gpu(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int) -> tuple[float, str]:
     """Per-GPU throughput on this node and its source, the node's speed class applied."""
+    return answer_of(estimator, job, node, gpus, nodes, speed_class(node) * SPEED_STEP)
+
+
+def answer_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int, factor: float) -> tuple[float, str]:
+    """The same where the factor of the node's speed class is known."""
     estimate: Estimate = estimator.per_gpu(job, node, gpus, nodes)
-    factor = 1.0 if estimate.source == MEASURED_THERE else speed_class(node) * SPEED_STEP
-    return estimate.per_gpu * factor, estimate.source
+    source = estimate.source
+    return estimate.per_gpu if source == MEASURED_THERE else estimate.per_gpu * factor, source
 
 
 def share_of_speed(cores: int, per_gpu: int, gpus: int) -> float:
@@ -69,10 +78,11 @@ class CoreChoices:
     """The core counts that the nodes of each type offer. `idle`: (type, idle GPUs, idle cores) of each node."""
 
     def __init__(self, idle: Iterable[tuple[str, int, int]]) -> None:
-        self._idle: dict[str, set[tuple[int, int]]] = {}
+        found: dict[str, set[tuple[int, int]]] = {}
         for gpu_type, gpus, cores in idle:
             if gpus:
-                self._idle.setdefault(gpu_type, set()).add((gpus, cores))
+                found.setdefault(gpu_type, set()).add((gpus, cores))
+        self._idle = {gpu_type: np.array(list(own), dtype=int).T for gpu_type, own in found.items()}
         self._known: dict[tuple[str, int, int, int, float], tuple[int, ...]] = {}
 
     def of(self, gpu_type: str, size: int, job: Job, most: int | None = None) -> tuple[int, ...]:
@@ -83,12 +93,14 @@ class CoreChoices:
         return self._known[key]
 
     def _counts(self, gpu_type: str, size: int, wanted: float, least: int) -> tuple[int, ...]:
-        counts: set[int] = set()
-        for gpus, cores in self._idle.get(gpu_type, ()):
-            given = int(min(wanted, cores))
-            if gpus >= size and given >= least:
-                counts |= {given, min(given, max(least, cores * size // gpus))}
-        found = sorted(counts, reverse=True)
+        if gpu_type not in self._idle:
+            return ()
+        gpus, cores = self._idle[gpu_type]
+        given = np.minimum(cores, int(min(wanted, MOST_CORES)))
+        enough = (gpus >= size) & (given >= least)
+        given = given[enough]
+        part = np.minimum(given, np.maximum(least, cores[enough] * size // gpus[enough]))
+        found = sorted({*given.tolist(), *part.tolist()}, reverse=True)
         if len(found) <= MENU_LEVELS:
             return tuple(found)
         return tuple(found[round(k * (len(found) - 1) / (MENU_LEVELS - 1))] for k in range(MENU_LEVELS))

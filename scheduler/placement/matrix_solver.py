@@ -19,6 +19,14 @@ PRESOLVE_MATRIX = 20_000
 """The same for aggregated programs, where presolve finds much: a dive leaves most rows with nothing to give."""
 
 
+PROVING = {
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+}
+"""For programs that hold every pattern, where dives found nearly the best plan: searches within the search take half the
+time there and find nothing; elsewhere they find the plans."""
+
 PROGRESS = 0.05
 """What lessens a search's gap by less of itself is no progress."""
 
@@ -73,16 +81,17 @@ def solve_matrix(
     start: np.ndarray | None = None,
     enough: float | None = None,
     patience: int | None = None,
+    proving: bool = False,
 ) -> tuple[np.ndarray | None, float | None]:
     """Whole values of the columns (None = none found) and the proven bound (None = none).
 
-    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`.
+    `start`: a feasible x to begin from; `enough`: the objective at which to stop; `patience`: see `_Patience`;
+    `proving`: see `PROVING`.
     """
     import highspy
 
-    highs = _set_up(
-        highspy, matrix, {"mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s), **highs_options(seed)}
-    )
+    limits = {"mip_rel_gap": gap, "time_limit": max(0.001, time_limit_s)}
+    highs = _set_up(highspy, matrix, {**limits, **highs_options(seed), **(PROVING if proving else {})})
     if enough is not None:
         highs.setOptionValue("objective_target", enough)
     if start is not None:

@@ -1,9 +1,9 @@
-"""Invariant 11, looked at from outside: what a plan leaves idle beside a waiting job that fits it (algorithms.md section 4).
+"""Invariant 11, checked from outside: what a plan leaves idle although a waiting job fits it (algorithms.md section 4).
 
-A job *fits* when one of its sizes could start on what is idle: GPU type, `least_cores` a GPU, memory, its tenant's quota,
-storage domain, trust. Idle GPUs that a promise or a reservation keeps do not count, nor those whose only takers are
-being profiled. The check reads the ledger and the decisions that the plan ends with; it shares no code with the sweep, so
-that a fault there shows here.
+A job *fits* when one of its sizes could start on what is idle: GPU type, `least_cores` per GPU, memory, its tenant's quota,
+storage domain, trust. GPUs that a promise or a reservation keeps do not count as idle. A job that is being profiled does
+not count as waiting. The check reads the ledger and the decisions of the finished plan. It shares no code with the sweep,
+so that a fault of the sweep is seen here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     Shape = tuple[object, ...]
 
 APART = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.INVALID, Reason.PROFILING})
-"""Whoever waits for one of these would not start on any idle GPU now."""
+"""A job that waits for one of these reasons would not start on any idle GPU now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Idle GPUs on nodes where a waiting job could have started, and one such job of each kind, the one that asks for least."""
+    """Idle GPUs on nodes where a waiting job could have started, and of each kind of such jobs the one that asks for least."""
 
     gpus: int
     jobs: tuple[int, ...]
@@ -94,7 +94,7 @@ def beside_fitting(
     sigma: float,
     now_s: float,
 ) -> Beside:
-    """What the plan leaves idle beside these jobs of its queue. `ledger`: what it leaves, what is promised withheld."""
+    """What the plan leaves idle although these jobs of its queue wait. `ledger`: what it leaves, without promised resources."""
     if not any(room.gpus and room.cores for room in ledger.rooms.values()):
         return NOTHING
     nodes = _Nodes(ledger)
@@ -120,11 +120,13 @@ def _humblest(
     sigma: float,
     now_s: float,
 ) -> Iterable[tuple[Job, tuple[bool, ...]]]:
-    """Of each kind the job that asks for least memory, for it fits wherever another of its kind does, and whether each
-    reservation bars it. Jobs that differ in memory alone are one kind: a queue may have 100 000 amounts of memory.
+    """Of each kind the job that asks for least memory, and for each reservation whether it bars the job.
+
+    Jobs of one kind differ in memory alone, so that this job fits wherever another of its kind does. A queue may have
+    100 000 different amounts of memory.
     """
     keepers = {each.job for each in reservations}
-    strangers = estimator.signatures == frozenset()  # then nothing tells two jobs of one kind apart
+    strangers = estimator.signatures == frozenset()  # nothing was measured: two jobs of one kind have the same speed
     least: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
     for job, decision in waiting:
         bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
@@ -132,7 +134,9 @@ def _humblest(
         asked = (job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant)
         kind = (bars, *asked, job.model_label, job.id if own else 0)
         known = least.get(kind)
-        if known is not None and known[0].memory_mib <= job.memory_mib:  # looked at first: a long queue has few kinds
+        if (
+            known is not None and known[0].memory_mib <= job.memory_mib
+        ):  # the usual case in a long queue, which has few kinds
             continue
         if job.requirement[0] <= total and not job.is_cpu and _would_start(decision):
             least[kind] = job, bars
@@ -147,7 +151,7 @@ def _would_start(decision: Decision) -> bool:
 def _alike(
     least: Mapping[Shape, tuple[Job, tuple[bool, ...]]], ledger: Ledger, estimator: Estimator, sigma: float
 ) -> Iterable[tuple[Job, tuple[bool, ...]]]:
-    """Of those within their quota, one of each kind whose speed over several nodes is told alike."""
+    """Of the jobs within their quota one of each kind, where jobs that may be spread over nodes are a kind of their own."""
     alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
     for parts, (job, bars) in least.items():
         if ledger.over_quota(job) is None:

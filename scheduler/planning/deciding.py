@@ -1,8 +1,8 @@
 """What a planning decides (algorithms.md section 7, steps 2 to 8): who starts where, who stops, what is promised.
 
-After promises given before are settled: 3. refresh ages, the order and, in a re-plan, who of the running jobs takes part;
-2. profiles, first of all that is handed out, in that order; 4-8. windows, configurations, the solve, call-backs and CPU
-jobs, which the policy does. Why, in words and figures, is `recording`'s to say: it looks at the same `Decided`.
+The steps come in this order. Step 3: ages, the order of the queue, and in a re-plan which running jobs take part. Then the
+promises of earlier plannings are settled. Step 2: profiles and probes, which get their GPUs first. Steps 4 to 8 are the
+policy's: windows, configurations, the solve, call-backs and CPU jobs. `recording` then says why, in words and figures.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 INELIGIBLE = frozenset(
     {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.TENANT_QUOTA, Reason.INVALID, Reason.NO_NODE_WITH_TYPE}
 )
-"""Waiting for one of these is not the cluster's doing: it does not count as `wait_s`."""
+"""The cluster does not cause a wait for one of these reasons, so it does not count as `wait_s`."""
 
 EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.1
-"""What is kept of the limit for the decisions and metrics after placing: a part of it, or of what checking and ordering
-took, which grows with the queue and with the machine's slowness as they do, and as the sweep's list of the queue does. A third of
-it is for explanations."""
+"""The time kept for decisions and metrics after placing: this part of the limit, or so many times what checking and ordering
+took, if that is more. Checking and ordering are a good measure, for they too take longer with a longer queue and on a slower
+machine. A third of this time is for explanations."""
 RECORDING_MOST = 0.5
-"""But at most so much of what is left of the limit."""
+"""The time for recording is at most this part of what is left of the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The queue in its order with who stands aside, and how others are ranked as its jobs are."""
+    """The queue in its order. `aside`: why other jobs take no part. `rank`: ranks running jobs by the same rule."""
 
     queue: Sequence[Ranked]
     aside: Mapping[int, Why]
@@ -61,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """The probes and profiles that begin, who is left to be placed, and the state with what those hold."""
+    """The probes and profiles that begin now, the jobs left to be placed, and the state with what probes and profiles hold."""
 
     left: Sequence[Ranked]
     state: ClusterState
@@ -81,10 +81,10 @@ class Decided:
     lapsed: tuple[int, ...]  # ids of jobs whose promise is given up
     replan: bool
     replan_s: float | None  # when the next re-plan should be, where that is before its round is over
-    unexplained_s: float  # on the planning's clock: from then on it is too late to look for more than what lies at hand
+    unexplained_s: float  # on the planning's clock: later than this, only reasons that need no search are given
 
     def ineligible(self) -> Iterator[int]:
-        """Who waits through no doing of the cluster's, as `Decision.eligible` has it."""
+        """The jobs whose waiting the cluster does not cause: those for which `Decision.eligible` is false."""
         for number, why in self.line.aside.items():
             if why.reason in INELIGIBLE:
                 yield number
@@ -106,13 +106,15 @@ class Decided:
 
     @cached_property
     def window_ran_out(self) -> bool:
-        """Whether the next planning could start more at once: a sweep ended before everybody who fits had a turn, or, without
-        one, all of the window started while what is idle fits a job outside.
+        """Whether another planning could start more jobs at once.
+
+        With a sweep: time ended before every job that fits had a turn. Without one: all jobs of the window started, and a
+        job outside the window fits what is still idle.
         """
         obstacles, ledger = self.outcome.obstacles, self.inputs.ledger
         standings, chosen = self.outcome.standings, self.outcome.answers.chosen
         if obstacles.unswept is not None:
-            return bool(obstacles.unswept)  # everybody else had the chance to start
+            return bool(obstacles.unswept)  # every other job had its turn
         if not standings.window <= chosen.keys():
             return False
         outside = (
@@ -179,7 +181,7 @@ def _line_up(
 
 
 def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Parameters) -> Settled:
-    """What becomes of the promises given before."""
+    """Settle the promises of earlier plannings."""
     promised = [job for job in inputs.promised if job.id not in line.aside]
     return settle(
         promised,
@@ -199,7 +201,7 @@ def _measure(
     parameters: Parameters,
     policy: Policy,
 ) -> Measuring:
-    """Choose what is measured; nothing for policies that know no speeds. `promised`: the jobs with a promise."""
+    """Choose what is measured now; nothing under policies that use no speeds. `promised`: ids of jobs with a promise."""
     queue, ledger, state = line.queue, inputs.ledger, inputs.state
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
@@ -217,14 +219,14 @@ def _place(policy: Policy, work: Work, taking_part: Sequence[Running], line: Lin
     taken_up, left_out = participants.gather(taking_part, work, rank=line.rank, check=work.check)
     running = taken_up or left_out
     outcome = policy.place(replace(work, participants=taken_up, left_out=left_out) if running else work)
-    if not running and not line.order_s:  # a driver whose clock stands still has nothing to add
+    if not running and not line.order_s:  # on a clock that stands still there is nothing to add
         return outcome
     solver = replace(outcome.solver, participants=len(taken_up), left_out=len(left_out), order_s=line.order_s)
     return replace(outcome, solver=solver)
 
 
 def _with_promises(outcome: Outcome, settled: Settled, parameters: Parameters) -> Outcome:
-    """The outcome with what became of the promises given before."""
+    """The outcome with the promises of earlier plannings."""
     if PROMISES in parameters.off:
         outcome.answers.promises.clear()
     outcome.answers.chosen.update(settled.started)
@@ -233,7 +235,7 @@ def _with_promises(outcome: Outcome, settled: Settled, parameters: Parameters) -
 
 
 def _recording_s(parameters: Parameters, intake_s: float) -> float:
-    """What is kept of the limit for the decisions and metrics, where checking and ordering took so long."""
+    """The part of the limit that is kept for decisions and metrics. `intake_s`: what checking and ordering took."""
     wanted = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)
     return min(wanted, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
 

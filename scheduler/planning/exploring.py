@@ -1,13 +1,14 @@
 """Which jobs may be spread to find out what that costs (algorithms.md section 2): *a job that could use several nodes is
 measured spread once when rho decides and is not known*.
 
-What nobody ever measured larger than a node stays so for good: its sensitivity is taken to be high. So of each signature that
-has run, but never where its sensitivity could be told, one job at a time is taken to be insensitive: it is offered the sizes
-over several nodes at the speed that is assumed of them, and takes one where that is worth it. Its first minutes there tell.
+A job whose sensitivity is not known counts as sensitive, so it would never be spread, and nobody would ever learn more. So for
+each signature that has run, but never over several nodes, one job at a time counts as insensitive. It is offered sizes over
+several nodes at their assumed speed, and takes one if that is worth it. Its first minutes there tell the sensitivity.
 
-The one with the most work left of the signature's, waiting or running, and only while the value of knowing is there: what all of
-them have left to run is worth `WORTH_RESTARTS` restarts. A job that may not be stopped is never taken: it would have to stay
-with what it found. While any job of the signature runs over several nodes, it is being found out.
+It is the job of the signature with the most work left, waiting or running. It is chosen only while knowing is worth the cost:
+what all jobs of the signature still have to run takes at least as long as `WORTH_RESTARTS` restarts. A job that may not be
+stopped is never chosen, because it would have to stay where it is if that turned out slow. While a job of the signature runs
+over several nodes, no other is chosen.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
 LOOKED_AT = 1000
-"""Of the queue: who is further back does not start now."""
+"""So many jobs of the queue are looked at, the first ones: a job further back does not start now."""
 
 WORTH_RESTARTS = 20
 
@@ -38,7 +39,7 @@ def choose(
     age: Callable[[Job], Age],
     parameters: Parameters,
 ) -> set[int]:
-    """The jobs, one a signature, that may be spread in this planning to find out."""
+    """The jobs, one for each signature, that this planning may spread to measure them."""
     if estimator.signatures is not None and not estimator.signatures:
         return set()
     finding: set[str] = set()
@@ -59,7 +60,7 @@ def choose(
 
 
 def _left_s(job: Job, live: Running | None, estimator: Estimator, age: Callable[[Job], Age]) -> float:
-    """What it has left to run, at what it runs on where its speed is known: an age may be a guess from its first start."""
+    """The run time that the job has left, by its measured speed if it runs, because its age may be an old guess."""
     if live is not None and job.total_samples is not None and (speeds := estimator.samples_per_s(job)):
         return job.total_samples * (1.0 - job.done_fraction) / (max(speeds.values()) * live.gpus)
     return age(job).age_s * (1.0 - job.done_fraction)

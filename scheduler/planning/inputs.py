@@ -1,7 +1,7 @@
 """What a planning is decided from: nodes, jobs, what runs and what is idle, all of it checked.
 
-The service reads them from a snapshot each time. Another driver may keep its own current between plannings, as long as
-it answers the same questions alike; `scheduler.planning.deciding` asks no others.
+The service reads them from a snapshot each time. The simulator keeps its own input up to date between plannings. Both answer
+the questions of `PlanningInput` alike, and `scheduler.planning.deciding` asks no others.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 
 class PlanningInput(Protocol):
-    """What a planning asks. It takes from `ledger` whatever it hands out."""
+    """The questions that a planning asks. What it hands out it takes from `ledger`."""
 
     @property
     def state(self) -> ClusterState:
-        """The snapshot with only what is sound, for what runs, tenants, weights and history."""
+        """The sound part of the snapshot: running jobs, tenants, weights and history."""
         ...
 
     @property
     def memory(self) -> Memory:
-        """What the last planning left to this one; what this one leaves is in its outcome."""
+        """What the last planning left to this one. What this one leaves stands in its outcome."""
         ...
 
     @property
@@ -59,15 +59,15 @@ class PlanningInput(Protocol):
 
     @property
     def stopping(self) -> Sequence[Running]:
-        """What runs and is stopping, or is promised something."""
+        """The running jobs that are stopping or have a promise."""
         ...
 
     def foresight(self, ledger: Ledger) -> Foresight:
-        """Who cannot start whatever is idle, by this ledger's nodes and quotas."""
+        """Tells which jobs cannot start whatever becomes idle, by the nodes and quotas of this ledger."""
         ...
 
     def ages(self, tick_s: float) -> Callable[[Job], Age]:
-        """Jobs' ages by what is known now."""
+        """The ages (expected run times) of jobs, by what is known now."""
         ...
 
     def line_up(
@@ -77,11 +77,11 @@ class PlanningInput(Protocol):
         moment: Callable[[int], Moment],
         age: Callable[[Job], Age],
     ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
-        """The queue in order, and by job why others take no part. `moment`: by the number of jobs that wait."""
+        """The queue in order, and by job id why other jobs take no part. `moment`: of the number of jobs that wait."""
         ...
 
     def check(self, job: Job) -> None:
-        """Raise InvalidJob unless a running job could be planned with as it is described."""
+        """Raise InvalidJob if a running job cannot be planned as it is described."""
         ...
 
 
@@ -154,7 +154,7 @@ class SnapshotInput:
 
 
 def sound_nodes(state: ClusterState) -> tuple[list[Node], list[InvalidNode]]:
-    """The nodes that can be planned with, and what is wrong with the others."""
+    """The sound nodes, and the errors of the others."""
     sound: dict[int, Node] = {}
     faulty: list[InvalidNode] = []
     for node in state.nodes:
@@ -182,7 +182,7 @@ def gpus_by_type(nodes: Sequence[Node]) -> Mapping[str, int]:
 def known_ages(
     estimator: Estimator, state: ClusterState, counts: Mapping[str, int], tick_s: float
 ) -> Callable[[Job], Age]:
-    """Jobs' ages by what is known now."""
+    """The ages (expected run times) of jobs, by what is known now."""
     return ages(state.history, tick_s=tick_s, samples_per_s=estimator.samples_per_s, gpus_by_type=counts)
 
 
@@ -193,7 +193,7 @@ def lined_up(
     moment: Callable[[int], Moment],
     age: Callable[[Job], Age],
 ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
-    """Those of the waiting jobs that could start some day in the priority's order, and why the others are aside."""
+    """The waiting jobs that could start some day, ordered by priority, and by id why the others take no part."""
     aside = foresight.aside(jobs)
     waiting = [job for job in jobs if job.id not in aside] if aside else jobs
     return order(waiting, priority, moment(len(waiting)), age), aside

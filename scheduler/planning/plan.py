@@ -53,9 +53,10 @@ def plan_on(
     replan: bool = False,
     policy: Policy | None = None,
 ) -> tuple[Plan, Memory]:
-    """The same with what the last planning left, and with what this one leaves to the next. Losing it costs time alone.
+    """Plan as `plan` does, with what the last planning left; return the plan with what it leaves to the next planning.
 
-    A driver may hand the last planning's jobs in again, with nothing but their `wait_s` moved on.
+    Without it a planning gives as good a plan, later. A driver may pass the last planning's job objects again, with only
+    `wait_s` changed.
     """
     began_s = clock()
     inputs = SnapshotInput(state, memory)

@@ -1,12 +1,14 @@
 """Measuring a GPU type's links on idle GPUs (algorithms.md section 2, *by themselves*): which probe begins now, and where.
 
-A probe is an all-reduce of a few seconds by two GPUs: of one node for B_link, of two nodes for B_net. What is to be measured
-is the driver's to say (`ClusterState.links_wanted`); it wishes nothing while a probe runs, for two side by side would share
-what they measure. Rules, as those of profiles:
-- at most `profile_share` of the GPUs that are idle or measured on; both GPUs where four are idle and none is profiled on;
-- only what is idle and promised to nobody; the node with the fewest idle GPUs that has them, so that larger blocks stay whole;
-- not on a type that a job may use whose LR has reached `reserve_lr`.
-Nobody waits for a probe, and none waits in the queue: it begins in a planning or is wished for again in the next.
+A probe is an all-reduce of a few seconds on two GPUs: of one node for B_link, of two nodes for B_net. The driver says which
+links are wanted (`ClusterState.links_wanted`). It wants none while a probe runs, because two probes side by side would share
+the bandwidth that they measure. The rules are like those of profiles:
+- probes and profiles hold at most `profile_share` of the GPUs that are idle or measured on. One probe may begin on four idle
+  GPUs when nothing is being profiled;
+- a probe uses only what is idle and promised to no job, on the nodes with the fewest idle GPUs, so that larger blocks stay
+  whole;
+- no probe begins on a GPU type that a job may use whose LR has reached `reserve_lr`.
+No job waits for a probe. A probe does not wait in the queue either: if it cannot begin in one planning, the next is asked again.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ MEMORY_MIB = 2048
 """On each of its nodes."""
 LIMIT_S = 60.0
 FREE_FOR_ONE = 2 * GPUS
-"""Idle GPUs at which one probe may begin whatever the share is: half of them stay for jobs."""
+"""With so many idle GPUs one probe may begin whatever `profile_share` is: half of them stay for jobs."""
 PROBE = NEW_BELOW - 2**32
-"""The id of a probe that begins in this planning, for the rest of it: no job's and no profile's."""
+"""The id that a probe has in the rest of the planning in which it begins. No job and no profile has it."""
 
 
 def choose(
     queue: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters
 ) -> tuple[LinkOrder, ...]:
-    """The probe that begins now, taken from `ledger`; () when none is wished for or none may."""
+    """The probe that begins now, taken from `ledger`; () when none is wanted or none may begin."""
     if not state.links_wanted or not _may(ledger, state, parameters):
         return ()
     types = {room.node.gpu_type for room in ledger.rooms.values() if room.node.gpu_type}
@@ -53,7 +55,7 @@ def choose(
 
 
 def seen_in(state: ClusterState, orders: Sequence[LinkOrder], now_s: float) -> list[Running]:
-    """What runs, with the new probes as the rest of the planning sees them: they hold something, and are soon over."""
+    """The running jobs and the new probes, which hold their GPUs for a short time, for the rest of the planning."""
     begun = [
         Running(PROBE, each.wish.tenant, each.pieces, now_s, (GPUS,), expected_end_s=now_s + LIMIT_S) for each in orders
     ]

@@ -1,18 +1,18 @@
 """Which jobs are profiled before they are placed, and where (Hops 3.2; algorithms.md sections 2 and 7, step 2).
 
-An instrumented elastic job that has not started yet runs for some iterations on one GPU of each type that it may use, of
-which nothing is known for its signature and of which a GPU is idle. Its place in the queue and its waiting go on
-meanwhile; it is not placed, with reason `profiling`, for `profile_limit_s` at most, counted from its first profile's start
-however many there are. Nobody waits for a profile that finds no GPU.
+An instrumented elastic job that has not started yet runs some iterations on one GPU of each type that it may use, if
+nothing is known of its signature there and a GPU is idle. Meanwhile it keeps its place in the queue, and its waiting time
+grows. It is not placed, with reason `profiling`, for at most `profile_limit_s` from the start of its first profile, however
+many profiles follow. No job waits for a profile that finds no GPU.
 
 Rules, so that measuring costs little:
-- profiles hold at most `profile_share` of the GPUs that are idle or profiled on, rounded down; one where two are idle;
-- tenants take turns, the one with the fewest profiles first, then by the queue; of a job the types with most GPUs first;
-- only what is idle and promised to nobody, and what the tenant's quotas leave beside the job's smallest size; the node
-  with the fewest idle GPUs, so that larger blocks stay whole; no more cores than the job wants per GPU;
-- a signature is measured once at a time on a type, and not again for a while when nothing came of it;
-- a job whose LR has reached `reserve_lr` waits no longer for its profile, and nothing is profiled on types that it may
-  use: what is idle there may be reserved for it (section 4). *Ours*: the paper's profiler knows no other claim.
+- profiles hold at most `profile_share` of the GPUs that are idle or profiled on, rounded down; if two are idle, one;
+- tenants take turns: the one with the fewest profiles first, then by the queue. For a job, types with more GPUs come first;
+- a profile uses only what is idle and promised to no job, and what the tenant's quotas leave beside the job's smallest size.
+  It takes the node with the fewest idle GPUs, so that larger blocks stay whole, and no more cores than the job wants per GPU;
+- a signature has one profile at a time on a type, and after one that told nothing no other for a while;
+- a job whose LR has reached `reserve_lr` does not wait for profiles any longer, and nothing is profiled on types that it may
+  use: what is idle there may be reserved for it (section 4). *Ours*: in the paper the profiler has no such rival.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from scheduler.placement.rooms import Room
 
 NEW_BELOW = -(2**62)
-"""Ids of profiles that begin in this planning go down from here: those of earlier ones are the driver's, from -1 down."""
+"""Profiles that begin in this planning have ids from here downwards. The driver gives earlier ones ids from -1 downwards."""
 LEAST_S = 5.0
-"""A job whose time for profiles is nearly over begins no further one: in less hardly ten iterations are measured."""
+"""With less time than this left for its profiles a job begins no further one: ten iterations could hardly be measured."""
 
 
 @dataclass(slots=True)
 class Profiles:
-    """Profiles to start, taken from the ledger, and by job the figures of those that wait for theirs."""
+    """Profiles to start, taken from the ledger, and by job id the figures of the jobs that wait for their profiles."""
 
     orders: list[ProfileOrder] = field(default_factory=list)
     waiting: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def apart(self, queue: Sequence[Ranked]) -> Sequence[Ranked]:
-        """Those who wait for no profile."""
+        """The jobs of the queue that wait for no profile."""
         if not self.waiting:
             return queue
         return [each for each in queue if each.job.id not in self.waiting]
 
     def seen_in(self, state: ClusterState, queue: Sequence[Ranked], now_s: float) -> ClusterState:
-        """The state with the new profiles as the rest of the planning sees them: they hold something, and are soon over."""
+        """The state with the new profiles, which hold their GPUs for a short time, for the rest of the planning."""
         if not self.orders:
             return state
         tenants = {each.job.id: each.job.tenant for each in queue if each.job.id in self.waiting}
@@ -76,7 +76,7 @@ class Profiles:
 def choose(
     queue: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters, now_s: float
 ) -> Profiles:
-    """The profiles that begin now, taken from `ledger`, and who waits for one. `queue`: in order, without promised jobs."""
+    """The profiles that begin now, taken from `ledger`, and the jobs that wait. `queue`: in order, without promised jobs."""
     live = [each for each in state.running if each.profiled is not None]
     profiles = Profiles()
     left = budget(ledger.idle_gpus, len(live), parameters.profile_share)
@@ -89,14 +89,14 @@ def choose(
 
 
 def budget(idle: int, profiling: int, share: float) -> int:
-    """How many more profiles may begin beside `profiling` of them: a share of the GPUs that would be idle without any."""
+    """How many more profiles may begin beside the `profiling` that run: a share of the GPUs that would be idle without them."""
     free = idle + profiling
     most = max(int(free * share), 1 if free >= 2 else 0) if share > 0 else 0
     return max(0, min(idle, most - profiling))
 
 
 def types_kept(queue: Sequence[Ranked], types: AbstractSet[str], reserve_lr: float | None) -> set[str]:
-    """The types on which nothing is measured: a job that may use them has waited so long that they may be kept for it."""
+    """The types on which no profile begins: a job that may use them has waited so long that GPUs may be kept for it."""
     found: set[str] = set()
     for each in queue:
         if len(found) == len(types):
@@ -184,7 +184,7 @@ class _Choice:
         return since_s + self._parameters.profile_limit_s - self._now_s
 
     def _wishes_of(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-        """The (job, type) of one tenant that are to be measured, in turn; asked again as others are taken."""
+        """The pairs (job, type) of one tenant that are to be measured, in turn. What others take meanwhile is left out."""
         for job in jobs:
             name = signature(job)
             for gpu_type in sorted(job.gpu_types or self._types, key=lambda each: (-self._types[each], each)):
@@ -195,7 +195,7 @@ class _Choice:
                     yield job, gpu_type
 
     def take(self, most: int) -> None:
-        """Hand out at most so many GPUs, one a profile."""
+        """Start at most so many profiles, each on one GPU."""
         while most > 0 and self._wishes:
             tenant = min(self._wishes, key=lambda each: (self._held[each], self._rank[each]))
             wish = next(self._wishes[tenant], None)
@@ -216,7 +216,7 @@ class _Choice:
         return False
 
     def _fits(self, wanted: Configuration, job: Job) -> bool:
-        """Whether it fits, and the tenant's quotas admit the job's smallest size beside it."""
+        """Whether the profile fits, and the tenant's quotas allow the job's smallest size beside it."""
         gpus, cores = 1 + job.min_gpus, wanted.cores + job.min_cores
         if self._ledger.quota_shortfall(job.tenant, gpus, cores) is not None:
             return False

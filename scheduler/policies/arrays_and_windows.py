@@ -1,9 +1,10 @@
 """What `coda` and `berth` share (algorithms.md sections 4 and 7): arrays, progressive windows, stages, giving back.
 
-In a re-plan running elastic jobs take part in the first stage, and what they hold counts as idle for windows and solves.
-The windows are filled over all GPU arrays; starving first jobs get their reservation; the fronts are placed, then the
-backfills, each stage jointly by one ILP or job by job; what a gap or a limit left open is topped up; owners' jobs that
-borrowers keep out call back the fewest of them; CPU jobs come last, in the order of their tenants' shares.
+The steps: the windows of all GPU arrays are filled. Nodes are reserved for starving jobs at the head of a window. The fronts
+are placed, then the backfills, each stage together by one ILP, or job by job. Greedy turns fill what a gap or a time limit
+left open. A job that borrowers keep out of its own array calls back the fewest of them. The sweep offers what is still idle
+to every job. CPU jobs come last, in the order of their tenants' shares. In a re-plan running elastic jobs take part in the
+first stage, and what they hold counts as idle for the windows and the solves.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def place(work: Work, mode: Mode) -> Outcome:
 
 
 def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth, trail: Trail) -> tuple[Work, Staged]:
-    """The stages, in a re-plan together with running jobs. Returns the work with those left that no solve has placed."""
+    """Place the stages, in a re-plan together with running jobs. Returns what the later steps work on, and what was staged."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
         return work, _stages_settled(basis, work, answers, worth, trail)
@@ -121,7 +122,7 @@ def _serve_the_rest(
 
 
 def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
-    """The terms on the resources that participants and waiting jobs share."""
+    """The access rules for the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = access_rules.on(solving.ledger, others)
     waiting = (each.job for each in solving.queue if not each.job.is_cpu)
@@ -130,7 +131,7 @@ def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
 
 
 def _offers_beside(work: Work, access_rules: AccessRules) -> Callable[[Ranked, Ledger], Sequence[Offer]]:
-    """By these terms, what a running job may use on a ledger on which what it holds is idle."""
+    """What a running job may use by these rules, on a ledger where its own resources count as idle."""
 
     def offers(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
         return access_rules.on(ledger, [live for live in work.state.running if live.job != ranked.job.id]).offers(
@@ -141,7 +142,7 @@ def _offers_beside(work: Work, access_rules: AccessRules) -> Callable[[Ranked, L
 
 
 def _taking(shares: Sequence[ShareView]) -> Callable[[Ranked, Running], bool]:
-    """Of whom an urgent job may take: of its own tenant, and of those that hold no less than its tenant does."""
+    """Tells whose running jobs make room for an urgent job: its own tenant's, and those of tenants that hold no less."""
     held = {each.tenant: each.held / each.weight for each in shares}
 
     def may_take(ranked: Ranked, live: Running) -> bool:

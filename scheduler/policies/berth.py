@@ -1,7 +1,7 @@
 """Berth: CODA's arrays and shares joined with Hops' queue, window and solve (algorithms.md section 4).
 
-DRF decides whose turn it is, the priority (latency ratio) which job of theirs, the ILP where and how large. With one
-tenant and one array this is exactly Hops.
+DRF decides which tenant is next, the priority (latency ratio) which of its jobs, and the ILP where and on how many GPUs. With
+one tenant and one array this is exactly Hops.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CODA (IPDPS, V-C): arrays, DRF between tenants and FIFO within one, rigid jobs, greedy placement, call-backs.
 
-Every GPU job asks for its smallest size alone and takes its turn: its own array first, then what it may borrow. There is
-no reservation and no joint solve. CODA's tuning of cores and its contention eliminator are parts of their own.
+Every GPU job asks for its smallest size alone. At its turn it is placed in its own array, or else on what it may borrow. There
+are no reservations and no joint solve. CODA's tuning of cores and its contention eliminator are modules of their own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """FIFO, the baseline of CODA's evaluation: one queue by submission, strictly in order.
 
-GPU and CPU jobs stand in one queue. Each job in turn takes its fastest configuration that fits (GPU) or the best fit
-(CPU); the first job that does not fit ends the planning: nobody passes it, there is no backfill. A job does not block
-while only its tenant's own quota keeps it back.
+GPU and CPU jobs stand in one queue. Each GPU job in turn takes its fastest configuration that fits, each CPU job the best fit.
+The first job that does not fit ends the planning: no job passes it, and there is no backfill. A job that only its tenant's
+quota keeps back does not block the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Hops (SoCC '24, 3.6): the latency-ratio queue, its service window, one weighted ILP for where and how large.
 
-What the ILP leaves because it stopped at its gap or its limit is filled greedily; when it has no plan, or one worse
-than the greedy one, the greedy plan in queue order stands and is marked so. CPU jobs, which Hops does not have, come
-after the GPU jobs, in the same order, by best fit. In a re-plan running elastic jobs are solved for with the window.
+If the ILP stops at its gap or its time limit, greedy turns fill what it left idle. If it has no plan, or one that is worse than
+the greedy plan in queue order, the greedy plan is taken and marked so. CPU jobs, which Hops does not have, come after the GPU
+jobs, in the same order, by best fit. In a re-plan running elastic jobs are solved for together with the window.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Hops:
 def _place_at_once(
     picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
 ) -> Staged:
-    """The window together with the running jobs that take part."""
+    """Place the window together with the running jobs that take part."""
     running = [each.ranked for each in work.participants.values()]
     staged = place_jointly([*running, *picked], solving, answers, worth, trail)
     tidy(solving, answers, worth, trail)
@@ -90,7 +90,7 @@ def _place_at_once(
 def _place_large(
     picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
 ) -> Staged:
-    """The running jobs of a part of the cluster first, with the window's head near them; then the rest of the window."""
+    """Solve for the running jobs of a part of the cluster with the head of the window, then place the rest of the window."""
     near = Staged()
     if work.participants:
         near = replan_nearby(picked, solving, work, answers, worth, trail, lambda _: None)

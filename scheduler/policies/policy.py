@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """How a queue is ordered and who of it is placed where. The planning does everything else, alike for all."""
+    """The order of a queue, and which of its jobs are placed where. Everything else a planning does alike for all policies."""
 
     @property
     def name(self) -> str: ...
@@ -30,5 +30,7 @@ class Policy(Protocol):
         ...
 
     def place(self, work: Work) -> Outcome:
-        """Take what is placed from `work.ledger` and say what was in the window. Never raises for want of time."""
+        """Decide who starts, stops or gets a promise; what is placed is taken from `work.ledger`. When time is up, return what
+        there is; never raise for that.
+        """
         ...

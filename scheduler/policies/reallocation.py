@@ -1,9 +1,9 @@
-"""What rounds share that give all GPUs anew (Gavel's, Sia's): who competes, for what, and the difference to what runs.
+"""What policies share that hand out all GPUs again in every round (Gavel's, Sia's).
 
-All jobs that may be moved and all that wait compete for what is idle and what the movable ones hold. Whoever gets the
-GPUs that it has runs on without a stop; the others are stopped, and what they free is promised to who comes. A running
-job that is unsound, or whose speed somewhere is, is left alone. Speeds are the common estimator's, by GPU type: what it
-knows of one node is not asked, for these policies tell no nodes of a type apart.
+All movable running jobs and all waiting jobs compete for what is idle and for what the movable jobs hold. A job that gets the
+GPUs that it has runs on without a stop. The others are stopped, and what they free is promised to the jobs that come. A
+running job that is unsound, or has an unsound speed, is left alone. Speeds come from the common estimator, by GPU type: what it
+knows of single nodes is not used, because these policies do not distinguish nodes of a type.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def speeds_by_type(work: Work) -> Estimator:
 
 @dataclass(slots=True)
 class Reallocation:
-    """`moving`: the factor on what a running job is worth elsewhere than where it is; None, or InvalidJob where its speed
-    is not to be told = it is left alone.
+    """One round. `moving`: the factor on the worth of a running job if it is moved; if it is None, or raises InvalidJob
+    because a speed is unsound, the job is left alone.
     """
 
     work: Work
@@ -52,9 +52,9 @@ class Reallocation:
     moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
     idle: Ledger = field(init=False)
-    """What the round gives out: idle resources, and those of the jobs that take part."""
+    """What the round hands out: idle resources, and those of the running jobs that take part."""
     jobs: dict[int, Ranked] = field(init=False)
-    """Those that run first, then the queue in its order."""
+    """By id: first the running jobs, then the queue in its order."""
 
     def __post_init__(self) -> None:
         self.running = {live.job: found for live in self.work.state.running if (found := self._taking_part(live))}
@@ -85,7 +85,7 @@ class Reallocation:
         return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
-        """Where the job may go at all; None = to all of these nodes, the common case."""
+        """The nodes that the job may use; None = all of these nodes, the common case."""
         rooms = [self.idle.rooms[node.id] for node in nodes]
         found = {
             room.node.id
@@ -97,15 +97,15 @@ class Reallocation:
         return None if len(found) == len(nodes) else found
 
     def stays(self, number: int, spots: Mapping[int, int]) -> bool:
-        """Whether these are the GPUs, by node, that the job has."""
+        """Whether the job already has these GPUs, by node."""
         running = self.running.get(number)
         return running is not None and spots == {share.node: share.gpus for share in running.present.shares}
 
     def take(self, number: int, spots: Mapping[int, int], least: float | None = None) -> None:
-        """Give the job these GPUs, by node. `least`: the throughput that its gain is over; None = what it gets.
+        """Give the job these GPUs, by node. `least`: the throughput that its gain divides by; None = its own throughput.
 
-        Not if cores, memory or the tenant's quota forbid it, none of which the policies look at, nor where its speed over
-        so many nodes is unsound.
+        The job gets nothing if cores, memory or its tenant's quota are not enough, which these policies do not look at, or
+        if its speed over so many nodes is unsound.
         """
         job = self.jobs[number].job
         try:
@@ -128,7 +128,7 @@ class Reallocation:
         realise(replace(self.work, participants=self.running), self.answers)
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
-        """Each part gets the cores that the job wants, at most its share of the node's."""
+        """The configuration on these GPUs: each part gets the cores that the job wants, at most its share of the node's cores."""
         rooms = [self.idle.rooms[node] for node in spots]
         total = sum(spots.values())
         shares = tuple(

@@ -1,4 +1,4 @@
-"""Who of the windows' heads has nodes kept, or is urgent (algorithms.md sections 4 and 7)."""
+"""Which jobs at the head of a window have nodes kept for them, or are urgent (algorithms.md sections 4 and 7)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules) -> frozenset[int]:
-    """Keep nodes for the starving jobs of each array, no node for two. What stopping attempts hold is promised already.
+    """Reserve nodes for the starving jobs of each array, no node for two jobs. Stopping attempts are left out: what they hold
+    is promised already.
 
-    One that fits now needs no nodes kept where the programme can be told to place it: the others may use the rest. Those
-    are returned, by id.
+    A job that fits now needs no reservation if the solver can be told to place it, so that the others may use the rest.
+    The ids of these jobs are returned.
     """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
     kept: list[Reservation] = []
@@ -48,14 +49,14 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
 
 
 def drop_reservations(access_rules: AccessRules, answers: Answers) -> None:
-    """Nothing need be kept for who has a place."""
+    """Drop the reservations of jobs that have their answer."""
     access_rules.reservations = [
         (each, now_s) for each, now_s in access_rules.reservations if not answers.has(each.job)
     ]
 
 
 def pressing_of(windows: Windows, work: Work, mode: Mode) -> dict[int, float]:
-    """Of the first of each window, job id -> from when on it is urgent; {} where nobody ever is."""
+    """For the first jobs of each window: job id -> from when on it is urgent. {} where no job ever is."""
     pressing: dict[int, float] = {}
     if mode.reserve_lr is None or not mode.joint or URGENT in work.parameters.off:
         return pressing
@@ -65,11 +66,13 @@ def pressing_of(windows: Windows, work: Work, mode: Mode) -> dict[int, float]:
 
 
 def urgent_of(windows: Windows, pressing: Mapping[int, float], now_s: float) -> list[Ranked]:
-    """Those of all arrays that are urgent now, in the order of picking."""
+    """The jobs of all arrays that are urgent now, in the order of picking."""
     return [each for each in windows.picked if pressing.get(each.job.id, math.inf) <= now_s]
 
 
 def _may_demand(ranked: Ranked, work: Work, demanded: Collection[int]) -> bool:
-    """Only the located programme knows demands, and with a quota two of them could contradict each other."""
+    """Whether the solver can be told to place the job. Only the located formulation can; and under a quota two such jobs
+    could contradict each other.
+    """
     free = ranked.job.tenant not in work.ledger.allowances
     return is_located(work) and (free or (not demanded and work.ledger.over_quota(ranked.job) is None))

@@ -45,7 +45,7 @@ class Basis:
 
 
 def _stages(windows: Windows, answers: Answers) -> list[list[Ranked]]:
-    """The fronts and the backfills, each in the order of picking; without those who have their answer."""
+    """The fronts and the backfills, each in the order of picking, without jobs that have their answer."""
     place_in_order = {each.job.id: position for position, each in enumerate(windows.picked, start=1)}
     front = [each for window in windows.by_array.values() for each in window.front if not answers.has(each.job.id)]
     backfill = [
@@ -87,7 +87,7 @@ def _place_jointly(
     trail: Trail,
     before: Staged,
 ) -> Staged:
-    """One solve a stage. Running jobs take part in the first, which leaves time for the second."""
+    """Place each stage by one solve. Running jobs take part in the first, which leaves time for the second."""
     done = [before]
     for position, stage in enumerate(stages):
         basis.access_rules.refresh()
@@ -119,7 +119,7 @@ def _place_in_order(
     trail: Trail,
     before: Staged,
 ) -> Staged:
-    """Job by job; who had no turn in time is noted."""
+    """Place the stages job by job, and note the jobs whose turn did not come in time."""
     late: set[int] = set()
     for stage in stages:
         basis.access_rules.refresh()
@@ -134,13 +134,13 @@ def _place_in_order(
 def settle(
     windows: Windows, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
 ) -> int:
-    """Top up what the stages left: how many jobs found a place so."""
+    """Give jobs of the windows what the stages left idle. Returns how many jobs found a place so."""
     drop_reservations(access_rules, answers)
     access_rules.refresh()
     if TOPPING_UP in work.parameters.off:
         return 0
     topped_up = 0
-    failed = set[tuple[object, ...]]()  # what is idle only shrinks: where one found nothing, its like finds nothing
+    failed = set[tuple[object, ...]]()  # kinds of jobs that found nothing: what is idle only shrinks
     promised = {given.job for given in answers.promises}
     most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:

@@ -1,10 +1,10 @@
 """Better places for running jobs that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
 
-By class the solve knows running jobs on one node, a few a node; else a part of the cluster. All others that may be changed
-would stay as they are for good, however much became idle: the longest job of a queue that has been worked off would crawl
-on with its smallest size on the slowest type. So, once everybody else has been served, each of them in the queue's order
-takes its best configuration on what is still idle and what it holds itself, where that is worth its restart. Nobody is
-displaced for it.
+A re-plan's solve cannot look at all running jobs of a large cluster: by class it looks at a few on each node, else at a part of
+the cluster. Without this step the others would never change, however much became idle: when a queue has been worked off, its
+longest job would go on slowly, with its smallest size on the slowest type. So, after all other steps, each of these jobs in the
+queue's order takes its best configuration on what is still idle and on what it holds itself, if that is worth its restart.
+No other job is displaced for it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class Rules(NamedTuple):
-    """What of a ledger's idle resources a job may use, the factor on the worth of what it borrows, and of which running
-    job's tenant it may take, whatever the objective says.
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of what it borrows. `may_take`: whether
+    an urgent job may take from a running one.
     """
 
     offers: Callable[[Ranked, Ledger], Sequence[Offer]]
@@ -46,7 +46,7 @@ ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambd
 
 
 def take_better(work: Work, answers: Answers, gain: Gain, rules: Rules = ANYTHING) -> None:
-    """Add to `answers` the stops and promises of those of `work.left_out` that gain; `work.ledger` keeps the promises."""
+    """Add to `answers` the stops and promises of the jobs of `work.left_out` that gain; `work.ledger` keeps the promises."""
     if TAKING_BETTER in work.parameters.off:
         return
     stopping = {order.job for order in answers.stops}
@@ -63,7 +63,7 @@ def take_better(work: Work, answers: Answers, gain: Gain, rules: Rules = ANYTHIN
 
 
 def _best(each: Participant, work: Work, gain: Gain, rules: Rules) -> Configuration | None:
-    """The configuration of most worth, restart included; None when staying is worth no less."""
+    """The configuration that is worth most, with the restart counted; None when staying is worth as much."""
     ledger = released(work.ledger, [each.live])
     try:
         found = generate_on(

@@ -1,11 +1,11 @@
 """Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
 
-For each job of the fronts that was not placed, in the order of picking: would its smallest size fit its own array with
-what movable borrowers hold there? Idle resources went first: what the solve could place is placed. The borrowers are then
-stopped, and the configuration is promised to the job: it starts exactly there once all of it is idle.
+A job of the fronts that the solve did not place, in the order of picking, may get resources of its own array back: if its
+smallest size would fit with what movable borrowers hold there, the fewest of them are stopped. The configuration is promised to
+the job, which starts exactly there once all of it is idle.
 
-Elastic borrowers, where there are re-plans, are called back in re-plans alone, after the solve that might have moved them or made
-them smaller, and keep what they have for ten restarts' time like everybody there: docs/decisions/0016.
+Where there are re-plans, elastic borrowers are called back in re-plans alone, after the solve that may move them or make them
+smaller. Like all elastic jobs they keep what they have for the time of ten restarts: docs/decisions/0016.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CAUSE = "call-back"
 
 LONGEST_ROUND_S = 900.0
-"""With longer rounds owners do not wait for the re-plan."""
+"""If rounds are longer than this, owners do not wait for the re-plan."""
 
 
 def call_back(
@@ -48,7 +48,7 @@ def call_back(
     *,
     replans: bool,
 ) -> None:
-    """Add to `answers` the stops and promises for jobs of the fronts; nothing is placed on what borrowers hold yet.
+    """Add to `answers` the stops and promises for jobs of the fronts. What borrowers hold is handed out once they have stopped.
 
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """

@@ -1,20 +1,20 @@
 """Urgent jobs, and re-plans before their round is over (ours; algorithms.md sections 3, 4 and 7; docs/decisions/0015).
 
-A round of six minutes is six times the length of a job of one minute: whatever the queue's order, such a job that finds no
-place would wait for the round's end, and its latency ratio would be the largest of all. And GPUs that became idle here and
-there since the last re-plan, where nobody who waits can use them, would stay so until the next.
+A round of six minutes is long for a job of one minute: if such a job finds no place it would wait for the end of the round,
+whatever the queue's order, and its latency ratio would be the largest of all. And GPUs that become idle on scattered nodes,
+where no waiting job can use them, would stay idle until the next re-plan.
 
 *Urgent* is a job among the first of its array's window whose latency ratio has reached `reserve_lr` and at least doubled
 since the last re-plan:
 
     LR >= reserve_lr   and   wait >= 2 * wait at the last re-plan
 
-so a job is urgent a few times at most, at waits that double, and only while its wait is a matter of minutes. A re-plan
-makes room for it whatever the objective says, from running jobs whose latency ratio is at most half of its own.
+So a job is urgent a few times at most, each time after twice the wait. A re-plan makes room for it whatever the objective says,
+from running jobs whose latency ratio is at most half of its own.
 
-The next re-plan comes *early*, `replan_early_s` after the last at the soonest, when a planning between re-plans leaves an
-urgent job without a place, or one GPU in a hundred idle on types that some waiting job could start on; and only if some
-running job may be changed.
+The next re-plan comes *early* when a planning between re-plans leaves an urgent job without a place, or leaves one GPU in a
+hundred idle on types on which a waiting job could start. It comes no sooner than `replan_early_s` after the last re-plan, and
+only if some running job may be changed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 GROWTH = 2.0
-"""By what factor an urgent job's latency ratio has grown since the last re-plan, and exceeds those of who makes room."""
+"""An urgent job's latency ratio has grown by this factor since the last re-plan, and is this many times that of a job that
+makes room for it."""
 
 FRAGMENTS_SHARE = 0.01
-"""From this part of the GPUs on, idle ones that waiting jobs could use elsewhere are worth a re-plan."""
+"""If this part of the GPUs is idle, and waiting jobs could use them were they in one place, a re-plan is worth it."""
 
 MOST_URGENT = 8
-"""Of each window only so many, the first, can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
+"""Only the first jobs of each window, so many, can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
 
 
 def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | None, now_s: float) -> dict[int, float]:
-    """Of the first of a window's picks, from when on each is urgent; nobody is before the first re-plan."""
+    """For the first picks of a window: job id -> from when on it is urgent. No job is before the first re-plan."""
     if replanned_s is None:
         return {}
     return {each.job.id: _urgent_from_s(each, reserve_lr, replanned_s, now_s) for each in picked[:MOST_URGENT]}
@@ -68,7 +69,7 @@ def due_s(
     now_s: float,
     replanned_s: float | None,
 ) -> float | None:
-    """When, by what this planning leaves, the next re-plan should be; None = when the round is over.
+    """When the next re-plan should be, by what this planning leaves; None = when the round is over.
 
     `pressing`: job id -> from when on it is urgent. `waiting`: the eligible jobs without a place. `replanned_s`: when the
     last re-plan was, this planning included.
@@ -86,7 +87,7 @@ def due_s(
 
 
 def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
-    """Whether so much is idle of types that somebody who waits could start on, were it in one place (section 10)."""
+    """Whether so many GPUs are idle on types on which a waiting job could start if they were in one place (section 10)."""
     if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
         return False
     idle: Counter[str | None] = Counter()

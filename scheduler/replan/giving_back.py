@@ -1,7 +1,8 @@
 """Giving back what was borrowed (CODA V-C; algorithms.md section 4): whom to stop so that an owner's job can start.
 
-The fewest, then the youngest movable borrowers in the way. Borrowers are GPU jobs on nodes of the other GPU array, and
-CPU jobs on a node where CPU jobs hold more than the CPU array's cores; they go to the head of their array.
+Of the movable borrowers that keep the job out, the fewest are stopped, and of equally few the youngest. Borrowers are GPU jobs on
+nodes of the other GPU array, and CPU jobs on a node where CPU jobs hold more than the CPU array's cores. A stopped borrower goes
+to the head of its array.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 SETS_TRIED = 2_000
-"""Sets of borrowers of one size that are compared; beyond it the first that serves is good enough."""
+"""So many sets of borrowers of one size are compared; after that the first set that is enough is taken."""
 
 
 def borrowers(
@@ -52,7 +53,7 @@ def _borrows(
 
 
 def owner_borrowers(array: Array, found: Sequence[Running], division: Division, homes: HomeArrays) -> list[Running]:
-    """Those in the way of a job that is at home in the GPU array: on its nodes, and not of it."""
+    """The borrowers in a GPU array: they run on its nodes and belong to another array."""
     return [
         live
         for live in found
@@ -62,7 +63,7 @@ def owner_borrowers(array: Array, found: Sequence[Running], division: Division, 
 
 
 def whom_to_stop(wanted: Configuration, ledger: Ledger, found: Sequence[Running]) -> tuple[Running, ...] | None:
-    """The fewest of `found` (youngest first) without whom the configuration fits what is idle; None when none do."""
+    """The fewest of `found` (youngest first) that must stop so that the configuration fits; None when it never does."""
     nodes = {share.node for share in wanted.shares}
     here = [live for live in found if any(piece.node in nodes for piece in live.pieces)]
     for size in range(len(here) + 1):

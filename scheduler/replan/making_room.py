@@ -1,17 +1,18 @@
 """Room for waiting jobs from running ones that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
 
-By class the solve can stop running jobs on one node, a few a node. Where the others hold most of the cluster, a waiting
-job that needs a whole node, or two, would wait behind every smaller one until enough of them happen to end together. So,
-after the solve, each waiting job of the front without an answer, in order, may have the fewest of the running jobs that
-take part in re-plans stopped, by the solve's own measure: only where
+A solve by class can stop running jobs on one node alone, and a few on each. If other jobs hold most of the cluster, a waiting
+job that needs a whole node, or two, would wait until enough of them happen to end together. So after the solve each job of the
+front that has no answer yet, in order, may have running jobs stopped for it, the fewest that are enough. This is done only if it
+pays by the measure of the solve itself:
 
     w * G  >  sum over the stopped of  w * G_present * (1 + S / period)
 
-*Urgent* jobs (`early`) come first and need not pass that measure, which a job of one small size never does beside elastic
-ones; instead only who has waited half as much for its length makes room for them, and no tenant for one that holds more.
+*Urgent* jobs (`early`) come first and need not pass this measure, because a small rigid job never would beside elastic ones.
+Instead, a running job makes room for an urgent one only if its latency ratio is at most half as large, and only if its tenant
+holds no less than the urgent job's tenant.
 
-What it gets, its smallest size, is promised to it; the stopped ones wait again, and what they leave over is theirs to ask
-for with everybody else.
+The job's smallest size is promised to it. The stopped jobs wait again, and compete with all others for the rest of what they
+held.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 CAUSE = "preempt"
 
 MOST_JOBS = 8
-"""Waiting jobs that are looked at in one re-plan: each asks about every node."""
+"""So many waiting jobs are looked at in one re-plan, because each asks about every node."""
 
 
 class _Way(NamedTuple):
@@ -64,7 +65,7 @@ def make_room(
         return
     pressing = {each.job.id for each in urgent}
     off = work.parameters.off
-    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at everybody
+    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at every running job
     waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
     for ranked in [each for each in waiting if not answers.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
@@ -114,13 +115,13 @@ def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
 
 
 def _loss(live: Running, work: Work, worth: Worth) -> float:
-    """What the objective loses when the running job goes on no more."""
+    """What the objective loses if the running job is stopped."""
     each = work.changeable[live.job]
     gain = worth.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
     return worth.weight(live.job) * gain * (1.0 + each.unselected_cost)
 
 
 def _least(job: Job, work: Work) -> float:
-    """Its smallest size on its slowest type: near enough to the least of all that could be generated."""
+    """The throughput of its smallest size on its slowest type: close to the smallest that could be generated."""
     hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
     return min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())

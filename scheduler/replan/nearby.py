@@ -1,8 +1,8 @@
-"""Re-plans on clusters too large for the located formulation, the one that knows running jobs: a part at a time.
+"""Re-plans of one part of a cluster that is too large for the located formulation.
 
-A re-plan there looks at `MOST_NODES` GPU nodes: those of running jobs that may be changed, drawn at random, filled up with
-those that have most idle GPUs. The front of the window is solved together with these jobs on these nodes; then the whole
-window as always, on what is left. All other running jobs run on, and are counted as left out.
+Such a re-plan looks at `MOST_NODES` GPU nodes: nodes of running jobs that may be changed, drawn at random, and then the nodes
+with the most idle GPUs. The front of the window is solved together with these jobs on these nodes. Then the whole window is
+placed as always, on what is left. All other running jobs run on, and count as left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def replan_nearby(
     trail: Trail,
     access_rules: Callable[[Work], AccessRules | None],
 ) -> Staged:
-    """Solve for the participants and the head of the front near them; what comes of it stands in `work.ledger`."""
+    """Solve for the participants and the head of the front on their nodes, and take the result from `work.ledger`."""
     near = replace(
         solving,
         ledger=solving.ledger.copy(_nodes(solving)),
@@ -53,7 +53,7 @@ def replan_nearby(
     staged = place_jointly(stage, near, answers, worth, trail, access_rules=access_rules(near))
     tidy(near, answers, worth, trail)
     realise(work, answers)
-    return replace(staged, out_of_time=frozenset())  # they have their turn yet
+    return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window
 
 
 def _nodes(solving: Work) -> set[int]:

@@ -5,10 +5,10 @@
     w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. A configuration is kept for
-max(period, `KEPT_RESTARTS` * S) at least. That *not* selecting a running job costs w * G_present * S / period is
-written as a gain of every way to select it: the same programme up to a constant, and no row more.
-Where the specification is silent: participants stand before the window and do not use it up, for the window says who
-of the waiting may be placed; a job on a node that takes no new jobs runs on, as does one whose description is not valid.
+max(period, `KEPT_RESTARTS` * S) at least. *Not* selecting a running job costs w * G_present * S / period. This is written as
+a gain of every way to select it: that is the same program up to a constant, and needs no more rows.
+Where the specification is silent: participants stand before the window and do not use it up, because the window is for
+waiting jobs. A job on a node that takes no new jobs runs on, and so does a job whose description is not valid.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 KEPT_RESTARTS = 10
-"""A configuration is kept for this many restarts' cost: no more than a tenth of a job's time goes into restarting it."""
+"""A configuration is kept for the time of so many restarts, so that at most a tenth of a job's time is lost by restarts."""
 
 
 ASKED_FROM_S, ASKED_RESTARTS = 60.0, 2
-"""Where changes pay by themselves, they are looked at from so many seconds, and so many restarts' cost, on."""
+"""Where every change pays for itself, a configuration may change after so many seconds, and the time of so many restarts."""
 
 MOST_NODES = 16
-"""So many GPU nodes the located formulation can look at in a re-plan. On more, all are placed by class where running jobs
-may be preempted, which knows of those on one node; else a part of the cluster is looked at: see `nearby`."""
+"""The located formulation can look at so many GPU nodes in a re-plan. On a larger cluster a re-plan solves by class if running
+jobs may be preempted, and then knows running jobs on one node alone; else it looks at a part of the cluster: see `nearby`."""
 
 MOST_PINNED = 4
-"""By class: running jobs on one node that may be changed. The ways to keep some of them double with each."""
+"""By class, so many running jobs of a node may be changed: each doubles the number of ways to keep some of them."""
 
 
 def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
-    """F = max(0, (T - N*S) / (T + S)): the part of its time that the job will have run, after one restart more."""
+    """F = max(0, (T - N*S) / (T + S)): the part of its time that the job will have run after one more restart."""
     return max(0.0, (elapsed_s - restarts * restart_s) / (elapsed_s + restart_s))
 
 
 def asked_after_s(restart_s: float, parameters: Parameters) -> float:
     """How long a configuration is kept before a re-plan asks whether another would pay.
 
-    Under `berth` with `gain = efficient` every change must pay its restart by itself (`replan.paying`): it is asked sooner.
+    Under `berth` with `gain = efficient` every change must pay for its restart (`replan.paying`), so that it is asked sooner.
     """
     if parameters.policy == "berth" and parameters.gain == "efficient":
         return max(ASKED_FROM_S, ASKED_RESTARTS * restart_s)
@@ -67,7 +67,7 @@ def kept_for_s(restart_s: float, period_s: float) -> float:
 
 
 def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float) -> list[Running]:
-    """The running jobs that may be changed now: elastic, movable, not stopping, and long enough as they are."""
+    """The running jobs that may be changed now: elastic, movable, not stopping, and unchanged for long enough."""
     return [
         live
         for live in running
@@ -82,7 +82,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
 
 
 def restart_s_of(live: Running, parameters: Parameters) -> float:
-    """What a restart costs the running job: measured for it, or the knob."""
+    """The seconds that a restart costs the running job: measured for it, or the knob `restart_cost_s`."""
     return parameters.restart_cost_s if live.restart_s is None else live.restart_s
 
 
@@ -93,7 +93,7 @@ def gather(
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
     check: Callable[[Job], None],
 ) -> tuple[dict[int, Participant], dict[int, Participant]]:
-    """The participants, and those that the cluster's size leaves out. `check` raises InvalidJob: that one runs on."""
+    """The participants, and the jobs that the cluster's size leaves out. A job for which `check` raises InvalidJob runs on."""
     if not running:
         return {}, {}
     inside = running
@@ -144,7 +144,7 @@ def by_class(work: Work) -> bool:
 
 
 def _pinned(running: Sequence[Running]) -> list[Running]:
-    """Those on one node, the first few of each."""
+    """The running jobs on one node alone, a few of each node."""
     counts = Counter[int]()
     found = []
     for live in running:
@@ -155,7 +155,7 @@ def _pinned(running: Sequence[Running]) -> list[Running]:
 
 
 def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
-    """Some of them, at random, that lie on so few nodes as a re-plan can look at; in the snapshot's order."""
+    """Some of the running jobs, drawn at random, on no more nodes than a re-plan can look at; in the snapshot's order."""
     nodes: set[int] = set()
     drawn: set[int] = set()
     for position in work.rng.permutation(len(running)):
@@ -167,7 +167,7 @@ def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
 
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:
-    """What it runs on, with the throughput that the same configuration would have for a waiting job."""
+    """The configuration on which the job runs, with the throughput that it would have for a waiting job."""
     nodes = [ledger.rooms[piece.node].node for piece in live.pieces]
     speed, source = min(per_gpu(estimator, job, node, live.gpus, len(nodes)) for node in nodes)
     if len(nodes) == 1:
@@ -180,7 +180,7 @@ def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Es
 
 
 def released(ledger: Ledger, running: Iterable[Running]) -> Ledger:
-    """The ledger with what these hold idle: a copy."""
+    """A copy of the ledger in which what these jobs hold is idle."""
     twin = ledger.copy()
     for live in running:
         twin.release(live.pieces, live.tenant)
@@ -188,7 +188,7 @@ def released(ledger: Ledger, running: Iterable[Running]) -> Ledger:
 
 
 def joint(work: Work) -> Work:
-    """The planning as the solve sees it: what participants hold is idle, for them and the waiting jobs together."""
+    """The work as the solve sees it: what participants hold is idle, for them and the waiting jobs together."""
     if not work.participants:
         return work
     return replace(work, ledger=released(work.ledger, (each.live for each in work.participants.values())))

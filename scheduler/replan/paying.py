@@ -1,14 +1,14 @@
 """Changes of running jobs that pay (ours; algorithms.md section 6, `gain = efficient`; docs/decisions/0035).
 
-The paper's factor on a changed configuration, F = (T - N*S) / (T + S), asks what restarts cost of a job's whole time: for
-one that has run for hours hardly anything, so that the longest jobs, which the makespan waits for, were moved for a few
-per cent of speed, seven to eleven times each. Here a change must pay within the time for which it surely stands:
+The paper's factor on a changed configuration, F = (T - N*S) / (T + S), compares the cost of restarts with a job's whole time. For
+a job that has run for hours that is hardly anything: the longest jobs, which the makespan waits for, were moved seven to eleven
+times each, for a few per cent of speed. Here a change must pay within the time for which it is kept in any case:
 
     f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
-H = KEPT_RESTARTS * S, a round at least; N = its restarts so far: after twelve a change must pay four at once. The job's
-expected end is not asked: one that crawls is far from it for as long as it crawls.
-Both are of throughput, and so inside the exponent of G (`placement.gain`).
+H = KEPT_RESTARTS * S, at least a round; N = its restarts so far: after twelve restarts a change must pay for four. The job's
+expected end is not used, because a slow job is far from its end for as long as it is slow.
+Both factors are on throughput, and so inside the exponent of G (`placement.gain`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 GENTLE = 4.0
-"""After so many restarts the next change must pay one more."""
+"""After every so many restarts the next change must pay for one restart more."""
 
 
 def under(work: Work, gain: Gain) -> Work:
-    """The planning with what a change leaves of G by this rule, for all running jobs that may be changed."""
+    """The work in which the factors of all changeable running jobs follow this rule."""
     if not work.changeable:
         return work
 
@@ -46,7 +46,7 @@ def under(work: Work, gain: Gain) -> Work:
 
 
 def paid(live: Running, parameters: Parameters) -> float:
-    """The part of the throughput that is left of H when the restarts that a change must pay are taken off."""
+    """The part of H that is left when the restarts that a change must pay for are taken off."""
     restart_s = restart_s_of(live, parameters)
     stays_s = kept_for_s(restart_s, parameters.replan_s)
     return max(0.0, 1.0 - (1.0 + live.restarts / GENTLE) * restart_s / stays_s)

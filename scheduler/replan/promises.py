@@ -1,10 +1,10 @@
-"""Promises: what stopping attempts will free is kept for the job it was stopped for (algorithms.md section 7, step 7).
+"""Promises: what stopping attempts will free is kept for the job that they stop for (algorithms.md section 7, step 7).
 
-Before anything else a planning settles them, the oldest first. A promised job starts exactly on its shares once all of
-them are idle; until then what is idle of them is kept from everybody else, and the job is placed nowhere else.
-A promise lapses when a node of it is gone or takes no jobs, when neither what is idle there nor what stopping attempts
-will free makes it up any more, when the job may not start (held, over quota, its sizes changed), or when it is older
-than `BOUND_RESTARTS` restarts: a stop that takes longer must not leave GPUs idle for ever.
+A planning settles the promises before all other steps, the oldest first. A job with a promise starts exactly on its shares once
+all of them are idle. Until then their idle part is kept from all other jobs, and the job is placed nowhere else.
+A promise lapses when a node of it is gone or takes no jobs; when what is idle there and what stopping attempts will free is not
+enough for it any more; when the job may not start (held, over quota, its sizes changed); or when it is older than
+`BOUND_RESTARTS` restarts, because a stop that takes longer must not leave GPUs idle for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOUND_RESTARTS = 10
 
 @dataclass(slots=True)
 class Settled:
-    """What became of the promises: jobs that start on theirs, those that still wait for it, and those without now."""
+    """What became of the promises: jobs that start on theirs, jobs that still wait for it, and jobs that lost it."""
 
     started: dict[int, Chosen] = field(default_factory=dict)
     waiting: dict[int, Promise] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Settled:
 
     @property
     def kept(self) -> AbstractSet[int]:
-        """Who has a promise still, started on it or not."""
+        """The jobs whose promise is kept: those that start on it, and those that still wait for it."""
         return self.started.keys() | self.waiting.keys()
 
 
@@ -58,7 +58,7 @@ def settle(
     now_s: float,
     restart_cost_s: float,
 ) -> Settled:
-    """Take and withhold from `ledger` what is promised. `waiting`: the jobs that may start now."""
+    """Take what starts from `ledger`, and withhold what is promised still. `waiting`: the jobs that may start now."""
     settled = Settled()
     own = [_Holder(job, job.promise, None) for job in waiting if job.promise is not None]
     own += [
@@ -101,11 +101,11 @@ class Coming:
         return [max(0, need - have) for need, have in zip(wanted, free, strict=True)]
 
     def take(self, share: Share) -> Share:
-        """Take what there is of the share; the rest of it, which idle resources have to make up."""
+        """Take what there is for the share. Returns the rest of it, which idle resources have to provide."""
         return Share(share.node, *self._take(("node", share.node), share.gpus, share.cores, share.memory_mib))
 
     def take_quota(self, tenant: int, shares: Iterable[Share]) -> tuple[int, int]:
-        """The same for the tenant's quotas: GPUs and cores that what is left of them has to admit."""
+        """Take the same from what stops free of the tenant's quotas. Returns the GPUs and cores for which they must have room."""
         every = list(shares)
         gpus, cores = sum(share.gpus for share in every), sum(share.cores for share in every)
         left = self._take(("tenant", tenant), gpus, cores)
@@ -118,13 +118,13 @@ class Coming:
 
 
 def keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> None:
-    """Withhold of the shares, and of the tenant's quotas, what stopping attempts will not free."""
+    """Withhold from the ledger what stopping attempts will not free of the shares and of the tenant's quotas."""
     ledger.withhold([coming.take(share) for share in shares])
     ledger.set_aside_quota(tenant, *coming.take_quota(tenant, shares))
 
 
 def can_keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> bool:
-    """Whether what is idle and what will be free make the shares up."""
+    """Whether what is idle and what will be free is enough for the shares."""
     trial = coming.copy()
     rest = [trial.take(share) for share in shares]
     if ledger.quota_shortfall(tenant, *trial.take_quota(tenant, shares)) is not None:
@@ -152,6 +152,6 @@ def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | No
     try:
         speed = estimator.throughput(job, nodes, holder.promise.gpus) if not job.is_cpu else None
     except InvalidJob:
-        speed = None  # the speed is for the page alone: the job starts, its size having been decided
+        speed = None  # the speed is for the page alone: the job starts, because its size is decided
     wanted = Configuration(job.id, shares, speed.value if speed else 1.0, speed.source if speed else "promise")
     return Chosen(wanted, ledger.take(wanted, job.tenant), 1.0, 1.0, 1)

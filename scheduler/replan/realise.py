@@ -1,10 +1,10 @@
 """From a re-plan's solve to what is done now (algorithms.md section 7): stops, promises and starts.
 
-The solve saw what participants hold as idle. A job that keeps its configuration is not touched. One with another is
-asked to stop, and the other is promised to it; one with none is asked to stop (`preempt`) where the operator allows it.
-A waiting job starts at once when what is truly idle holds its configuration; else that is promised to it, to be freed by
-the stops. Because the solve fitted everything into idle plus held resources, and starts take idle ones only, every
-promise can be kept whatever the order in which the stops end.
+In the solve, what participants hold counts as idle. A participant that keeps its configuration is not touched. One that gets
+another configuration is asked to stop, and the new one is promised to it. One that gets none is asked to stop (`preempt`) if the
+operator allows it. A waiting job starts at once if its configuration fits what is really idle. Else the configuration is promised
+to it, and the stops will free it. The solve fits everything into idle and held resources together, and starts take idle ones
+only, so that every promise can be kept in whatever order the stops end.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 TIDY_ROUNDS = 10
-"""Passes over the running jobs that look for needless changes; each ends one or more of them, so few are needed."""
+"""At most so many passes look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
 
 
 def tidy(solving: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
-    """Undo what a gap or a limit let through: a running job left out or moved although it could stay
-    with no less throughput.
+    """Undo needless changes that a gap or a time limit let through: a running job that was stopped or moved, although it could
+    stay with as much throughput.
     """
     for _ in range(TIDY_ROUNDS):
         if not [number for number in solving.participants if _stays_after_all(number, solving, answers, worth, trail)]:
@@ -62,10 +62,10 @@ def _stays_after_all(number: int, solving: Work, answers: Answers, worth: Worth,
 def spare_owners(
     solving: Work, answers: Answers, worth: Worth, trail: Trail, borrows: Callable[[Job, Configuration], bool]
 ) -> None:
-    """Undo that a running job is stopped in its own array for waiting jobs that would only borrow there.
+    """Undo stops of running jobs in their own array that were made for waiting jobs that would only borrow there.
 
-    It would wait in the front at once and call them back: two restarts, and nothing gained (ours; the 0.95 of section 4
-    outbids it in most plans, not in all).
+    The stopped job would stand in the front at once and call the borrowers back: two restarts for nothing. (Ours. The factor
+    0.95 of section 4 prevents this in most plans, not in all.)
     """
     waiting = {ranked.job.id: ranked.job for ranked in solving.queue} if solving.participants else {}
     for number, each in solving.participants.items():
@@ -84,7 +84,7 @@ def _keep_at_home(
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> None:
-    """Give it the configuration on its own nodes, present or smaller, that costs the plan least in borrowers."""
+    """Give the job its present configuration or a smaller one on the same nodes: the one that costs the plan least."""
     each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
     lent = _lent(each, answers, waiting, borrows)
     ways = [
@@ -113,7 +113,7 @@ def _lent(
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> dict[int, Chosen]:
-    """The waiting jobs that were placed on its nodes, where they only borrow."""
+    """The waiting jobs that were placed on the job's nodes and only borrow there."""
     nodes = _nodes(each.present)
     return {
         other: chosen
@@ -125,7 +125,7 @@ def _lent(
 def _given_up(
     way: Configuration, tenant: int, lent: Mapping[int, Chosen], waiting: Mapping[int, Job], ledger: Ledger
 ) -> list[int] | None:
-    """Which borrowers, the cheapest first, must give up their place for it; None = even all of them are not enough."""
+    """The borrowers, cheapest first, that must give up their place for this way; None = not even all of them are enough."""
     trial, given_up = ledger.copy(), list[int]()
     cheapest_first = iter(sorted(lent, key=lambda other: (lent[other].weight * lent[other].gain, other)))
     while trial.shortfall(way, tenant) is not None:
@@ -138,7 +138,7 @@ def _given_up(
 
 
 def realise(work: Work, answers: Answers) -> None:
-    """Turn what was chosen on the joint resources into stops, promises and starts on `work.ledger`, which holds them."""
+    """Turn what the solve chose into stops, promises and starts, and take what starts from `work.ledger`."""
     chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
     stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
     late = _start(work, answers)
@@ -164,7 +164,7 @@ def realise(work: Work, answers: Answers) -> None:
 
 
 def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
-    """Start the waiting jobs that what is truly idle holds, in the queue's order. Returns the others that were chosen."""
+    """Start the chosen waiting jobs that fit what is really idle, in the queue's order. Returns the other chosen ones."""
     late: list[tuple[Ranked, Chosen]] = []
     for ranked in (each for each in work.queue if each.job.id in answers.chosen):
         picked = answers.chosen.pop(ranked.job.id)
@@ -183,7 +183,7 @@ def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> b
 
 
 def cause_of(each: Participant, configuration: Configuration | None) -> str:
-    """What the stop of a running job is called when this is what it gets."""
+    """The cause of a running job's stop, by the configuration that it gets."""
     if configuration is None:
         return "preempt"
     before, after = (_by_node(one) for one in (each.present, configuration))
@@ -199,6 +199,6 @@ def _by_node(configuration: Configuration) -> dict[int, int]:
 
 
 def _makes_room(each: Participant, ranked: Ranked, shares: tuple[Share, ...]) -> bool:
-    """On one of the nodes, or in the tenant's quota."""
+    """Whether the stop frees something on one of these nodes, or in the job's quota."""
     nodes = {share.node for share in shares}
     return each.live.tenant == ranked.job.tenant or any(share.node in nodes for share in each.present.shares)

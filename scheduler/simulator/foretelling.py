@@ -153,7 +153,7 @@ def _past(load: Load, here_s: float) -> PastRun:
     mean = sum(job.requirement) / len(job.requirement)
     size = mean * ran_s / gpu_s if gpu_s > 0 else 1.0
     owner = job.tenant if job.owner is None else job.owner
-    return PastRun(owner, ran_s, load.age_s or 0.0, ended=load.attempt is None, size=size)
+    return PastRun(owner, ran_s, load.age_s or 0.0, ended=load.attempt is None, size=size, sizes=job.requirement)
 
 
 def _start_s(load: Load, before: int) -> float:

@@ -122,6 +122,7 @@ def _running(load: Load, attempt: Attempt, simulated: SimulatedCluster, now_s: f
         first_started_s=load.first_started_s,
         restart_s=_measured_restart_s(load, simulated.world),
         stopping=attempt.stopping,
+        owner=job.owner,
     )
 
 

@@ -54,7 +54,8 @@ class SimulatedCluster:
         announce: Callable[[float, Event, int, Attempt | None], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
-        self._large_model_parameters = parameters.large_model_parameters
+        self._parameters = parameters
+        self._tunes = world.tunes_cores and parameters.tune_cores == "on"
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
         self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
@@ -80,8 +81,8 @@ class SimulatedCluster:
         load.since_s = now_s
         load.unit_rate = self.ideal.unit_rate(load)
         self.past.arrived(load)
-        if self.world.tunes_cores:
-            load.cores = tuning.wish(load, self.past, self._large_model_parameters)
+        if self._tunes:
+            load.cores = tuning.wish(load, self.past, self._parameters.large_model_parameters)
         self.knowing.arrived(load)
         self._join(load)
 
@@ -105,19 +106,19 @@ class SimulatedCluster:
         self._press(attempt, load.traced.bandwidth_gbs, now_s)
         self._look(attempt.pieces, now_s)
         if tuning.is_tuned(load):
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+            self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
 
     def tune(self, load: Load, attempt: Attempt, now_s: float) -> bool:
         """A step of the search for the attempt's cores is over; whether that gave cores back."""
         piece = attempt.pieces[0]
-        held = len(piece.cores)
-        if self.relief is not None and self.relief.upset_since(piece.node, now_s - tuning.STEP_S):
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)  # once more, it tells nothing
+        held, step_s = len(piece.cores), self._parameters.tune_step_s
+        if self.relief is not None and self.relief.upset_since(piece.node, now_s - step_s):
+            self._announce(now_s + step_s, Event.TUNED, load.id, attempt)  # once more, it tells nothing
             return False
-        if tuning.step(load, self.cluster, attempt.rate / attempt.noise):
+        if tuning.step(load, self.cluster, attempt.rate / attempt.noise, self._parameters):
             self.past.tuned(load, now_s)
         else:
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+            self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
         holds, attempt.shown = len(attempt.pieces[0].cores), None
         if holds != held:
             self._find_rate(load, now_s)

@@ -76,7 +76,7 @@ def test_a_silent_nodes_job_ends_there_before_it_runs_elsewhere(berth, tmp_path)
     assert pids_running(ledger.directory) == []
 
 
-def test_without_the_shims_lease_this_test_would_fail(berth_up, tmp_path):
+def test_without_the_shims_lease_this_test_would_fail(berth_once, tmp_path):
     """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
     copy = mutated_copy(
         tmp_path / "source",
@@ -84,7 +84,7 @@ def test_without_the_shims_lease_this_test_would_fail(berth_up, tmp_path):
         old='    if not launch["leased"]:\n        return False\n',
         new="    return False\n",
     )
-    berth = berth_up(demo=True, workload=False, environment=LEASE | {"PYTHONPATH": copy})
+    berth = berth_once(demo=True, workload=False, environment=LEASE | {"PYTHONPATH": copy})
     ledger = Ledger(tmp_path / "ledger", Tenant(berth))
     number, node, pid = silence(berth, ledger)
     assert alive(pid)

@@ -57,8 +57,8 @@ def test_the_first_sign_in_deletes_the_operators_first_password(berth):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs cannot be kept out on a kernel that has Landlock")
-def test_up_says_why_its_machine_is_no_node_and_with_node_makes_it_one(berth_up):
-    berth = berth_up(demo=False)
+def test_up_says_why_its_machine_is_no_node_and_with_node_makes_it_one(berth_once):
+    berth = berth_once(demo=False)
     said = (berth.layout.logs / "supervisor.log").read_text()
     assert "this machine does not become a node: the kernel does not keep jobs on this machine out of" in said
     assert "jobs run as root" in said

@@ -142,19 +142,19 @@ def backup_and_restore(berth, tmp_path):
     story.after_restore()
 
 
-def test_the_story_on_sqlite(berth_up, tmp_path):
-    backup_and_restore(berth_up(demo=True, workload=False, environment=ENVIRONMENT), tmp_path)
+def test_the_story_on_sqlite(berth_once, tmp_path):
+    backup_and_restore(berth_once(demo=True, workload=False, environment=ENVIRONMENT), tmp_path)
 
 
 @pytest.mark.postgres
-def test_the_story_on_postgres(berth_up, postgres_url, tmp_path):
+def test_the_story_on_postgres(berth_once, postgres_url, tmp_path):
     environment = ENVIRONMENT | {"DATABASE_URL": postgres_url}
-    backup_and_restore(berth_up(demo=True, workload=False, environment=environment), tmp_path)
+    backup_and_restore(berth_once(demo=True, workload=False, environment=environment), tmp_path)
 
 
-def test_a_copy_of_the_file_put_back_by_hand(berth_up, tmp_path):
+def test_a_copy_of_the_file_put_back_by_hand(berth_once, tmp_path):
     """Nobody tells Berth that its database is an older one; what the nodes say is enough."""
-    berth = berth_up(demo=True, workload=False, environment=ENVIRONMENT)
+    berth = berth_once(demo=True, workload=False, environment=ENVIRONMENT)
     story = Story(berth, tmp_path)
     story.until_backup()
     database_copy(berth.layout.database, tmp_path / "copy.sqlite3")
@@ -165,9 +165,9 @@ def test_a_copy_of_the_file_put_back_by_hand(berth_up, tmp_path):
     story.after_restore()
 
 
-def test_a_database_that_lost_its_last_seconds(berth_up, tmp_path):
+def test_a_database_that_lost_its_last_seconds(berth_once, tmp_path):
     """The end of the write-ahead log is gone, as after a power cut on a disk that lied: jobs began, and it knows nothing."""
-    berth = berth_up(demo=True, workload=False, environment=ENVIRONMENT)
+    berth = berth_once(demo=True, workload=False, environment=ENVIRONMENT)
     tenant = Tenant(berth)
     before, lost, after = (Ledger(tmp_path / name, tenant) for name in ("before", "lost", "after"))
     with closing(sqlite3.connect(berth.layout.database)) as connection:

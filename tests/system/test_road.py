@@ -11,6 +11,7 @@ import pytest
 from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, rows
 from tests.system.helpers.ledger import alive
+from tests.workers.instrument.torches import python_with, torchrun_works
 
 pytestmark = pytest.mark.system
 
@@ -232,6 +233,30 @@ def test_a_job_over_two_nodes_starts_together_and_finds_its_partners(tenant):
     assert told[0]["MASTER_ADDR"] == told[1]["MASTER_ADDR"] != ""
     assert told[0]["MASTER_PORT"] == told[1]["MASTER_PORT"] != ""
     assert abs(float(told[0]["at"]) - float(told[1]["at"])) < 5.0
+
+
+REDUCE = """
+import torch
+from torch import distributed
+distributed.init_process_group("gloo")
+told = torch.ones(1) * (distributed.get_rank() + 1)
+distributed.all_reduce(told)
+print("world", distributed.get_world_size(), "sum", int(told.item()), flush=True)
+"""
+
+
+@pytest.mark.skipif(
+    not torchrun_works(), reason="no Python here has PyTorch 2; set BERTH_TEST_TORCH_PYTHON to one that has"
+)
+def test_torchrun_finds_its_partner_on_the_other_node(tenant, tmp_path):
+    """By the variables that Berth gives, over two nodes; one process a node, for each takes seconds to begin here."""
+    script = tmp_path / "reduce.py"
+    script.write_text(REDUCE)
+    run = f"exec {python_with('torch')} -m torch.distributed.run --nproc_per_node=1 {script}"
+    number = tenant.submit(run, gpus=12, gpu_types=["A100 80 GB"])
+    tenant.wait_state(number, "COMPLETED", limit_s=240)
+    for rank in (0, 1):
+        assert tenant.log(number, rank=rank, stream="stdout") == "world 2 sum 3\n"
 
 
 def test_down_keeping_jobs_and_up_again_keep_a_job_and_everything_else(berth, tenant, tmp_path):

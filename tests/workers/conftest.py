@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.remains import processes_of
 from tests.servers import pause_s
 from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
-from workers.controls.leftovers import MARKER
-from workers.system.files import BrokenFileError, read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 VIRTUAL = "gpus=2,type='Test GPU',gpu-memory-mib=1024,cores=8,memory-mib=4096"
@@ -63,42 +62,6 @@ class AgentRunner:
     def offline(self, *flags: str) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "workers.agent", "--dir", str(self.directory), *flags]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-
-
-def _marks(directory: Path) -> set[str]:
-    """The marks of all parts beneath; what a hostile job put in a record's place is passed over."""
-    found = set()
-    for path in (directory / "launch.json", *directory.glob("parts/*/launch.json")):
-        try:
-            found.add((read_record(path, mark=str) or {}).get("mark"))
-        except BrokenFileError:
-            continue
-    return found - {None}
-
-
-def _looked_at(entry: Path) -> tuple[bytes, Path]:
-    """Environment and standard output; empty for agents and shims, which hide them from others of the account."""
-    try:
-        return (entry / "environ").read_bytes(), (entry / "fd/1").readlink()
-    except OSError:
-        return b"", Path()
-
-
-def processes_of(directory: Path) -> list[tuple[int, str]]:
-    """(pid, command line) of every process that names this directory, was marked with it or writes into it."""
-    found = []
-    marks = {f"{MARKER}={mark}".encode() for mark in _marks(directory)}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                arguments = (entry / "cmdline").read_bytes()
-            except OSError:  # gone
-                continue
-            environment, output = _looked_at(entry)
-            marked = not marks.isdisjoint(environment.split(b"\0")) or str(directory).encode() in arguments
-            if marked or output.is_relative_to(directory):
-                found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
-    return found
 
 
 def command_lines() -> list[str]:

@@ -41,6 +41,7 @@ class SmallPortal:
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
         self.report_lengths: list[int] = []
+        self.holding: list[dict] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -52,6 +53,8 @@ class SmallPortal:
         self.inventories: list[dict] = []
         self.problems: list[dict] = []
         self.disk: dict | None = None
+        self.health: dict | None = None
+        self.heartbeat_s: float | None = None
         self.calls: list[tuple[float, str]] = []
         self.revoked = False
         self.away = False
@@ -201,7 +204,8 @@ class SmallPortal:
         end = time.monotonic() + wait_s
         while revision == self.revision and time.monotonic() < end and not self.away:
             self.lock.wait(0.1)
-        return {"revision": self.revision, "attempts": list(self.wanted.values())}
+        told = {} if self.heartbeat_s is None else {"heartbeat_s": self.heartbeat_s}
+        return {"revision": self.revision, "attempts": list(self.wanted.values()), **told}
 
     def spec(self, attempt: str) -> dict:
         self.spec_calls.append(attempt)
@@ -213,6 +217,8 @@ class SmallPortal:
     def report(self, body: dict) -> dict:
         self.problems = body.get("problems", [])
         self.disk = body.get("disk")
+        self.holding = body["holding"]
+        self.health = body.get("health")
         if self.swallow_reports:
             raise RefusalError(503, "away")
         self.report_lengths += [len(body["reports"]), len(body["holding"])]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from workers.agent.checkscript import CheckScript
 from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
+from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal
@@ -60,8 +62,10 @@ class Agent:
         self._journal = Journal(settings.dir)
         self._engine = ProcessEngine()
         self._hear_of_trouble()
+        self._health, self._script = self._health_make()
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
+        self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
         tenant_file = settings.dir / "tenant.json"
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
         self._hello: Hello | None = None
@@ -80,6 +84,17 @@ class Agent:
         self._engine.on_broken = lambda error: note(
             f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
         )
+
+    def _health_make(self) -> tuple[NodeHealth, CheckScript | None]:
+        """Make what watches the node's health, and the operator's own check if there is one."""
+        measuring, settings = self._measuring, self._settings
+        driver, is_virtual = measuring.driver_trouble, self._inventory["virtual"]
+        health = NodeHealth(beat=measuring.beat, driver_trouble=driver, is_virtual=is_virtual)
+        measuring.on_taken = lambda taken: health.look(taken, measuring.outside)
+        self._portal.on_skew = health.skew
+        if settings.health_check is None:
+            return health, None
+        return health, CheckScript(settings.health_check, limit_s=settings.health_check_limit_s, health=health)
 
     def _tools_make(self) -> Tools:
         both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}
@@ -127,6 +142,7 @@ class Agent:
                 self._look_at_disk,
                 self._look_at_modes,
                 self._tidy,
+                self._check_script,
             ):
                 group.create_task(self._contact.for_ever(step))
             group.create_task(self._measuring.sample_forever(self._journal, self._engine))
@@ -140,7 +156,8 @@ class Agent:
     async def _say_hello(self) -> None:
         hello = await self._portal.hello(self._inventory)
         self._hello = hello
-        self._measuring.period_s = hello["sample_period_s"]
+        self._measuring.known = hello.get("measures")
+        self._measuring.heartbeat(hello["sample_period_s"])
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
@@ -157,6 +174,8 @@ class Agent:
     async def _sync(self) -> None:
         asked_at = boottime()
         answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
+        if "heartbeat_s" in answer:
+            self._measuring.heartbeat(answer["heartbeat_s"])
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
 
@@ -214,6 +233,11 @@ class Agent:
         else:
             self._problems.clear("disk")
         await asyncio.sleep(_DISK_S)
+
+    async def _check_script(self) -> None:
+        if self._script:
+            await self._script.run()
+        await asyncio.sleep(self._settings.health_check_period_s)
 
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)

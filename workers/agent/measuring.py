@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
+from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
 from workers.telemetry.host import HostSampler
+from workers.telemetry.owners import Shim
 from workers.telemetry.sampler import GpuFound, GpuSampler
 from workers.telemetry.sampling import Running, Sampling
 from workers.telemetry.simulated import SimulatedSampler
@@ -17,12 +19,14 @@ from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from workers.agent.settings import AgentSettings
+    from workers.controls.usage import Usage
     from workers.engines import Engine
     from workers.parts.journal import Journal
     from workers.protocol.client import Portal
-    from workers.protocol.wire import Inventory
+    from workers.protocol.wire import Inventory, LastReadings, OutsideUse
     from workers.system.filework import FileWork
 
 
@@ -42,40 +46,85 @@ def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None
 
 
 class Measuring:
-    """Reads the figures and sends them. The portal sets `period_s`."""
+    """Reads the figures and sends them. The portal sets `heartbeat_s`, and `known`: the measures that it takes."""
 
     def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int, files: FileWork) -> None:
         self._files = files
-        self._sampling = Sampling(gpus=sampler, host=host)
+        self._sampling = Sampling(host=host)
+        self.beat, self.driver_trouble = Beat(sampler), sampler.trouble()
         self._window = Window(backlog_s)
-        self._gpus: dict[str, tuple[int, ...]] = {}
-        self.period_s = 1.0
+        self._shims: dict[str, Shim] = {}
+        self._last: LastReadings | None = None
+        self.known: dict[str, list[str]] | None = None
         self.on_refused: Callable[[str], None] = lambda _: None
+        self.on_taken: Callable[[Taken], None] = lambda _: None
+
+    @property
+    def outside(self) -> list[OutsideUse]:
+        return self._sampling.outside
+
+    @property
+    def period_s(self) -> float:
+        """The time from one sample that travels to the next."""
+        return max(1.0, self.beat.period_s)
+
+    def heartbeat(self, period_s: float) -> None:
+        self.beat.period_s = min(SLOWEST_S, max(FASTEST_S, period_s))
 
     async def sample_forever(self, journal: Journal, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
-        while True:
-            self._window.add(self._sampling.second(time.time(), await self._running(journal, engine)))
-            due = max(
-                due + self.period_s, loop.time()
-            )  # after a late reading the next is one period later; none is made up
-            await asyncio.sleep(due - loop.time())
+        self.beat.start()
+        try:
+            while True:
+                await self._sample(journal, engine)
+                due = max(
+                    due + self.period_s, loop.time()
+                )  # after a late reading the next is one period later; none is made up
+                await asyncio.sleep(due - loop.time())
+        finally:
+            self.beat.stop()
+
+    async def _sample(self, journal: Journal, engine: Engine) -> None:
+        running = await self._running(journal, engine)
+        self.beat.parts = tuple(self._sampling.uses(running).values())
+        taken = self.beat.take()
+        self._window.add(self._sampling.second(time.time(), running, taken))
+        self._last = None
+        if taken.last:
+            self._last = {"period_s": self.beat.period_s, "gpus": {}}
+            for (index, name), values in taken.last.items():
+                self._last["gpus"].setdefault(str(index), {})[name] = values
+        self.on_taken(taken)
 
     async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
-        parts = [p for p in journal.parts.values() if p.phase == "running"]
-        directories = [journal.directory(p) for p in parts]
+        parts = [p for p in journal.parts.values() if p.phase in {"starting", "running"}]
+        asked = [(p.attempt, journal.directory(p)) for p in parts]
         try:
-            usages = await self._files.run("usage", lambda: [engine.usage(d) for d in directories])
+            found = await self._files.run("usage", lambda: [self._look(engine, *each) for each in asked])
         except OSError:  # the files do not answer or may not be read: this second has no figures
-            usages = [None] * len(parts)
-        return [Running(p.attempt, tuple(p.gpus), use) for p, use in zip(parts, usages, strict=True)]
+            found = [(None, self._shims.get(p.attempt)) for p in parts]
+        self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
+        return [
+            Running(p.attempt, tuple(p.gpus), *each, cores=len(p.cores), response=tuple(p.response))
+            for p, each in zip(parts, found, strict=True)
+        ]
+
+    def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
+        """Return what the part uses, and its shim, of which the file is read once: before its job can have changed it."""
+        shim = self._shims.get(attempt)
+        if shim is None and (identity := engine.shim(directory)) is not None:
+            shim = Shim(identity.pid, identity.start_ticks, attempt)
+        return engine.usage(directory), shim
 
     async def send(self, portal: Portal, *, boot_id: str) -> None:
         """Send everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
         while batch := self._window.batch(period_s=self.period_s):
+            body = telemetry_body(batch, boot_id=boot_id, period_s=self.period_s, known=self.known)
+            if self._last is not None and self.known is not None:
+                body["last"] = self._last
             try:
-                await portal.telemetry(telemetry_body(batch, boot_id=boot_id, period_s=self.period_s))
+                await portal.telemetry(body)
             except PortalRefusedError as refusal:
                 if refusal.status != 400:
                     raise

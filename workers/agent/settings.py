@@ -115,6 +115,15 @@ SETTINGS: tuple[Setting, ...] = (
         10**9,
     ),
     Setting(
+        "health_check",
+        Path,
+        None,
+        "",
+        "A program of yours that says whether this node is well: with exit code 0 it is, else it gets no new jobs.",
+    ),
+    Setting("health_check_period_s", float, 300.0, "s", "The pause between two runs of --health-check.", 1, 86400),
+    Setting("health_check_limit_s", float, 30.0, "s", "The longest that --health-check may take.", 0.1, 3600),
+    Setting(
         "telemetry_backlog_s",
         int,
         600,
@@ -151,6 +160,9 @@ class AgentSettings:
     revoked_retry_s: float
     keep_ended_s: float
     disk_low_mib: int
+    health_check: Path | None
+    health_check_period_s: float
+    health_check_limit_s: float
     telemetry_backlog_s: int
 
 
@@ -212,6 +224,7 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
     values["dir"] = values["dir"].resolve()
     values["name"] = values["name"] or socket.gethostname()
     values["closed"] = values["closed"] and values["closed"].resolve()
+    values["health_check"] = values["health_check"] and values["health_check"].resolve()
     values["storage_dir"] = (values["storage_dir"] or values["dir"] / "storage").resolve()
     if values["nice"] is None:
         # A virtual node shares the machine with the portal, whose answers must not wait for jobs. Measured on two cores

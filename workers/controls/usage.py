@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workers.system.files import BrokenFileError, read_bytes
-from workers.system.procs import Stat, Tree, boottime, pss_mib, runqueue_wait_s
+from workers.system.procs import Stat, Tree, boottime, disk_bytes, pss_mib, runqueue_wait_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 _LINE_BYTES = 128
 _MOST = 1e12
 """No machine can use so many seconds or MiB. A larger figure was not measured."""
+_MOST_BYTES = 2**64
+_UNKNOWN = b"-"
 # Reading PSS walks the page tables. It may take at most this share of a core, so a huge job is measured less often.
 _PSS_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Totals since the start; `memory_mib` is what is in use now. `at` is in seconds since boot."""
+    """Totals since the start; `memory_mib` is what is in use now. `at` is in seconds since boot. None: not known."""
 
     at: float
     cpu_s: float
     wait_s: float
     memory_mib: float
+    read_bytes: float | None = None  # from disks; a process that hides keeps them from an agent without root's rights
+    write_bytes: float | None = None
 
 
 def usage_read(path: Path) -> Usage | None:
@@ -38,15 +42,18 @@ def usage_read(path: Path) -> Usage | None:
         parts = read_bytes(path, limit=_LINE_BYTES).split()
     except FileNotFoundError:
         return None
-    if len(parts) != 6 or parts[0] != parts[5]:  # the line's number stands at both ends
+    # The line's number stands at both ends. A shim of version 0.1 writes four figures.
+    if len(parts) not in {6, 8} or parts[0] != parts[-1]:
         return None
     try:
         values = [float(p) for p in parts[1:5]]
+        moved = [None if p == _UNKNOWN else float(p) for p in parts[5:-1]]
     except ValueError as error:
         raise BrokenFileError(path, "holds no figures") from error
-    if not all(math.isfinite(v) and 0 <= v <= _MOST for v in values):
+    bounded = all(math.isfinite(v) and 0 <= v <= _MOST for v in values)
+    if not bounded or not all(v is None or (math.isfinite(v) and 0 <= v <= _MOST_BYTES) for v in moved):
         raise BrokenFileError(path, "holds no figures")
-    return Usage(*values)
+    return Usage(*values, *moved)
 
 
 def _fair_mib(process: Stat) -> float:
@@ -71,6 +78,7 @@ class UsageMeter:
     _waits: dict[int, float] = field(default_factory=dict)
     _pss_mib: float = 0.0
     _pss_again_at: float = 0.0
+    _moved: tuple[float, float] = (0.0, 0.0)
     _number: int = 0
     _file: int | None = None
 
@@ -78,7 +86,8 @@ class UsageMeter:
         self.seen = processes = self.tree.scan()
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = sum(p.cpu_s + p.reaped_cpu_s for p in processes) + children.ru_utime + children.ru_stime
-        usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes))
+        moved = self._disk(processes)
+        usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes), *moved)
         self.peak_mib = max(self.peak_mib, usage.memory_mib)
         self._write(usage)
         return usage
@@ -89,6 +98,19 @@ class UsageMeter:
             self._wait_s += sum(max(0.0, wait - self._waits.get(pid, 0.0)) for pid, wait in now.items())
             self._waits = now
         return self._wait_s
+
+    def _disk(self, processes: list[Stat]) -> tuple[float | None, float | None]:
+        """Return the bytes read from and written to disks, never less than before; (None, None) when one hides them.
+
+        A process that was waited for lives on in its parent's figures, at last in the shim's own.
+        """
+        try:
+            seen = [disk_bytes(pid) for pid in (os.getpid(), *(p.pid for p in processes))]
+        except PermissionError:
+            return None, None
+        read, written = sum(each[0] for each in seen), sum(each[1] for each in seen)
+        self._moved = (max(self._moved[0], read), max(self._moved[1], written))
+        return self._moved
 
     def _memory(self, processes: list[Stat]) -> float:
         """Return the PSS. RSS is never below PSS: as long as RSS is within the limit, an older PSS is good enough."""
@@ -102,6 +124,8 @@ class UsageMeter:
     def _write(self, usage: Usage) -> None:
         self._number += 1
         figures = f"{usage.at:.3f} {usage.cpu_s:.3f} {usage.wait_s:.3f} {usage.memory_mib:.3f}"
+        for moved in (usage.read_bytes, usage.write_bytes):
+            figures += f" {_UNKNOWN.decode() if moved is None else f'{moved:.0f}'}"
         line = f"{self._number} {figures} {self._number}".ljust(_LINE_BYTES - 1) + "\n"
         with contextlib.suppress(OSError):  # a full disk costs a figure on a page, never the job
             if self._file is None:

@@ -15,7 +15,7 @@
 What is timed: *forward* from the model's call to its return; *backward* from there to optimizer.step(), with the loss and,
 under DistributedDataParallel, the exchange of gradients that goes on meanwhile; *update* is optimizer.step(); *data* is all
 from there to the next call. Calls without gradients (evaluation) count as data. GPUs are synchronised only while every part
-is recorded (a profile, the first minute on one GPU). Tested with PyTorch 1.13; needs berth_instrument beside it.
+is recorded (a profile, the first minute on one GPU). Tested with PyTorch 1.13 and 2.14; needs berth_instrument beside it.
 """
 
 from __future__ import annotations

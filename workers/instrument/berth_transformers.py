@@ -7,7 +7,7 @@
 
 When Berth asks the job to end, the Trainer saves a checkpoint after the present step and stops. Let `output_dir` be
 $BERTH_CHECKPOINT_DIR. Each saved checkpoint is told, so that the job's page shows what a stop has cost. Recorded are whole
-steps: the Trainer does not tell its parts apart. Tested with transformers 4.30; needs berth_instrument and berth_torch.
+steps: the Trainer does not tell its parts apart. Tested with transformers 5.23; needs berth_instrument and berth_torch.
 """
 
 from __future__ import annotations

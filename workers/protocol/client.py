@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -82,6 +84,21 @@ def _raise_for(response: httpx.Response) -> None:
     raise PortalRefusedError(response.status_code, code, detail, body)
 
 
+def _skew_s(response: httpx.Response, begun: float) -> float | None:
+    """Return by how much this machine's clock is ahead of the portal's, to a second or so; None when it does not say.
+
+    The portal wrote its time, in whole seconds, at some moment between `begun` and now.
+    """
+    try:
+        theirs = parsedate_to_datetime(response.headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return None
+    now = time.time()
+    if begun - 1.0 <= theirs <= now:
+        return 0.0
+    return begun - 1.0 - theirs if theirs < begun - 1.0 else now - theirs
+
+
 class Portal:
     """One node's view of the portal. Every call raises PortalAwayError or PortalRefusedError."""
 
@@ -94,13 +111,17 @@ class Portal:
             trust_env=False,  # a proxy from the environment would see the token
         )
         self.on_success: Callable[[], None] = lambda: None
+        self.on_skew: Callable[[float], None] = lambda _: None
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _call(self, method: str, path: str, **arguments: Any) -> Any:
+    async def _call(self, method: str, path: str, *, tell_skew: bool = False, **arguments: Any) -> Any:
+        begun = time.time()
         try:
             response = await self._http.request(method, path, **arguments)
+            if tell_skew and (skew_s := _skew_s(response, begun)) is not None:
+                self.on_skew(skew_s)
             _raise_for(response)
             self.on_success()
             return response.json() if response.content else None
@@ -133,7 +154,7 @@ class Portal:
         return spec
 
     async def report(self, body: ReportBody) -> ReportAnswer:
-        answer: ReportAnswer = await self._call("POST", "report", json=body)
+        answer: ReportAnswer = await self._call("POST", "report", json=body, tell_skew=True)
         return answer
 
     async def telemetry(self, body: Telemetry) -> None:

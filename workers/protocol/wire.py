@@ -75,6 +75,7 @@ class Hello(TypedDict):
     sample_period_s: float
     grace_s: float
     lease_grace_s: float
+    measures: NotRequired[dict[str, list[str]]]  # what the portal takes; absent: a portal of version 0.1
 
 
 class PartName(TypedDict):
@@ -92,14 +93,23 @@ class Wanted(PartName):
     started: bool
     state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
     go: bool
-    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit"] | None
+    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell"] | None
     grace_s: float
     lease_s: float | None
+    cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
+    cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
+
+
+class Held(PartName):
+    """What a node names in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given."""
+
+    cores_sequence: NotRequired[int]
 
 
 class Sync(TypedDict):
     revision: int
     attempts: list[Wanted]
+    heartbeat_s: NotRequired[float]
 
 
 class WorldNode(TypedDict):
@@ -156,6 +166,32 @@ class Problem(TypedDict):
     detail: str
 
 
+class Finding(TypedDict):
+    """What a check found. `subject`: "node" or "gpu:3". `level`: "warn" tells; "drain": no new jobs; "fail": none can run."""
+
+    subject: str
+    check: str
+    level: Literal["warn", "drain", "fail"]
+    detail: str
+    remedy: str
+
+
+class OutsideUse(TypedDict):
+    """A process that computes on a GPU which no job of its own holds."""
+
+    gpu: int
+    pid: int
+    name: str
+    memory_mib: float | None
+
+
+class Health(TypedDict):
+    """All that is not well now, and who else uses the GPUs: the whole truth each time."""
+
+    findings: list[Finding]
+    outside: list[OutsideUse]
+
+
 class DiskRoom(TypedDict):
     """Where jobs write. `low`: the node takes no new jobs until there is room."""
 
@@ -168,8 +204,9 @@ class ReportBody(TypedDict):
     boot_id: str
     disk: NotRequired[DiskRoom]
     reports: list[Report]
-    holding: list[PartName]
+    holding: list[Held]
     problems: NotRequired[list[Problem]]
+    health: NotRequired[Health]
 
 
 class Accepted(PartName):
@@ -195,11 +232,19 @@ class ReportAnswer(TypedDict):
 Series = list[float | None]
 
 
+class LastReadings(TypedDict):
+    """The latest readings of GPUs at a heartbeat below a second, the oldest first."""
+
+    period_s: float
+    gpus: dict[str, dict[str, Series]]
+
+
 class Telemetry(TypedDict):
     boot_id: str
     start: float
     period_s: float
     count: int
+    last: NotRequired[LastReadings]
     gpus: dict[str, dict[str, Series]]
     host: dict[str, Series]
     attempts: dict[str, dict[str, Series]]

@@ -226,6 +226,20 @@ def pss_mib(pid: int) -> float | None:
     return None
 
 
+def disk_bytes(pid: int) -> tuple[int, int]:
+    """Return (bytes read from, bytes written to) disks by a process and the children it waited for; (0, 0) when it is gone.
+
+    Raises PermissionError when the process hides them (it is not dumpable, and we are not root).
+    """
+    found = {}
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:  # noqa: PTH123 - as above
+            found = dict(line.split(b": ", 1) for line in file.read().splitlines())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, 0
+    return int(found.get(b"read_bytes", 0)), int(found.get(b"write_bytes", 0))
+
+
 def runqueue_wait_s(pid: int) -> float:
     """Return how long the main thread was ready but had no core; 0 when the kernel does not count it."""
     try:

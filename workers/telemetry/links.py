@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
+
+from workers.telemetry.bindings import pynvml
 
 if TYPE_CHECKING:
     from workers.protocol.wire import Links
-
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    import pynvml
 
 NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
 """GB/s of one NVLink, one way, by version."""

@@ -1,23 +1,29 @@
-"""Real GPUs, read through NVML. Without its library or driver there are no GPUs. A GPU that fails has no figures."""
+"""Real GPUs, read through NVML. Without its library or driver there are no GPUs. A GPU that fails has no figures.
+
+A function that the driver lacks gives None for its figure, and is no trouble. A GPU that is lost, needs a reset, or answers
+nothing at all is one (`GpuTrouble`), and so is each Xid that the driver tells.
+"""
 
 from __future__ import annotations
 
-import warnings
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workers.system import log
+from workers.telemetry.bindings import pynvml
 from workers.telemetry.links import gpu_links
-from workers.telemetry.sampler import GpuFailedError, GpuFound, GpuSample, PartUse
+from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, slowdown_c
+from workers.telemetry.nvml_start import nvml_start
+from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from workers.protocol.wire import Links
 
-with warnings.catch_warnings():
-    # pynvml 13 only wraps nvidia-ml-py, and warns of that at each import.
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    import pynvml
+DEAF_LOOKS = 3
+"""A GPU of which nothing could be read so many times, one after the other, counts as failed."""
 
 
 def _text(value: str | bytes) -> str:
@@ -30,23 +36,35 @@ class NvmlSampler:
     def __init__(self) -> None:
         self._handles: dict[int, Any] = {}
         self._failing: set[tuple[int, str]] = set()
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError as error:
-            log.info("no GPUs", reason=str(error))
+        self._deaf: dict[int, int] = {}
+        self._closed: dict[int, str] = {}
+        self._pcie, self._running = PcieMeter(), RunningProcesses()
+        self._trouble = nvml_start()
+        self._xids = XidEvents({})
+        self._limits: dict[int, float | None] = {}
+        if self._trouble is not None:
             return
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 self._handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
             except pynvml.NVMLError as error:
                 log.error("gpu cannot be opened and is left out", gpu=index, reason=str(error))
+                self._closed[index] = str(error)
+        self._xids = XidEvents(self._handles)
+        self._limits = {index: slowdown_c(handle) for index, handle in self._handles.items()}
+
+    def trouble(self) -> str | None:
+        return self._trouble or None
 
     def gpus(self) -> list[GpuFound]:
-        """Return the GPUs. Raises GpuFailedError when one does not give its name, uuid or memory."""
-        try:
-            return [self._found(index, handle) for index, handle in self._handles.items()]
-        except pynvml.NVMLError as error:
-            raise GpuFailedError(f"a GPU does not give its name, UUID or memory: {error}") from error
+        """Return the GPUs. One that does not give its name, uuid or memory is left out, and is trouble at each look."""
+        found = []
+        for index, handle in self._handles.items():
+            try:
+                found.append(self._found(index, handle))
+            except pynvml.NVMLError as error:
+                log.error("gpu does not give its name and is left out", gpu=index, reason=str(error))
+        return found
 
     @staticmethod
     def _found(index: int, handle: Any) -> GpuFound:
@@ -60,21 +78,55 @@ class NvmlSampler:
     def links(self) -> Links:
         return gpu_links(list(self._handles.values()))
 
-    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
-        return {index: self._sample(index, handle) for index, handle in self._handles.items()}
+    def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
+        return {index: GpuSample(**self._read(index, FAST)) for index in self._handles}
 
-    def _sample(self, index: int, handle: Any) -> GpuSample:
-        return GpuSample(
-            utilisation=self._measure(index, "utilisation", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-            memory_mib=self._measure(index, "memory", lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used / 2**20),
-            power_w=self._measure(index, "power", lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-        )
+    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+        now_s, troubles = time.monotonic(), list(self._xids.new())
+        troubles += [GpuTrouble(index, "nvml", why) for index, why in self._closed.items()]
+        samples, processes = {}, {}
+        for index, handle in self._handles.items():
+            failed: dict[str, Any] = {}
+            values = self._read(index, tuple(CALLS), failed)
+            samples[index] = replace(GpuSample(**values), **self._pcie.read(index, handle, now_s))
+            if (running := self._running.read(index, handle)) is not None:
+                processes[index] = running
+            troubles += self._unwell(index, values, failed)
+        return GpuLook(samples, processes, tuple(troubles))
 
-    def _measure(self, index: int, what: str, read: Callable[[], float]) -> float | None:
+    def _unwell(self, index: int, values: dict[str, float | None], failed: dict[str, Any]) -> list[GpuTrouble]:
+        """Say that a GPU does not answer: at once when the driver says so, else after DEAF_LOOKS looks without a figure."""
+        found = self._out_of_bounds(index, values)
+        told = next((str(error) for error in failed.values() if error.value in FAILED), None)
+        silent = failed and all(value is None for value in values.values())
+        self._deaf[index] = self._deaf.get(index, 0) + 1 if silent else 0
+        if told is None and self._deaf[index] < DEAF_LOOKS:
+            return found
+        return [*found, GpuTrouble(index, "nvml", told or str(next(iter(failed.values()))))]
+
+    def _out_of_bounds(self, index: int, values: dict[str, float | None]) -> list[GpuTrouble]:
+        found = []
+        errors, degrees, limit = values["ecc_uncorrected"], values["temperature_c"], self._limits.get(index)
+        if errors:
+            found.append(GpuTrouble(index, "ecc", "", int(errors)))
+        if degrees is not None and limit is not None and degrees >= limit:
+            detail = f"Its temperature has reached {limit:.0f} \u00b0C, at which it slows down."
+            found.append(GpuTrouble(index, "temperature", detail))
+        return found
+
+    def _read(
+        self, index: int, names: tuple[str, ...], failed: dict[str, Any] | None = None
+    ) -> dict[str, float | None]:
+        handle = self._handles[index]
+        return {name: self._measure(index, name, lambda n=name: CALLS[n](handle), failed) for name in names}  # type: ignore[misc]
+
+    def _measure(self, index: int, what: str, read: Callable[[], float], failed: dict[str, Any] | None) -> float | None:
         """Return the figure, None when reading fails. The log says once that it fails, and once that it works again."""
         try:
             value = float(read())
         except pynvml.NVMLError as error:
+            if failed is not None:
+                failed[what] = error
             if (index, what) not in self._failing:
                 self._failing.add((index, what))
                 log.error("gpu figure cannot be read", gpu=index, measure=what, reason=str(error))

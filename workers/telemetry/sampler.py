@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workers.protocol.wire import Links
 
 
@@ -25,11 +27,56 @@ class GpuFound:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One second of one GPU; None where it could not be measured, never 0 instead."""
+    """One reading of one GPU; None where it could not be measured, never 0 instead. Counters: since the driver was loaded."""
 
-    utilisation: float | None  # per cent of the time that a kernel ran
+    utilisation: float | None  # per cent of the time that a kernel ran (SM)
     memory_mib: float | None
     power_w: float | None
+    pcie_tx_mb_s: float | None = None  # 10^6 bytes a second that the GPU sent
+    pcie_rx_mb_s: float | None = None
+    energy_j: float | None = None
+    temperature_c: float | None = None
+    clock_mhz: float | None = None  # of the SMs
+    memory_clock_mhz: float | None = None
+    throttle: float | None = None  # NVML's bits of why the clocks are low
+    ecc_corrected: float | None = None
+    ecc_uncorrected: float | None = None
+
+
+FAST = ("utilisation", "memory_mib", "power_w")
+"""Read at each heartbeat; the other figures move slowly or cost much, and are read once a second at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that computes on a GPU, as NVML tells it. None: the driver does not say."""
+
+    pid: int
+    memory_mib: float | None
+    utilisation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTrouble:
+    """Why a GPU is not well.
+
+    `check`: `nvml` (it does not answer), `xid` (an error of NVIDIA's list, by its `code`), `ecc` (with their count),
+    `temperature`.
+    """
+
+    index: int
+    check: str
+    detail: str
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLook:
+    """The slow look at all GPUs: figures, the processes on each, and what is wrong with them now."""
+
+    samples: dict[int, GpuSample] = field(default_factory=dict)
+    processes: dict[int, list[GpuProcess]] = field(default_factory=dict)
+    troubles: tuple[GpuTrouble, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +87,10 @@ class PartUse:
     cpu_cores: float  # mean cores in use
     wait_cores: float  # mean number of processes that were ready but had no core
     memory_mib: float
+    read_mb_s: float | None = None  # 10^6 bytes a second from disks; None: its shim does not tell
+    write_mb_s: float | None = None
+    cores: int = 0  # that it has by the last order that holds; 0: not known
+    response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
 
 
 class GpuSampler(Protocol):
@@ -49,5 +100,11 @@ class GpuSampler(Protocol):
     def links(self) -> Links:
         """Return what is known of the links between the GPUs."""
 
-    def sample(self, parts: list[PartUse]) -> dict[int, GpuSample]:
-        """Return the present figures by GPU index. `parts`: the parts that run here."""
+    def trouble(self) -> str | None:
+        """Return why GPUs that the machine has cannot be used at all; None when there is no such thing."""
+
+    def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
+        """Return the figures of FAST by GPU index, the others None. `parts`: the parts that run here."""
+
+    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+        """Return all that there is to know; takes longer."""

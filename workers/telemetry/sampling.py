@@ -1,20 +1,29 @@
-"""Reads everything once a second: the parts from their shims, the GPUs from their sampler, and the host."""
+"""Puts one second together: the GPUs from the heartbeat, the parts from their shims and their processes on GPUs, and the host."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from workers.system.procs import boottime
-from workers.telemetry.sampler import GpuSampler, PartUse
+from workers.telemetry.counters import Rates
+from workers.telemetry.owners import OUTSIDE, Shim, name_of, owner_of
+from workers.telemetry.sampler import PartUse
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from workers.controls.usage import Usage
+    from workers.protocol.wire import OutsideUse
+    from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
+    from workers.telemetry.sampler import GpuLook, GpuProcess
 
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
+OUTSIDE_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,36 +33,96 @@ class Running:
     attempt: str
     gpus: tuple[int, ...]
     usage: Usage | None
+    shim: Shim | None = None
+    cores: int = 0
+    response: tuple[float, ...] = ()
+
+
+@dataclass(slots=True)
+class _OnGpus:
+    """What a part's processes use of the GPUs that they compute on; None: the driver does not say of one of them."""
+
+    memory_mib: float | None = 0.0
+    uses: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, gpu: int, process: GpuProcess) -> None:
+        memory_mib, use, before = process.memory_mib, process.utilisation, self.uses[gpu]
+        self.memory_mib = None if self.memory_mib is None or memory_mib is None else self.memory_mib + memory_mib
+        self.uses[gpu] = None if before is None or use is None else before + use
 
 
 class Sampling:
-    """Keeps each part's last totals, to compute rates from."""
+    """Keeps each part's last totals, to compute rates from. `outside`: processes on GPUs that no part there accounts for."""
 
-    def __init__(self, *, gpus: GpuSampler, host: HostSampler | None) -> None:
-        self._gpus = gpus
+    def __init__(
+        self, *, host: HostSampler | None, owner: Callable[[int, dict[int, Shim]], str | None] = owner_of
+    ) -> None:
         self._host = host  # None on a virtual node: its host figures are its own parts'
+        self._owner = owner
         self._before: dict[str, Usage] = {}
         self._uses: dict[str, PartUse] = {}
+        self._disk = Rates()
+        self.outside: list[OutsideUse] = []
 
-    def second(self, at_unix: float, running: list[Running]) -> Second:
-        uses = {r.attempt: use for r in running if (use := self._use(r)) is not None}
-        self._uses = uses
-        self._before = {k: v for k, v in self._before.items() if k in {r.attempt for r in running}}
+    def uses(self, running: Iterable[Running]) -> dict[str, PartUse]:
+        """Return what each part uses now, by attempt, where its shim tells it."""
+        running = list(running)
+        self._uses = {r.attempt: use for r in running if (use := self._use(r)) is not None}
+        names = {r.attempt for r in running}
+        self._before = {k: v for k, v in self._before.items() if k in names}
+        self._disk.keep({(name, way) for name in names for way in ("read", "write")})
+        return self._uses
+
+    def second(self, at_unix: float, running: list[Running], taken: Taken) -> Second:
+        """Return what was measured. Call `uses` before."""
         values: dict[Measure, float | None] = {}
-        for index, sample in self._gpus.sample(list(uses.values())).items():
+        for index, sample in taken.gpus.items():
             values |= {("gpus", str(index), name): value for name, value in asdict(sample).items()}
-        for attempt, use in uses.items():
-            values["attempts", attempt, "cpu_cores"] = round(use.cpu_cores, 3)
-            values["attempts", attempt, "memory_mib"] = round(use.memory_mib, 1)
-        cores, memory_mib = self._host_values(list(uses.values()))
-        values["host", "", "cpu_cores"] = cores
-        values["host", "", "memory_mib"] = memory_mib
+        for word, found in (("p80", taken.high), ("max", taken.most)):
+            values |= {("gpus", str(index), f"{name}.{word}"): value for (index, name), value in found.items()}
+        for attempt, use in self._uses.items():
+            for name in ("cpu_cores", "memory_mib", "read_mb_s", "write_mb_s"):
+                value = getattr(use, name)
+                values["attempts", attempt, name] = None if value is None else round(value, 3)
+        if taken.look is not None:
+            values |= self._on_gpus(running, taken.look)
+        values |= {("host", "", name): value for name, value in self._host_values().items()}
         return Second(at_unix, values)
 
-    def _host_values(self, uses: list[PartUse]) -> tuple[float | None, float]:
+    def _host_values(self) -> dict[str, float | None]:
         if self._host is not None:
-            return self._host.sample()
-        return round(sum(u.cpu_cores for u in uses), 3), round(sum(u.memory_mib for u in uses), 1)
+            return asdict(self._host.sample())
+        uses = self._uses.values()
+        return {
+            "cpu_cores": round(sum(u.cpu_cores for u in uses), 3),
+            "memory_mib": round(sum(u.memory_mib for u in uses), 1),
+        }
+
+    def _on_gpus(self, running: list[Running], look: GpuLook) -> dict[Measure, float | None]:
+        """Give each process on a GPU to its part, by the line of its parents."""
+        shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
+        holders = {r.attempt: set(r.gpus) for r in running}
+        by_part: dict[str, _OnGpus] = defaultdict(_OnGpus)
+        outside: list[OutsideUse] = []
+        for gpu, processes in look.processes.items():
+            for process in processes:
+                owner = self._owner(process.pid, shims)
+                if owner is None:  # it has ended meanwhile
+                    continue
+                if owner != OUTSIDE:
+                    by_part[owner].add(gpu, process)
+                if gpu not in holders.get(owner, ()):
+                    name = name_of(process.pid)
+                    outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
+        self.outside = outside[:OUTSIDE_MOST]
+        values: dict[Measure, float | None] = {}
+        for attempt, on_gpus in by_part.items():
+            uses, count = list(on_gpus.uses.values()), len(holders.get(attempt, ())) or len(on_gpus.uses)
+            known = [use for use in uses if use is not None]
+            values["attempts", attempt, "gpu_memory_mib"] = on_gpus.memory_mib
+            if len(known) == len(uses):
+                values["attempts", attempt, "gpu_utilisation"] = round(min(100.0, sum(known) / count), 2)
+        return values
 
     def _use(self, part: Running) -> PartUse | None:
         """Return the part's rates between its shim's last two readings. Without a newer reading, repeat them for STALE_S."""
@@ -63,9 +132,15 @@ class Sampling:
         if usage is None:
             return None
         self._before[part.attempt] = usage
+        moved = {
+            way: self._disk.rate((part.attempt, way), total, usage.at)
+            for way, total in (("read", usage.read_bytes), ("write", usage.write_bytes))
+        }
         if before is None:
             return None
         span_s = usage.at - before.at
         cpu_cores = max(0.0, usage.cpu_s - before.cpu_s) / span_s
         wait_cores = max(0.0, usage.wait_s - before.wait_s) / span_s
-        return PartUse(part.gpus, cpu_cores, wait_cores, usage.memory_mib)
+        read, write = (None if rate is None else rate / 1e6 for rate in (moved["read"], moved["write"]))
+        memory_mib = usage.memory_mib
+        return PartUse(part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response)

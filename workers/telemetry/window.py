@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from workers.protocol.wire import Series, Telemetry
 
 # A measure's name: ("gpus", "0", "utilisation"), ("host", "", "cpu_cores"), ("attempts", "17", "memory_mib").
 Measure = tuple[str, str, str]
+BASIC: Mapping[str, Collection[str]] = {
+    "gpus": ("utilisation", "memory_mib", "power_w"),
+    "host": ("cpu_cores", "memory_mib"),
+    "attempts": ("cpu_cores", "memory_mib"),
+}
+"""What a portal of version 0.1 takes."""
 # The most seconds of one batch, so that a long absence does not end in one huge message.
 BATCH_MAX = 120
 
@@ -51,8 +59,14 @@ class Window:
             self.seconds.popleft()
 
 
-def telemetry_body(batch: list[Second], *, boot_id: str, period_s: float) -> Telemetry:
-    """Return the batch as a message. A measure without any value is left out."""
+def telemetry_body(
+    batch: list[Second], *, boot_id: str, period_s: float, known: Mapping[str, Collection[str]] | None = None
+) -> Telemetry:
+    """Return the batch as a message. A measure without any value is left out, and one that the portal does not know.
+
+    `known`: its measures by group; without them those of version 0.1, which refuses a message with another.
+    """
+    known = BASIC if known is None else known
     body: Telemetry = {
         "boot_id": boot_id,
         "start": batch[0].at_unix,
@@ -63,6 +77,8 @@ def telemetry_body(batch: list[Second], *, boot_id: str, period_s: float) -> Tel
         "attempts": {},
     }
     for group, key, name in dict.fromkeys(measure for second in batch for measure in second.values):
+        if name not in known.get(group, ()):
+            continue
         series: Series = [second.values.get((group, key, name)) for second in batch]
         if all(value is None for value in series):
             continue

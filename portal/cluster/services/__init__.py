@@ -8,6 +8,13 @@ from portal.cluster.services.contact import (
     node_touch,
     nodes_touch,
 )
+from portal.cluster.services.health import (
+    findings_overrule,
+    gpu_cordon,
+    gpu_resume,
+    node_health_take,
+    node_heartbeat_set,
+)
 from portal.cluster.services.joining import (
     gpu_type_upsert,
     join_token_create,
@@ -21,9 +28,13 @@ from portal.cluster.services.operating import (
     node_drain,
     node_resume,
     node_token_revoke,
+    node_tuning,
 )
 
 __all__ = [
+    "findings_overrule",
+    "gpu_cordon",
+    "gpu_resume",
     "gpu_type_upsert",
     "join_token_create",
     "join_token_revoke",
@@ -31,6 +42,8 @@ __all__ = [
     "node_describe",
     "node_disk_note",
     "node_drain",
+    "node_health_take",
+    "node_heartbeat_set",
     "node_hello",
     "node_problems",
     "node_register",
@@ -39,5 +52,6 @@ __all__ = [
     "node_settled",
     "node_token_revoke",
     "node_touch",
+    "node_tuning",
     "nodes_touch",
 ]

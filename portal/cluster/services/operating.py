@@ -10,6 +10,7 @@ from django.utils import timezone
 from portal.cluster import followers
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell, node_touch
+from portal.cluster.services.health import NODE, findings_overrule
 from portal.errors import BerthError, Conflict
 from portal.events.services import node_wake, page_event
 from portal.tenants.services import audit_record
@@ -23,8 +24,9 @@ def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
     """Let no new job start on a node. What runs there ends by itself."""
     if not reason.strip():
         raise BerthError("blank", "Say why, for those who find the node drained.", field="reason")
-    if node.drained_at is None:
-        Node.objects.filter(pk=node.pk).update(drained_at=timezone.now(), drain_reason=reason.strip()[:200])
+    if node.drained_at is None or node.drained_by_check:
+        values = {"drained_by_check": ""} if node.drained_at else {"drained_at": timezone.now(), "drained_by_check": ""}
+        Node.objects.filter(pk=node.pk).update(**values, drain_reason=reason.strip()[:200])
         _node_changed(node=node, actor=actor, kind="drained", detail=reason.strip()[:200])
     node.refresh_from_db()
     return node
@@ -45,10 +47,22 @@ def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> N
 
 
 @transaction.atomic
+def node_tuning(*, node: Node, actor: User | None, allowed: bool) -> Node:
+    """Say whether the cores of jobs that run on a node may be tuned; searches there end at their next step."""
+    if node.tunes_cores != allowed:
+        Node.objects.filter(pk=node.pk).update(tunes_cores=allowed)
+        detail = "may be tuned" if allowed else "are left as they are"
+        _node_changed(node=node, actor=actor, kind="core tuning", detail=f"The cores of jobs here {detail}.")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
 def node_resume(*, node: Node, actor: User | None) -> Node:
     """Place jobs on a node again, whether it was drained or declared dead."""
     if node.drained_at or node.dead_at:
-        Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", dead_at=None)
+        findings_overrule(node=node, subject=NODE)
+        Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", drained_by_check="", dead_at=None)
         _node_changed(node=node, actor=actor, kind="resumed", detail="")
     node.refresh_from_db()
     return node

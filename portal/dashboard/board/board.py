@@ -1,7 +1,7 @@
 """The board of one h: a byte a GPU for active share, use, memory and state, and the groups' figures. Pure.
 
-`active`, `use`, `memory` are per cent, 255 for unknown; `state` is 0 held, 1 idle, 2 idle and kept for a job, 3 out (its
-node takes no jobs). `order` gives, a grouping, each group's nodes as they are drawn: by active share, then drained,
+`active`, `use`, `memory` are per cent, 255 for unknown; `state` is 0 held, 1 idle, 2 idle and kept for a job, 3 out (it
+or its node takes no jobs). `order` gives, a grouping, each group's nodes as they are drawn: by active share, then drained,
 unreachable and dead ones. It changes once in `ORDER_S` only, so that nothing moves under the pointer.
 """
 
@@ -93,10 +93,11 @@ def _states(facts: Facts) -> list[int]:
         if facts.health[place] != UP:
             found += [OUT] * len(held)
             continue
-        plain_idle = held.count(False) - facts.kept[place]
-        for is_held in held:
-            plain_idle -= not is_held
-            found.append(HELD if is_held else IDLE if plain_idle >= 0 else KEPT)
+        closed = facts.closed[start : start + facts.gpus[place]]
+        plain_idle = facts.idle(place)[0] - facts.kept[place]
+        for is_held, is_closed in zip(held, closed, strict=True):
+            plain_idle -= not is_held and not is_closed
+            found.append(HELD if is_held else OUT if is_closed else IDLE if plain_idle >= 0 else KEPT)
     return found
 
 

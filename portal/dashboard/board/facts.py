@@ -13,15 +13,15 @@ from typing import Any
 
 from django.utils import timezone
 
-from portal.cluster.models import Gpu, Node
+from portal.cluster.models import SAMPLE_FRESH_S, Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
 from portal.rounds.read.kept import kept_gpus
 
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 """The words of `Node.health`, in the order in which nodes are drawn; facts hold their places here."""
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
-SAMPLE_FRESH_S = 30
-"""A telemetry sample older than this says nothing about now."""
+GpuRow = tuple[int, int, int, bool]
+"""Row id, index, memory in MiB, and whether no new job gets it."""
 
 
 @dataclass
@@ -29,7 +29,8 @@ class Facts:
     """Columns a node (`names` ... `kept`), then columns a GPU in the order of nodes and indices (`gpu_ids` ...).
 
     `types`: GPU type, None without GPUs. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
-    per cent of the last sample, None where it is too old or has none. `held_by_tenant`: GPUs by tenant id.
+    per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU. `cores_measured`:
+    held cores of jobs whose use is known, `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id.
     """
 
     at: float
@@ -44,11 +45,14 @@ class Facts:
     joined: list[float] = field(default_factory=list)
     cores: list[int] = field(default_factory=list)
     cores_held: list[int] = field(default_factory=list)
+    cores_measured: list[int] = field(default_factory=list)
+    cores_used: list[float] = field(default_factory=list)
     gpus: list[int] = field(default_factory=list)
     gpus_held: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     gpu_ids: list[int] = field(default_factory=list)
     held: list[bool] = field(default_factory=list)
+    closed: list[bool] = field(default_factory=list)
     uses: list[float | None] = field(default_factory=list)
     memories: list[float | None] = field(default_factory=list)
     held_by_tenant: dict[str, int] = field(default_factory=dict)
@@ -79,7 +83,10 @@ class Facts:
         """Return a node's idle GPUs and cores; none on one that takes no jobs."""
         if self.health[place] != UP:
             return 0, 0
-        return self.gpus[place] - self.gpus_held[place], self.cores[place] - self.cores_held[place]
+        first = self.starts[place]
+        mine = slice(first, first + self.gpus[place])
+        free = sum(not held and not closed for held, closed in zip(self.held[mine], self.closed[mine], strict=True))
+        return free, self.cores[place] - self.cores_held[place]
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,21 +95,24 @@ class Facts:
 def facts_read() -> Facts:
     """Read all columns as of now."""
     facts = Facts(at=timezone.now().timestamp())
-    present: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for gpu, node, index, memory_mib in (
-        Gpu.objects.filter(missing_since=None).order_by("index").values_list("pk", "node_id", "index", "memory_mib")
+    present: dict[int, list[GpuRow]] = defaultdict(list)
+    seen = Gpu.objects.present().order_by("index")
+    for gpu, node, index, memory_mib, cordoned, outside in seen.values_list(
+        "pk", "node_id", "index", "memory_mib", "cordoned_at", "outside_since"
     ):
-        present[node].append((gpu, index, memory_mib))
+        present[node].append((gpu, index, memory_mib, cordoned is not None or outside is not None))
     holders = dict(
         GpuAllocation.objects.filter(released_at=None).values_list("gpu_id", "allocation__attempt__job__tenant_id")
     )
-    cores: Counter[int] = Counter()
-    for node, core_ids in Allocation.objects.filter(released_at=None).values_list("node_id", "core_ids"):
-        cores[node] += len(core_ids)
+    parts: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for node, key, core_ids in Allocation.objects.filter(released_at=None).values_list(
+        "node_id", "attempt__key", "core_ids"
+    ):
+        parts[node].append((key, len(core_ids)))
     facts.held_by_tenant = {str(tenant): count for tenant, count in Counter(holders.values()).items()}
     kept = kept_gpus()
     for node in Node.objects.select_related("gpu_type").order_by("name"):
-        _node_add(facts, node, cores=cores[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
+        _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
     return facts
 
 
@@ -110,13 +120,13 @@ def _node_add(
     facts: Facts,
     node: Node,
     *,
-    cores: int,
-    gpus: list[tuple[int, int, int]],
+    parts: list[tuple[str, int]],
+    gpus: list[GpuRow],
     holders: dict[int, int],
     kept: dict[int, int | None],
 ) -> None:
     held = [gpu in holders for gpu, *_ in gpus]
-    idle = len(gpus) - sum(held)
+    idle = sum(not is_held and not closed for is_held, (*_, closed) in zip(held, gpus, strict=True))
     facts.ids.append(node.pk)
     facts.names.append(node.name)
     facts.types.append(node.gpu_type.name if node.gpu_type and gpus else None)
@@ -127,7 +137,7 @@ def _node_add(
     facts.heard.append(node.last_contact_at.timestamp() if node.last_contact_at else None)
     facts.joined.append(node.registered_at.timestamp())
     facts.cores.append(node.cores)
-    facts.cores_held.append(cores)
+    _cores_add(facts, node, parts)
     facts.gpus.append(len(gpus))
     facts.gpus_held.append(sum(held))
     wanted = kept.get(node.pk, 0)
@@ -135,13 +145,24 @@ def _node_add(
     _gpus_add(facts, node, gpus, held)
 
 
-def _gpus_add(facts: Facts, node: Node, gpus: list[tuple[int, int, int]], held: list[bool]) -> None:
+def _cores_add(facts: Facts, node: Node, parts: list[tuple[str, int]]) -> None:
+    live = node.live or {}
+    fresh = facts.at - live.get("at", 0) < SAMPLE_FRESH_S
+    uses = {key: measures.get("cpu_cores") for key, measures in live.get("attempts", {}).items()} if fresh else {}
+    known = [(min(use, count), count) for key, count in parts if (use := uses.get(key)) is not None]
+    facts.cores_held.append(sum(count for _, count in parts))
+    facts.cores_measured.append(sum(count for _, count in known))
+    facts.cores_used.append(round(sum(use for use, _ in known), 3))
+
+
+def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) -> None:
     live = node.live or {}
     samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
-    for (gpu, index, memory_mib), is_held in zip(gpus, held, strict=True):
+    for (gpu, index, memory_mib, closed), is_held in zip(gpus, held, strict=True):
         sample = samples.get(str(index), {})
         used_mib = sample.get("memory_mib")
         facts.gpu_ids.append(gpu)
         facts.held.append(is_held)
+        facts.closed.append(closed)
         facts.uses.append(sample.get("utilisation"))
         facts.memories.append(None if used_mib is None else round(100 * used_mib / memory_mib, 1))

@@ -17,9 +17,9 @@ from django.utils import timezone
 from portal.dashboard.board.board import board_made
 from portal.dashboard.board.differences import difference
 from portal.dashboard.board.facts import Facts, facts_read
-from portal.dashboard.board.shares import core_held_s, gpu_held_s
 from portal.events.services import live_event
 from portal.events.shared import RELEASE, Away, Sharing, client
+from portal.jobs.held_time import core_held_s, gpu_held_s
 from portal.jobs.queue_counts import demand_by_types
 
 if TYPE_CHECKING:

@@ -41,6 +41,7 @@ class NodeRow(TypedDict):
     cells: list[GpuCell]
     gpus_held: int
     gpu_count: int
+    active: str  # "GPUs 71 %, cores 40 %" over h; empty where nothing is known
     cores_gpu_jobs: int
     cores_cpu_jobs: int
     cores_total: int
@@ -98,6 +99,34 @@ class NodeProblem(TypedDict):
     detail: str
 
 
+class FindingRow(TypedDict):
+    """What a check of the node found; `remedy` is for operators."""
+
+    what: str
+    level: str
+    bad: bool
+    detail: str
+    remedy: str
+
+
+class GpuRow(TypedDict):
+    """A GPU's last figures as texts."""
+
+    index: int
+    use: str
+    memory: str
+    power: str
+    energy: str
+    temperature: str
+    pcie: str
+    clocks: str
+    throttle: str
+    ecc: str
+    closed: str  # why no new job gets it
+    remedy: str
+    cordoned: bool
+
+
 class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
@@ -108,4 +137,6 @@ class NodePageContext(TypedDict):
     events: list[ClusterEvent]
     plots: list[PlotContext]
     problems: list[NodeProblem]
+    findings: list[FindingRow]
+    hardware: list[GpuRow]
     can_operate: bool

@@ -11,8 +11,9 @@ from django.urls import reverse
 
 from portal.cluster.selectors import node_events
 from portal.cluster.telemetry import batches_between
+from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
-from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_groups
+from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_groups
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
@@ -59,6 +60,8 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
         "plots": plot_contexts(node),
         "problems": node.problems if snapshot.user.is_operator else [],
+        "findings": finding_rows(node, snapshot),
+        "hardware": gpu_rows(node, snapshot),
         "can_operate": snapshot.user.is_operator,
     }
 
@@ -85,6 +88,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
+    if words := active_words(snapshot.rates[node.pk]):
+        facts.append({"label": "Active, last hour", "value": words, "note": "held by jobs"})
     facts += _link_facts(node)
     if node.isolation:
         value, note = isolation_words(node.isolation)

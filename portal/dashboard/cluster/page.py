@@ -10,7 +10,7 @@ from django.urls import reverse
 from portal.cluster.selectors import node_events
 from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
-from portal.dashboard.overview.nodes import MIB_OF_GIB, gpu_cells, health_word
+from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_cells, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.kept import kept_rows
@@ -103,7 +103,8 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
     for part in parts:
         cores[bool(part.gpu_allocations.all())] += len(part.core_ids)
     asked_mib = sum(part.memory_mib for part in parts)
-    idle_gpus, idle_cores = sum(cell["idle"] for cell in cells), node.cores - sum(cores.values())
+    closed = sum(cell["idle"] and "tone" in cell for cell in cells)
+    idle_gpus, idle_cores = sum(cell["idle"] for cell in cells) - closed, node.cores - sum(cores.values())
     return {
         "name": node.name,
         "url": reverse("node-detail", args=[node.name]),
@@ -111,25 +112,27 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "health": node.health,  # type: ignore[typeddict-item]
         "health_word": health_word(node, snapshot.now),
         "cells": cells,
-        "gpus_held": len(cells) - idle_gpus,
+        "gpus_held": len(cells) - idle_gpus - closed,
         "gpu_count": len(cells),
+        "active": active_words(snapshot.rates[node.pk]),
         "cores_gpu_jobs": cores[True],
         "cores_cpu_jobs": cores[False],
         "cores_total": node.cores,
         "memory_used_gib": asked_mib / MIB_OF_GIB if asked_mib else None,
         "memory_total_gib": node.memory_mib / MIB_OF_GIB,
-        "note": _note(idle_gpus, idle_cores),
+        "note": _note(idle_gpus, idle_cores, closed),
         "kept": kept_rows(snapshot.kept_by_node[node.name]),
         "virtual": node.is_virtual,
     }
 
 
-def _note(idle_gpus: int, idle_cores: int) -> str | None:
-    if not idle_gpus or idle_cores >= idle_gpus:
-        return None
-    return (
-        f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"
-    )
+def _note(idle_gpus: int, idle_cores: int, closed: int) -> str | None:
+    said = [f"{closed} GPU{'s' if closed != 1 else ''} out"] if closed else []
+    if idle_gpus and idle_cores < idle_gpus:
+        said += [
+            f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+        ]
+    return "; ".join(said) or None
 
 
 def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:

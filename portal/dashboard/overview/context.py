@@ -49,6 +49,7 @@ class NodeContext(TypedDict):
     cores_used: int
     cores_total: int
     memory_percent: float | None  # of memory asked for, not measured
+    active: str  # "GPUs 71 %, cores 40 %" over h
     groups: list[GpuGroup]
     cpu_job_count: int
 

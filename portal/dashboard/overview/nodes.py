@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import GpuCell, GpuGroup
     from portal.dashboard.parts.masking import Reader
     from portal.dashboard.parts.snapshot import Snapshot
+    from portal.jobs.held_time import ActiveRates
     from portal.jobs.models import Allocation
 
 MIB_OF_GIB = 1024
@@ -42,9 +43,18 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
         "cores_used": sum(len(part.core_ids) for part in parts),
         "cores_total": node.cores,
         "memory_percent": memory_percent(node, parts),
+        "active": active_words(snapshot.rates[node.pk]),
         "groups": gpu_groups(node, snapshot),
         "cpu_job_count": sum(1 for part in parts if not part.gpu_allocations.all()),
     }
+
+
+def active_words(rates: ActiveRates) -> str:
+    """Return a node's active rates over h in words; empty where none is known."""
+    known = {"GPUs": rates.gpus, "cores": rates.cores}
+    return ", ".join(
+        f"{name} {share:.0%}".replace("%", "\u00a0%") for name, share in known.items() if share is not None
+    )
 
 
 def health_word(node: Node, now: datetime) -> str:
@@ -83,6 +93,8 @@ def gpu_groups(node: Node, snapshot: Snapshot) -> list[GpuGroup]:
 
 def _holder(gpu: Gpu, node: Node, part: Allocation | None, snapshot: Snapshot, *, idle_cores: int) -> Holder:
     if part is None:
+        if gpu.closed_because:
+            return Holder(gpu.closed_because, note=gpu.cordon_remedy or None)
         note = f"{idle_cores} idle core{'s' if idle_cores != 1 else ''}"
         return Holder(_idle_words(gpu, node, snapshot), note=note)
     return job_holder(part, snapshot.reader)
@@ -114,13 +126,14 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
     for gpu in node.gpus_present:
         sample = live.get(str(gpu.index), {})
         memory_mib = sample.get("memory_mib")
-        cells.append(
-            {
-                "index": gpu.index,
-                "active": active_share(snapshot.intervals.get(gpu.pk, []), since=since, now=snapshot.now),
-                "use_percent": sample.get("utilisation"),
-                "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
-                "idle": gpu.pk not in held,
-            }
-        )
+        cell: GpuCell = {
+            "index": gpu.index,
+            "active": active_share(snapshot.intervals.get(gpu.pk, []), since=since, now=snapshot.now),
+            "use_percent": sample.get("utilisation"),
+            "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
+            "idle": gpu.pk not in held,
+        }
+        if gpu.closed_because:
+            cell["tone"] = "fail"
+        cells.append(cell)
     return cells

@@ -101,13 +101,16 @@ def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
 
 def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
+    measured, used = sum(snapshot.facts.cores_measured), sum(snapshot.facts.cores_used)
+    busy = f", {number(100 * used / measured)}\u00a0% used" if measured else ""
     return _tile(
         "cpu-active",
         "CPU active rate",
         number(100 * held / total, 1) if total else None,
         "%",
-        f"{number(held)} of {number(total)} cores" if total else "no node has joined",
-        explained="CPU cores that a job holds now, of all cores.",
+        f"{number(held)} of {number(total)} cores{busy}" if total else "no node has joined",
+        explained="CPU cores that a job holds now, of all cores; and how busy the held ones are (CPU utilisation), as their "
+        "nodes measured it in the last 30 s.",
         spark=_spark(points, _share("cpu_active_rate"), high=100),
     )
 

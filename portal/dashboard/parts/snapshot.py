@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.cluster.selectors import nodes_with_gpus
-from portal.dashboard.board.facts import SAMPLE_FRESH_S
 from portal.dashboard.board.feed import facts_now
 from portal.dashboard.parts.masking import Reader
 from portal.events.shared import Sharing
+from portal.jobs.held_time import active_rates
 from portal.jobs.occupancy import gpu_intervals, parts_live
 from portal.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
 from portal.rounds.models import Planning, Round
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from portal.cluster.models import Node
     from portal.dashboard.board.facts import Facts
+    from portal.jobs.held_time import ActiveRates
     from portal.jobs.models import Allocation
     from portal.jobs.occupancy import Interval
     from portal.rounds.read.kept import KeptFor
@@ -111,6 +112,11 @@ class Snapshot:
         return gpu_intervals(since=self.since, node_ids=ids)
 
     @cached_property
+    def rates(self) -> dict[int, ActiveRates]:
+        """The nodes' active rates over h, by row id."""
+        return active_rates(self.nodes, hours=self.hours, now=self.now)
+
+    @cached_property
     def knobs(self) -> dict[str, Any]:
         """The operator's settings in force."""
         return knobs_current()
@@ -140,6 +146,4 @@ class Snapshot:
 
     def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
         """Return the node's last sample by GPU index; {} when it is too old."""
-        live = node.live or {}
-        fresh = self.now.timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
-        return live.get("gpus", {}) if fresh else {}
+        return node.live_gpus

@@ -30,6 +30,7 @@ ACTIVE = (
     ("GPU active", "plot-1", "gpu_active_rate", 100.0),
     ("CPU active", "plot-3", "cpu_active_rate", 100.0),
     ("GPU utilisation", "plot-2", "utilisation", 1.0),
+    ("CPU utilisation", "plot-4", "cpu_utilisation", 1.0),
 )
 QUEUE = (("eligible jobs waiting", "plot-1", "queue_length", 1.0),)
 RATIOS = (

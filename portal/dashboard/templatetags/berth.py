@@ -173,6 +173,8 @@ def cell_title(cell: GpuCell) -> str:
         parts.append(f"allocated {share(cell['active'])} of the time shown")
     if cell["memory_percent"] is not None:
         parts.append(f"memory {percent(cell['memory_percent'])}")
+    if cell.get("tone") == "fail":
+        parts.append("takes no new jobs")
     return ", ".join(parts)
 
 

@@ -12,9 +12,9 @@ from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.cluster.selectors import node_get, nodes_visible_to
 from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
-from portal.cluster.services import node_declare_dead, node_drain, node_resume
+from portal.cluster.services import gpu_cordon, gpu_resume, node_declare_dead, node_drain, node_resume
 from portal.errors import NotFound
-from portal.jobs.node_use import nodes_counted, nodes_with_use
+from portal.jobs.node_use import nodes_active, nodes_counted, nodes_with_use
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 NODE_PATH = (OpenApiParameter("name", str, OpenApiParameter.PATH),)
+MOST_HOURS = 168
+HOURS = parameter(
+    "hours",
+    {"type": "integer", "minimum": 1, "maximum": MOST_HOURS, "default": 1},
+    "So many hours the active rates look back.",
+)
+GPU_PATH = (*NODE_PATH, OpenApiParameter("index", int, OpenApiParameter.PATH))
 ORDERINGS = ("id", "name", "cores", "last_contact_at", "registered_at")
 
 
@@ -32,8 +39,8 @@ def node_of(request: Request, name: str) -> Node:
     return node_get(user=request.user, name=name)
 
 
-def node_answer(request: Request, node: Node) -> Response:
-    (node,) = nodes_with_use([node], user=request.user, tenant=tenant_of(request))
+def node_answer(request: Request, node: Node, *, hours: int = 1) -> Response:
+    (node,) = nodes_active(nodes_with_use([node], user=request.user, tenant=tenant_of(request)), hours=hours)
     return Response(NodeDetailSerializer(node).data)
 
 
@@ -47,18 +54,20 @@ class NodesView(ApiView):
             *PAGING,
             ordering_parameter(ORDERINGS),
             parameter("gpu_type"),
+            HOURS,
         ),
         operation_id="nodes_list",
     )
     def get(self, request: Request) -> Response:
-        query = Query(request, known=(*PAGE_PARAMETERS, "ordering", "gpu_type"))
+        query = Query(request, known=(*PAGE_PARAMETERS, "ordering", "gpu_type", "hours"))
+        hours = query.whole("hours", 1, 1, MOST_HOURS) or 1
         nodes = nodes_visible_to(request.user)
         if gpu_type := query.text("gpu_type", max_chars=64):
             nodes = nodes.filter(gpu_type__name=gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")
 
         def rows(page: list[Node]) -> Any:
-            return NodeSerializer(nodes_counted(page), many=True).data
+            return NodeSerializer(nodes_active(nodes_counted(page), hours=hours), many=True).data
 
         return Response(page_of(query, nodes, rows))
 
@@ -67,10 +76,15 @@ class NodeView(ApiView):
     read_scope = "cluster:read"
 
     @documented(
-        "Show a node", answer=NodeDetailSerializer, refusals=(404,), parameters=NODE_PATH, operation_id="nodes_show"
+        "Show a node",
+        answer=NodeDetailSerializer,
+        refusals=(404,),
+        parameters=(*NODE_PATH, HOURS),
+        operation_id="nodes_show",
     )
     def get(self, request: Request, name: str) -> Response:
-        return node_answer(request, node_of(request, name))
+        query = Query(request, known=("hours",))
+        return node_answer(request, node_of(request, name), hours=query.whole("hours", 1, 1, MOST_HOURS) or 1)
 
 
 class Reason(RawSchema):
@@ -114,6 +128,37 @@ class NodeResumeView(OperatorView):
         node = node_of(request, name)
         body_of(request)
         return node_answer(request, node_resume(node=node, actor=request.user))
+
+
+class GpuCordonView(OperatorView):
+    @documented(
+        "Give a GPU to no new job",
+        answer=NodeDetailSerializer,
+        refusals=(404, 413, 415),
+        parameters=GPU_PATH,
+        request=Reason,
+        operation_id="gpus_cordon",
+    )
+    def post(self, request: Request, name: str, index: int) -> Response:
+        node = node_of(request, name)
+        gpu_cordon(node=node, index=index, actor=request.user, reason=reason_of(request))
+        return node_answer(request, node)
+
+
+class GpuResumeView(OperatorView):
+    @documented(
+        "Give a GPU to jobs again; what its checks still find is set aside until it comes again",
+        answer=NodeDetailSerializer,
+        refusals=(404, 413, 415),
+        parameters=GPU_PATH,
+        request=None,
+        operation_id="gpus_resume",
+    )
+    def post(self, request: Request, name: str, index: int) -> Response:
+        node = node_of(request, name)
+        body_of(request)
+        gpu_resume(node=node, index=index, actor=request.user)
+        return node_answer(request, node)
 
 
 class NodeDeadView(OperatorView):

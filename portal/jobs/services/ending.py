@@ -49,8 +49,9 @@ def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: s
     if "stopped" in reasons and stop_reason in _STOPPED:
         return _STOPPED[StopReason(stop_reason)]
     failed_by_itself = any(reason == "start_failed" or (reason == "exit" and code != 0) for reason, code in ends)
-    if "stopped" in reasons and not failed_by_itself:
-        return A.NODE_FAIL  # nobody asked for it: its node was shut down (`./berth down`) under it
+    if stop_reason == StopReason.UNWELL or ("stopped" in reasons and not failed_by_itself):
+        # Its GPU or node had failed before it did; or nobody asked for it: its node was shut down (`./berth down`).
+        return A.NODE_FAIL
     return A.FAILED
 
 

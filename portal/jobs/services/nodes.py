@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from portal.cluster.followers import Follower
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.parts import jobs_on, node_parts_lose, node_silence_forget
+from portal.jobs.services.unwell import parts_unwell
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from portal.cluster.models import Node
 
 
@@ -19,6 +22,9 @@ class JobsOnNode(Follower):
 
     def node_back(self, *, node: Node) -> None:
         node_silence_forget(node=node)
+
+    def gpus_failed(self, *, node: Node, indices: Collection[int] | None, detail: str) -> int:
+        return parts_unwell(node=node, indices=indices, detail=detail)
 
     def node_lost(self, *, node: Node, detail: str) -> int:
         return node_parts_lose(node=node, detail=detail)

@@ -15,6 +15,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
+from portal.jobs.services.cores import cores_acknowledge
 from portal.jobs.services.ending import attempt_settle
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import attempt_lock
@@ -45,12 +46,16 @@ def report_apply(
             answer["accepted"].append(entry)
     if answer["refused"]:
         Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + len(answer["refused"]))
+    orders = []
     for item in holding:
         known = mine.get((item["attempt"], item["rank"]))
         if known is None or known.released_at is not None:
             answer["stop"].append(_key_of(item))
         else:
             _hold_one(node=node, key=_key_of(item), answer=answer)
+            if item.get("cores_sequence") is not None:
+                orders.append((known, int(item["cores_sequence"])))
+    cores_acknowledge(parts=orders)
     _forgotten_end(node=node, known={(each["attempt"], each["epoch"], each["rank"]) for each in (*reports, *holding)})
     if node.unsettled_since is not None and not answer["stop"]:
         node_settled(node=node)

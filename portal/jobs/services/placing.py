@@ -120,7 +120,7 @@ class _Fresh:
             "node_id", "core_ids", "memory_mib", "attempt__job__tenant_id"
         ):
             used[node].add(core_ids, memory_mib, holder)
-        present = Gpu.objects.filter(node__in=among(nodes), missing_since=None).order_by()
+        present = Gpu.objects.takes_jobs().filter(node__in=among(nodes)).order_by()
         gpus = {(node, index): pk for pk, node, index in present.values_list("pk", "node_id", "index")}
         return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus)
 
@@ -139,7 +139,7 @@ class _Fresh:
             node = self.nodes[part.node_id]
             _part_check(node=node, part=part, used=self.used[part.node_id], tenant_id=job.tenant_id)
             if any((part.node_id, index) not in self.gpus for index in part.gpu_indices):
-                raise DoesNotFit(f"a GPU of {node.name} is missing")
+                raise DoesNotFit(f"a GPU of {node.name} is missing or takes no jobs")
         if job.state != JobState.PENDING or job.cancel_requested_at or job.array_size is not None:
             raise DoesNotFit("the job no longer waits")
         self.held[job.tenant_id] = [held[0] + gpus, held[1] + cores]

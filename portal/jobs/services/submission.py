@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _COLUMNS = (
-    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores "
+    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
     "memory_mib disk_gib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
     "max_requeues priority array_size array_concurrency"
 ).split()

@@ -127,8 +127,11 @@ def _nodes(parts: Iterable[Any]) -> list[model.Node]:
         memory[part.node_id] += part.memory_mib
         tenants[part.node_id].add(part.attempt.job.tenant_id)
     present: dict[int, list[int]] = defaultdict(list)
-    for node, index in Gpu.objects.filter(missing_since=None).order_by("index").values_list("node_id", "index"):
-        present[node].append(index)
+    seen = Gpu.objects.present().order_by("index")
+    for node, index, cordoned, outside in seen.values_list("node_id", "index", "cordoned_at", "outside_since"):
+        # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
+        if (cordoned is None and outside is None) or index in gpus[node]:
+            present[node].append(index)
     rows = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
     return [
         _node(

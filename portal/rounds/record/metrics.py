@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 from portal.jobs.models import Job
 from portal.jobs.states import FINAL
 from portal.rounds.models import Planning, Round
-from portal.rounds.record.utilisation import utilisation_now
+from portal.rounds.record.utilisation import utilisations_now
 from scheduler.metrics import over_round
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def planning_metrics(*, made: Plan, now: datetime) -> dict[str, Any]:
     return {
         **asdict(made.metrics),
         **raqlr_by_hours(now=now),
-        "utilisation": utilisation_now(),
+        **utilisations_now(),
         "window_gpus": made.window_gpus,
         "faults": [asdict(fault) for fault in made.faults],
     }

@@ -1,25 +1,34 @@
-"""GPU utilisation now: the mean over the GPUs that are held, from each node's last telemetry sample."""
+"""Utilisation now (CODA eq. 1): the mean over the GPUs and over the cores that are held, from each node's last sample."""
 
 from __future__ import annotations
 
 from django.utils import timezone
 
-from portal.cluster.models import Node
-from portal.jobs.models import GpuAllocation
-
-FRESH_S = 30
-"""A sample older than this says nothing about now."""
+from portal.cluster.models import SAMPLE_FRESH_S, Node
+from portal.jobs.models import Allocation, GpuAllocation
 
 
-def utilisation_now() -> float | None:
-    """Return the mean utilisation in per cent of the GPUs held and measured; None when there is none."""
+def utilisations_now() -> dict[str, float | None]:
+    """Return `utilisation` of the GPUs and `cpu_utilisation` of the cores that are held and measured, in per cent.
+
+    A job that is given cores counts as using no more than those. None when there is nothing held that is measured.
+    """
     now = timezone.now().timestamp()
     live = {
-        node.pk: node.live["gpus"]
+        node.pk: node.live
         for node in Node.objects.only("live")
-        if node.live and now - node.live.get("at", 0) < FRESH_S
+        if node.live and now - node.live.get("at", 0) < SAMPLE_FRESH_S
     }
     held = GpuAllocation.objects.filter(released_at=None).values_list("gpu__node_id", "gpu__index")
-    values = [live.get(node_id, {}).get(str(index), {}).get("utilisation") for node_id, index in held]
-    measured = [value for value in values if value is not None]
-    return sum(measured) / len(measured) if measured else None
+    uses = [live.get(node, {}).get("gpus", {}).get(str(index), {}).get("utilisation") for node, index in held]
+    measured = [use for use in uses if use is not None]
+    cores, used = 0, 0.0
+    parts = Allocation.objects.filter(released_at=None).values_list("node_id", "attempt__key", "core_ids")
+    for node, key, core_ids in parts:
+        own = live.get(node, {}).get("attempts", {}).get(key, {}).get("cpu_cores")
+        if own is not None:
+            cores, used = cores + len(core_ids), used + min(own, len(core_ids))
+    return {
+        "utilisation": sum(measured) / len(measured) if measured else None,
+        "cpu_utilisation": 100 * used / cores if cores else None,
+    }

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.model import Configuration, Share
 from scheduler.placement.aggregated.options import PieceRow
+from scheduler.placement.core_choices import MOST_CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 NOBODY = -1
-MOST_CORES = 1 << 20
-"""No node has more."""
 
 
 class IdleColumns:
@@ -142,7 +141,8 @@ class IdleColumns:
         most = np.minimum(self.gpus[at], self.cores_for(at, job) // rate)
         if job.memory_mib:
             most = np.minimum(most, self.memory_mib[at] * option.gpus // job.memory_mib)
-        return self.spread_over([(int(k), int(n)) for k, n in zip(at, most, strict=True)], option.gpus)
+        first = np.argsort(-most, kind="stable")[: option.gpus]  # each part is of one GPU at least; nodes ascend by id
+        return self.spread_over(list(zip(at[first].tolist(), most[first].tolist(), strict=True)), option.gpus)
 
     @staticmethod
     def spread_over(most: Iterable[tuple[int, int]], gpus: int) -> list[tuple[int, int]]:

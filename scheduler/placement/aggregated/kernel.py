@@ -214,6 +214,7 @@ class _Search:
             start=kernel.values_of(found.plan.minus(fixed)),
             enough=priced.bound / (1 + self.gap) - fixed.objective,
             patience=max(LOOKS, LOOKS_BY_COLUMNS // kernel.matrix.columns),
+            proving=problem.complete,
         )
         found.variables, found.rows = max(found.variables, kernel.matrix.columns), len(top.upper)
         plan = None if values is None else kernel.plan_of(values, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from scheduler.placement.aggregated.pricing import Cap, Problem
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
 from scheduler.placement.aggregated.whole import Whole
 from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.memory import Solved, solved
+from scheduler.placement.memory import Solved
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ class Maker:
             prices = self.prices = prices_of(
                 self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
             )
-            self.left = solved(prices, None, None, self.options)
-            idle_columns.outlook = Outlook(self.classes, self.options, prices, idle_columns)
-            taken += seat_by_prices(self.options, prices, self.caps, idle_columns, lambda: limits.left_s <= 0)
+            self.left = self.memory.moved_on(prices)
+            sharp = replace(prices, pieces=self.memory.sharpened(prices.pieces, self.options.rows))
+            idle_columns.outlook = Outlook(self.classes, self.options, sharp, idle_columns)
+            taken += seat_by_prices(self.options, sharp, self.caps, idle_columns, lambda: limits.left_s <= 0)
         return self.valued(taken)
 
     def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:

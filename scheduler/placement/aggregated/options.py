@@ -24,7 +24,7 @@ from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.core_choices import per_gpu
+from scheduler.placement.core_choices import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -223,7 +223,7 @@ class _Gathering:
         """One job more; InvalidJob when the estimator or its shape says that it cannot be planned."""
         job, estimator = ranked.job, self._estimator
         parts = self._shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= self._sigma)
-        answers = [per_gpu(estimator, job, *question) for part in parts for question in part.questions]
+        answers = [answer_of(estimator, job, *question) for part in parts for question in part.questions]
         w = self._weight[job.id]
         if running is not None:
             part, answer = _present(running, self._classes.pins[job.id], self.found, self._ledger)
@@ -241,7 +241,7 @@ class _Gathering:
 def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
     """To keep what it has, the first of a running job's options. Its speed is known, so the answer scales nothing."""
     present = running.present
-    here = Question(ledger.rooms[present.shares[0].node].node, pin.gpus, 1)
+    here = Question(ledger.rooms[present.shares[0].node].node, pin.gpus, 1, 1.0)
     row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
     factor = found.rules.factor(running.job, present)
     line = Line(row, 1, pin.gpus, pin.cores, False, factor, 1.0, 0)

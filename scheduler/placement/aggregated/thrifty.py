@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 NEARLY = 0.2
 """Of an option's price: so much less than its best a job accepts before everybody has had a turn."""
+MOST_PIECES = 1 << 20
+"""No job asks for more GPUs."""
 DIGITS = 9
 """Worths are compared to so many digits of the largest, so that rounding decides nothing."""
 
@@ -104,23 +106,25 @@ class _Turn:
         self.density = np.maximum.reduceat(options.value / np.maximum(cost, 1e-12), firsts)
         self._order = np.lexsort((-self._surplus, options.group))
         self._seated = np.zeros(len(options.groups), dtype=int)
-        self._gone = np.full(len(options.rows), np.inf)  # memory from which on a row has no room
-        self._gone_units = np.full(len(options.rows), np.inf)  # GPUs from which on
+        # What is asked, pieces of a row and how many of them; and the memory from which on there is no room for it.
+        _, self._asked = np.unique(options.row * MOST_PIECES + options.need.astype(int), return_inverse=True)
+        self._gone = np.full(len(options.row), np.inf)
 
     def of(self, g: int, nearly: float) -> Iterator[Taken]:
         """Seat what is left of the group, by options at most `nearly` worse than its best."""
         group, options = self._options.groups[g], self._options
+        if self._seated[g] == len(group.members):
+            return
         numbers = self._order[options.first[g] : options.first[g + 1]]
         least = max(0.0, self.best[g]) - nearly * self._cost[numbers] if np.isfinite(nearly) else -np.inf
         numbers = numbers[self._surplus[numbers] >= np.minimum(least, self.best[g]) - 1e-9]
-        memory, single = group.job.memory_mib, options.need[numbers] == 1
+        memory = group.job.memory_mib
         for ranked in group.members[self._seated[g] :]:
-            rows = options.row[numbers]
-            open_to = np.where(single, memory < self._gone[rows], options.need[numbers] < self._gone_units[rows])
-            for number in numbers[open_to]:
-                if (made := self._try(ranked, group, int(number))) is not None:
+            numbers = numbers[memory < self._gone[self._asked[numbers]]]
+            for number in numbers.tolist():
+                if (made := self._try(ranked, group, number)) is not None:
                     self._seated[g] += 1
-                    yield ranked, made, group, int(number)
+                    yield ranked, made, group, number
                     break
             else:
                 return
@@ -131,10 +135,6 @@ class _Turn:
             return None
         made = self._idle_columns.seat(ranked.job, option)
         if made is None:
-            row = option.row
-            if option.spread:
-                if not ranked.job.memory_mib:
-                    self._gone_units[row] = min(self._gone_units[row], option.need)
-            else:
-                self._gone[row] = min(self._gone[row], ranked.job.memory_mib)
+            asked = self._asked[number]
+            self._gone[asked] = min(self._gone[asked], ranked.job.memory_mib)
         return made

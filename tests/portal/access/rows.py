@@ -90,6 +90,8 @@ PAGES = [
     *_each("node-figure", MISSING_PAGE, "figure", "nothing", name="big"),
     _post("node-action", OPERATE_PAGE, [("reason", "dust")], name="big", verb="drain"),
     _post("node-action", OPERATE_PAGE, [], name="big", verb="resume"),
+    _post("node-action", OPERATE_PAGE, [("index", "0"), ("reason", "dust")], name="big", verb="gpu-cordon"),
+    _post("node-action", OPERATE_PAGE, [("resume", "0")], name="big", verb="gpu-resume"),
     _post("node-action", OPERATE_PAGE, [("reason", "gone")], name="silent", verb="dead"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="big", verb="nothing"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="nowhere", verb="drain"),
@@ -226,6 +228,8 @@ REST = [
     _api("api-node", "GET", API, name="big"),
     _api("api-node", "GET", MISSING_API, name="nowhere"),
     _api("api-node-drain", "POST", OPERATE_API, {"reason": "dust"}, name="big"),
+    _api("api-gpu-cordon", "POST", OPERATE_API, {"reason": "dust"}, name="big", index=0),
+    _api("api-gpu-resume", "POST", OPERATE_API, name="big", index=0),
     _api("api-node-resume", "POST", OPERATE_API, name="big"),
     _api("api-node-dead", "POST", OPERATE_API, {"reason": "gone"}, name="silent"),
     _api("api-rounds", "GET", API),
@@ -272,6 +276,7 @@ REST = [
     _api("livez", "GET", (200,) * 6),
     _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
     _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
+    _api("metrics-gpus", "GET", (403, 403, 403, 200, 200, 401)),
 ]
 
 INVENTORY = {

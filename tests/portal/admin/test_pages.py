@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib import admin
+from django.core import checks
 from django.urls import reverse
 
 from portal.jobs.services import job_submit
@@ -11,6 +11,7 @@ from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
 from portal.tenants.models import ApiToken
 from portal.tenants.services import token_create
+from portal.urls import admin  # with the console's pages, which `portal.urls` finds
 
 LISTS = [f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
 ADDED = ["admin:tenants_tenant_add", "admin:tenants_user_add", "admin:cluster_jointoken_add"]
@@ -35,6 +36,11 @@ def objects(operator, member, tenant, node, job):
         "tenants_auditevent": 1,
         "django_celery_beat_periodictask": 1,
     }
+
+
+def test_django_finds_no_fault_in_the_pages():
+    assert len(LISTS) > 10
+    assert checks.run_checks() == []
 
 
 def test_pages_are_for_operators_only(console, operator, member, objects):

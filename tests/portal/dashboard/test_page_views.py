@@ -464,7 +464,7 @@ def test_figures_over_time_say_what_the_plannings_recorded(world):
     assert SECRET not in page
     assert "75.0" in page, "six of eight GPUs are held"
     active = world.get("outsider", "/rounds/metrics/figures/active").json()["data"]
-    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation"]
+    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation", "CPU utilisation"]
     assert active[0]["y"][-1] == 75.0
     queue = world.get("outsider", "/rounds/metrics/figures/queue?range=24h").json()["data"][0]
     assert queue["y"][-1] == 2

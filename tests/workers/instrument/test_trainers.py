@@ -21,8 +21,8 @@ model = BertForSequenceClassification(BertConfig(
 rows = [{"input_ids": [n % 50] * 8, "labels": n % 2} for n in range(1000)]
 out = os.environ["BERTH_CHECKPOINT_DIR"]
 arguments = TrainingArguments(
-    output_dir=out, per_device_train_batch_size=4, max_steps=int(sys.argv[1]), save_strategy="no", report_to=[], no_cuda=True,
-    disable_tqdm=True,
+    output_dir=out, per_device_train_batch_size=4, max_steps=int(sys.argv[1]), save_strategy="no", report_to=[], disable_tqdm=True,
+    **{"use_cpu" if "use_cpu" in TrainingArguments.__dataclass_fields__ else "no_cuda": True},
 )
 class Say(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):

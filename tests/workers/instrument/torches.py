@@ -23,6 +23,15 @@ def python_with(*modules):
     return None
 
 
+def torchrun_works():
+    """PyTorch 1.13, Debian's, cannot start a process on Python 3.11 (`to_map`: 'NoneType' object has no attribute 'get')."""
+    python = python_with("torch")
+    if python is None:
+        return False
+    asked = [python, "-c", "from importlib.metadata import version; print(version('torch'))"]
+    return int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split(".")[0]) >= 2
+
+
 def needs(*modules):
     """Skip, loudly, without them."""
     return pytest.mark.skipif(

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.native.nvml import built
 from tests.workers.conftest import ROOT
 
 PROGRAM = """
@@ -26,20 +27,40 @@ try:
     inventory = inventory_real(settings, sampler)
 except GpuFailedError as error:
     sys.exit(str(error))
-samples = [sampler.sample([]), sampler.sample([])]
-print(json.dumps({"inventory": inventory, "sample": {k: dataclasses.asdict(v) for k, v in samples[-1].items()}}))
+looks = [sampler.look([]), sampler.look([]), sampler.look([])]
+last = dataclasses.asdict(looks[-1])
+fast = {k: dataclasses.asdict(v) for k, v in sampler.sample([]).items()}
+troubles = [dataclasses.asdict(each) for look in looks for each in look.troubles]
+print(json.dumps({"inventory": inventory, "sample": last["samples"], "fast": fast, "processes": last["processes"],
+                  "troubles": troubles, "trouble": sampler.trouble()}))
 """
+
+
+ALL = {
+    "utilisation": 41.0,
+    "memory_mib": 1001.0,
+    "power_w": 350.5,
+    "pcie_tx_mb_s": 1.024,
+    "pcie_rx_mb_s": 2.048,
+    "energy_j": 123456.789,
+    "temperature_c": 61.0,
+    "clock_mhz": 1980.0,
+    "memory_clock_mhz": 2619.0,
+    "throttle": 4.0,
+    "ecc_corrected": 3.0,
+    "ecc_uncorrected": 0.0,
+}
+"""What the stub says of GPU 1, the older PCIe call's kilobytes being 1 024 bytes."""
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("SKIPPED LOUDLY: no C compiler here, so nothing drove the real pynvml; install gcc to test NVML")
-    directory = tmp_path_factory.mktemp("nvml")
-    source = ROOT / "tests/native/nvml_stub.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", directory / "libnvidia-ml.so.1", source], check=True)
-    return directory
+    return built(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def old_library(tmp_path_factory):
+    return built(tmp_path_factory, "-DOLD_DRIVER")
 
 
 def run(library, **environment):
@@ -58,7 +79,64 @@ def test_two_gpus_with_all_figures(library):
         {"index": 0, "uuid": "GPU-stub-0", "memory_mib": 81920},
         {"index": 1, "uuid": "GPU-stub-1", "memory_mib": 81920},
     ]
-    assert answer["sample"]["1"] == {"utilisation": 41.0, "memory_mib": 1001.0, "power_w": 350.5}
+    assert answer["sample"]["1"] == ALL
+    assert answer["fast"]["1"] == dict.fromkeys(ALL) | {"utilisation": 41.0, "memory_mib": 1001.0, "power_w": 350.5}
+    assert (answer["troubles"], answer["trouble"], answer["processes"]) == ([], None, {"0": [], "1": []})
+
+
+def test_functions_that_an_old_driver_lacks_give_no_figure_and_are_no_trouble(old_library):
+    answer = json.loads(run(old_library).stdout)
+    known = {"utilisation": 41.0, "memory_mib": 1001.0, "power_w": 350.5, "temperature_c": 61.0}
+    known |= {"clock_mhz": 1980.0, "memory_clock_mhz": 2619.0}
+    assert answer["sample"]["1"] == dict.fromkeys(ALL) | known
+    assert (answer["troubles"], answer["processes"]) == ([], {}), "who uses it is not known"
+
+
+def test_pcie_counters_are_used_where_they_cannot_wrap_unseen(library):
+    wide = json.loads(run(library, NVML_STUB_PCIE="64").stdout)["sample"]["0"]
+    assert wide["pcie_tx_mb_s"] > 0
+    assert wide["pcie_tx_mb_s"] not in {ALL["pcie_tx_mb_s"], ALL["pcie_rx_mb_s"]}
+    narrow = json.loads(run(library, NVML_STUB_PCIE="32").stdout)["sample"]["0"]
+    assert (narrow["pcie_tx_mb_s"], narrow["pcie_rx_mb_s"]) == (ALL["pcie_tx_mb_s"], ALL["pcie_rx_mb_s"])
+
+
+def test_processes_on_gpus_are_told_with_their_memory_and_use(library, tmp_path):
+    (tmp_path / "processes").write_text("0 77 2048 35\n0 78 10 5\n")
+    answer = json.loads(run(library, NVML_STUB_DIR=str(tmp_path)).stdout)
+    assert answer["processes"] == {
+        "0": [
+            {"pid": 77, "memory_mib": 2048.0, "utilisation": 35.0},
+            {"pid": 78, "memory_mib": 10.0, "utilisation": 5.0},
+        ],
+        "1": [],
+    }
+
+
+def test_an_xid_is_told_once(library, tmp_path):
+    (tmp_path / "xid").write_text("1 79")
+    answer = json.loads(run(library, NVML_STUB_DIR=str(tmp_path)).stdout)
+    assert answer["troubles"] == [{"index": 1, "check": "xid", "detail": "", "code": 79}]
+
+
+def test_a_gpu_that_fell_off_the_bus_has_no_figures_and_is_trouble(library, tmp_path):
+    (tmp_path / "lost").write_text("1")
+    answer = json.loads(run(library, NVML_STUB_DIR=str(tmp_path)).stdout)
+    assert [gpu["index"] for gpu in answer["inventory"]["gpus"]] == [0], "the other one's jobs go on"
+    assert answer["sample"]["1"] == dict.fromkeys(ALL)
+    assert answer["troubles"][0] == {"index": 1, "check": "nvml", "detail": "GPU is lost", "code": 0}
+
+
+def test_memory_errors_and_heat_are_trouble(library, tmp_path):
+    (tmp_path / "ecc").write_text("2")
+    (tmp_path / "hot").write_text("90")
+    troubles = json.loads(run(library, NVML_STUB_DIR=str(tmp_path)).stdout)["troubles"]
+    assert {(each["index"], each["check"], each["code"]) for each in troubles} == {(0, "ecc", 2), (0, "temperature", 0)}
+
+
+def test_a_driver_of_another_version_than_its_library_is_trouble_and_a_node_without_gpus(library):
+    answer = json.loads(run(library, NVML_STUB_NO_INIT="mismatch").stdout)
+    assert answer["inventory"]["gpus"] == []
+    assert "different versions" in answer["trouble"]
 
 
 @pytest.mark.parametrize(("nvlinks", "gbps"), [("18", 450.0), ("0", None)])
@@ -72,7 +150,8 @@ def test_a_failing_gpu_has_no_figures_and_is_said_once(library):
     done = run(library, NVML_STUB_BROKEN="1")
     sample = json.loads(done.stdout)["sample"]
     assert sample["0"]["utilisation"] == 40.0
-    assert sample["1"] == {"utilisation": None, "memory_mib": 1001.0, "power_w": None}
+    assert sample["1"] == ALL | {"utilisation": None, "power_w": None}
+    assert {(each["index"], each["check"]) for each in json.loads(done.stdout)["troubles"]} == {(1, "nvml")}
     assert done.stderr.count("gpu figure cannot be read gpu=1 measure=utilisation") == 1
     assert "GPU is lost" in done.stderr
 

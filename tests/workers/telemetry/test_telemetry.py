@@ -6,8 +6,10 @@ import pytest
 
 from workers.controls.usage import Usage, usage_read
 from workers.system.procs import boottime
+from workers.telemetry.beat import Taken
 from workers.telemetry.host import HostSampler
-from workers.telemetry.sampler import GpuFound, GpuSample, PartUse
+from workers.telemetry.owners import OUTSIDE
+from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuSample, PartUse
 from workers.telemetry.sampling import STALE_S, Running, Sampling
 from workers.telemetry.simulated import SimulatedSampler
 from workers.telemetry.window import BATCH_MAX, Second, Window, telemetry_body
@@ -57,28 +59,103 @@ def usage(at, cpu_s, wait_s=0.0, memory_mib=10.0):
     return Usage(at, cpu_s, wait_s, memory_mib)
 
 
+def second_of(sampling, at, running, taken=None):
+    sampling.uses(running)
+    return sampling.second(at, running, taken or Taken()).values
+
+
 def test_rates_come_from_two_measures_and_go_stale():
-    sampling, now = Sampling(gpus=SimulatedSampler(GPUS), host=None), boottime()
-    first = sampling.second(1.0, [Running("7", (0,), usage(now, 1.0))])
-    assert ("attempts", "7", "cpu_cores") not in first.values
-    second = sampling.second(2.0, [Running("7", (0,), usage(now + 2, 4.0))])
-    assert second.values["attempts", "7", "cpu_cores"] == 1.5
-    assert second.values["host", "", "cpu_cores"] == 1.5
-    assert second.values["host", "", "memory_mib"] == 10.0
-    old = Sampling(gpus=SimulatedSampler(GPUS), host=None)
+    sampling, now = Sampling(host=None), boottime()
+    first = second_of(sampling, 1.0, [Running("7", (0,), usage(now, 1.0))])
+    assert ("attempts", "7", "cpu_cores") not in first
+    second = second_of(sampling, 2.0, [Running("7", (0,), usage(now + 2, 4.0))])
+    assert second["attempts", "7", "cpu_cores"] == 1.5
+    assert second["host", "", "cpu_cores"] == 1.5
+    assert second["host", "", "memory_mib"] == 10.0
+    assert second["attempts", "7", "read_mb_s"] is None, "a shim of before does not tell it"
+    old = Sampling(host=None)
     for at, cpu_s in ((now - STALE_S - 2, 1.0), (now - STALE_S - 1, 2.0), (now - STALE_S - 1, 2.0)):
-        last = old.second(at, [Running("7", (0,), usage(at, cpu_s))])
-    assert ("attempts", "7", "cpu_cores") not in last.values
+        last = second_of(old, at, [Running("7", (0,), usage(at, cpu_s))])
+    assert ("attempts", "7", "cpu_cores") not in last
+
+
+def test_a_part_s_disk_traffic_is_a_rate_and_unknown_after_a_step_back():
+    sampling, now, found = Sampling(host=None), boottime(), []
+    for second, read in enumerate((1e6, 5e6, 1e6, None, 2e6)):
+        values = second_of(sampling, second, [Running("7", (), Usage(now + 2 * second, 1.0, 0.0, 10.0, read, 0.0))])
+        found.append(values.get(("attempts", "7", "read_mb_s")))
+    assert found == [None, 2.0, None, None, None]
+
+
+def test_processes_on_gpus_count_for_the_part_under_whose_shim_they_run():
+    looked = GpuLook(
+        processes={
+            0: [GpuProcess(10, 100.0, 30.0), GpuProcess(11, 50.0, 20.0), GpuProcess(12, 7.0, 1.0)],
+            1: [GpuProcess(13, 40.0, 10.0), GpuProcess(14, 5.0, None)],
+        }
+    )
+    owners = {10: "a", 11: "a", 12: OUTSIDE, 13: "a", 14: None}
+    sampling = Sampling(host=None, owner=lambda pid, _: owners[pid])
+    values = second_of(sampling, 1.0, [Running("a", (0, 1), None), Running("b", (2,), None)], Taken(look=looked))
+    assert values["attempts", "a", "gpu_memory_mib"] == 190.0
+    assert values["attempts", "a", "gpu_utilisation"] == 30.0, "60 % of two GPUs"
+    assert ("attempts", "b", "gpu_memory_mib") not in values
+    assert [(each["gpu"], each["pid"]) for each in sampling.outside] == [(0, 12)]
+
+
+def test_a_job_on_a_gpu_that_it_does_not_hold_is_told_as_a_stranger_there():
+    sampling = Sampling(host=None, owner=lambda pid, _: "a")
+    looked = GpuLook(processes={1: [GpuProcess(10, 100.0, None)]})
+    values = second_of(sampling, 1.0, [Running("a", (0,), None)], Taken(look=looked))
+    assert values["attempts", "a", "gpu_memory_mib"] == 100.0
+    assert ("attempts", "a", "gpu_utilisation") not in values, "the driver does not say"
+    assert [(each["gpu"], each["pid"]) for each in sampling.outside] == [(1, 10)]
 
 
 def test_host_has_no_cores_at_first_and_then_at_most_all_of_them():
     host = HostSampler()
-    assert host.sample()[0] is None
+    assert host.sample().cpu_cores is None
     sum(range(3_000_000))
-    cores, memory_mib = host.sample()
-    assert cores is not None
-    assert cores > 0
-    assert memory_mib > 100
+    found = host.sample()
+    assert found.cpu_cores is not None
+    assert found.cpu_cores > 0
+    assert found.memory_mib > 100
+    assert found.load is not None
+
+
+def test_network_disks_and_memory_bandwidth_come_from_the_kernel_s_counters(tmp_path):
+    def write(received, sent, sectors, moved):
+        for name in ("eth0", "lo", "veth1"):
+            count = received if name == "eth0" else 10**15
+            lines.append(f"{name}: {count} 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0")
+        files = {
+            "proc/net/dev": "\n".join(["h", "h", *lines]),
+            "block/sda/stat": f"1 0 {sectors} 0 1 0 {2 * sectors} 0 0 0 0",
+            "block/dm-0/stat": f"1 0 {99 * sectors} 0 1 0 0 0 0 0 0",
+            "resctrl/mon_data/mon_L3_00/mbm_total_bytes": str(moved),
+        }
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        (tmp_path / "block/sda/device").mkdir(exist_ok=True)
+        lines.clear()
+
+    lines = []
+    host = HostSampler(proc=tmp_path / "proc", resctrl=tmp_path / "resctrl", blocks=tmp_path / "block")
+    write(1000, 2000, 10, 5_000_000)
+    first = host.sample()
+    assert (first.net_rx_mb_s, first.disk_read_mb_s, first.memory_gb_s) == (None, None, None)
+    write(10**9, 3 * 10**9, 10**7, 10**12)
+    second = host.sample()
+    assert second.net_tx_mb_s == pytest.approx(3 * second.net_rx_mb_s, rel=1e-3)
+    assert second.disk_write_mb_s == pytest.approx(2 * second.disk_read_mb_s, rel=1e-3)
+    assert second.memory_gb_s > 0
+    write(5, 4 * 10**9, 10**7, "Unavailable")
+    third = host.sample()
+    assert (third.net_rx_mb_s, third.memory_gb_s) == (None, None), "a counter that stepped back, and one not read"
+    assert third.disk_read_mb_s == 0.0
+    bare = HostSampler(proc=tmp_path / "none", resctrl=tmp_path / "none", blocks=tmp_path / "none").sample()
+    assert (bare.net_rx_mb_s, bare.disk_read_mb_s, bare.memory_gb_s) == (None, None, None)
 
 
 def second(at, value):
@@ -91,6 +168,15 @@ def test_body_aligns_seconds_and_leaves_out_what_nobody_measured():
     assert body["gpus"] == {"0": {"utilisation": [1.0, None, 3.0]}}
     assert body["host"] == {"cpu_cores": [None, 2.0, None]}
     assert (body["start"], body["count"], body["attempts"]) == (10.0, 3, {})
+
+
+def test_what_the_portal_does_not_know_is_not_sent():
+    batch = [Second(1.0, {("gpus", "0", "power_w"): 1.0, ("gpus", "0", "clock_mhz"): 2.0, ("host", "", "load"): 3.0})]
+    old = telemetry_body(batch, boot_id="b", period_s=1.0)
+    assert (old["gpus"], old["host"]) == ({"0": {"power_w": [1.0]}}, {}), "a portal of version 0.1 refuses the others"
+    known = {"gpus": ["clock_mhz"], "host": ["load"]}
+    new = telemetry_body(batch, boot_id="b", period_s=1.0, known=known)
+    assert (new["gpus"], new["host"]) == ({"0": {"clock_mhz": [2.0]}}, {"load": [3.0]})
 
 
 def test_window_forgets_the_oldest_and_splits_at_gaps():

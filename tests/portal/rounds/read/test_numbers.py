@@ -33,10 +33,15 @@ def named(job):
         "dependency": {"depends_on": [job]},
         "reserved": {"needs": NEEDS, "keepers": [keeper(job)], "more": 0},
         "outside-window": {
-            "needs": NEEDS, "place": 3, "queue": QUEUE, "queue_length": 9, "considered": 4, "window_gpus": 4,
+            "needs": NEEDS,
+            "place": 3,
+            "queue": QUEUE,
+            "queue_length": 9,
+            "considered": 4,
+            "window_gpus": 4,
             "blocked_by": {"place": 2, "queue": QUEUE, "job": job},
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("reason", named(0))

@@ -1,0 +1,43 @@
+"""What runs in the directory of a part, of a node or of a Berth: found by name, by mark, or by what it writes into."""
+
+import os
+from pathlib import Path
+
+from workers.controls.leftovers import MARKER
+from workers.system.files import BrokenFileError, read_record
+
+
+def _marks(directory: Path) -> set[str]:
+    """The marks of all parts beneath; what a hostile job put in a record's place is passed over."""
+    found = set()
+    for path in (at for each in ("", "parts/*/", "nodes/*/parts/*/") for at in directory.glob(f"{each}launch.json")):
+        try:
+            found.add((read_record(path, mark=str) or {}).get("mark"))
+        except BrokenFileError:
+            continue
+    return found - {None}
+
+
+def _looked_at(entry: Path) -> tuple[bytes, Path]:
+    """Environment and standard output; empty for agents and shims, which hide them from others of the account."""
+    try:
+        return (entry / "environ").read_bytes(), (entry / "fd/1").readlink()
+    except OSError:
+        return b"", Path()
+
+
+def processes_of(directory: Path) -> list[tuple[int, str]]:
+    """(pid, command line) of every process that names this directory, was marked with it or writes into it."""
+    found = []
+    marks = {f"{MARKER}={mark}".encode() for mark in _marks(directory)}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                arguments = (entry / "cmdline").read_bytes()
+            except OSError:  # gone
+                continue
+            environment, output = _looked_at(entry)
+            marked = not marks.isdisjoint(environment.split(b"\0")) or str(directory).encode() in arguments
+            if marked or output.is_relative_to(directory):
+                found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
+    return found
