@@ -210,6 +210,8 @@ def job():
                     "source": "measured on this GPU type",
                     "deviation": 0.025,
                     "iterations": 12040,
+                    "lost": 96_000.0,
+                    "lost_note": "a minute of its work",
                 },
                 {
                     "number": 1,
@@ -219,6 +221,8 @@ def job():
                     "source": "assumed: nothing was known of its speed",
                     "deviation": None,
                     "iterations": 410,
+                    "lost": None,
+                    "lost_note": "",
                 },
             ],
             "empty": None,

@@ -93,7 +93,7 @@ def test_nobody_simulates_anothers_trace_or_in_anothers_name(tenant, lena):
     mara = given.member("mara", other)
     own, theirs = trace(tenant, lena), trace(other, mara)
     refused(lambda: order(other, mara, trace=own), "trace")
-    refused(lambda: order(tenant, mara, trace=theirs), "tenant", "no member")
+    refused(lambda: order(tenant, mara, trace=theirs), "tenant", "not a member")
 
 
 def test_a_tenant_has_so_many_waiting_at_most(tenant, lena):
