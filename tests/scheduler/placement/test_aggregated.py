@@ -322,7 +322,7 @@ def test_pulp_and_arrays_state_the_same_program(given_):
         return
     options = problem.option_columns(np.arange(len(problem.options.group)))
     matrix = options.beside(problem.supply_columns(problem.listed, range(len(problem.moves))), problem.row_upper)
-    found = [path(matrix, gap=0.0, time_limit_s=5, seed=1) for path in (solve_matrix, solve_matrix_pulp)]
+    found = [path(matrix, gap=0.0, time_limit_s=60, seed=1) for path in (solve_matrix, solve_matrix_pulp)]
     assert matrix.cost @ found[0][0] == pytest.approx(matrix.cost @ found[1][0])
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)
 
