@@ -17,7 +17,6 @@ from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
 from portal.jobs.services.ending import attempt_settle
-from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import attempt_lock
 from portal.jobs.services.preempting import restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
@@ -276,28 +275,3 @@ def node_parts_lose(*, node: Node, detail: str) -> int:
     """End every part a node holds as lost: it rebooted, or an operator declared it dead. Return how many."""
     parts = list(Allocation.objects.filter(node=node, released_at=None).order_by("attempt_id"))
     return sum(part_lose(part=part, detail=detail) for part in parts)
-
-
-def leases_expire(*, grace_s: int) -> int:
-    """End the parts whose lease and grace are over: their shims have killed them by then. Return how many.
-
-    Each is a transaction of its own: one that fails keeps no other from ending.
-    """
-    limit = timezone.now() - timedelta(seconds=grace_s)
-    over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node").order_by("pk")
-    return sum(
-        part_lose(part=part, detail=f"no word from {part.node.name} for its whole lease", lease_before=limit)
-        for part in over
-    )
-
-
-@transaction.atomic
-def leases_maintain(*, hours: float, node_ids: Iterable[int] | None = None) -> int:
-    """Extend the leases of everything that runs, before a planned stop of the portal. Return how many."""
-    until = timezone.now() + timedelta(hours=hours)
-    parts = Allocation.objects.filter(released_at=None, lease_until__isnull=False)
-    if node_ids is not None:
-        parts = parts.filter(node_id__in=list(node_ids))
-    for job_id in set(parts.values_list("attempt__job_id", flat=True)):
-        event_record(job_id=job_id, kind="maintenance", text=f"Maintenance lease of {hours:g} h.")
-    return parts.update(lease_until=until)

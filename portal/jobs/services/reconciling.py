@@ -8,8 +8,9 @@ from portal.environment import env
 from portal.events.relay import drain
 from portal.jobs.models import Job
 from portal.jobs.services.changes import array_refresh, job_move
+from portal.jobs.services.leases import leases_expire
 from portal.jobs.services.locks import job_road_lock
-from portal.jobs.services.parts import leases_expire, silent_starts_lose
+from portal.jobs.services.parts import silent_starts_lose
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.states import FINAL, QUEUED, JobState
 

@@ -12,7 +12,8 @@ from portal.cluster.services import join_token_create, node_declare_dead, node_h
 from portal.errors import Conflict
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services import parts, report_apply
-from portal.jobs.services.parts import FORGOTTEN_S, leases_expire, leases_maintain
+from portal.jobs.services.leases import leases_expire, leases_maintain
+from portal.jobs.services.parts import FORGOTTEN_S
 from tests.portal import given
 
 GRACE_S = 15
