@@ -1,4 +1,4 @@
-"""A format's options as given, checked; every complaint names the option."""
+"""Checks of a trace format's options. Each error names the option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOVABLE = "no (default): jobs run to their end; yes: they may be stopped and go 
 
 
 class Choices:
-    """`options` against those there are. TraceError for one that is not."""
+    """Check that the format has these options; TraceError for one that it does not have."""
 
     def __init__(self, file: str, options: Mapping[str, str], known: Mapping[str, str]) -> None:
         self._file, self._options = file, options

@@ -1,4 +1,4 @@
-"""Rows of a CSV with a header, read one by one; every complaint names file, line and column."""
+"""Rows of a CSV file with a header, read one by one. Each error names file, line and column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Row:
         return TraceError(self.file, self.line, column, detail)
 
     def text(self, column: str) -> str:
-        """What stands there. TraceError when nothing does."""
+        """The text of the cell; TraceError if it is empty."""
         value = self.values[column].strip()
         if not value:
             raise self.wrong(column, "nothing stands there")
@@ -77,7 +77,7 @@ def _header(file: str, first: Sequence[str] | None, columns: Sequence[str]) -> l
 
 
 def csv_error(file: str, line: int, error: csv.Error) -> TraceError:
-    """What the reader of CSV complains of, in words: a field longer than it takes, or text that is no CSV."""
+    """The error of the CSV reader in words: a field that is too long, or text that is no CSV."""
     if "field limit" in str(error):
         limit = csv.field_size_limit() // 1024
         detail = f"a field is longer than {limit} KiB; is a quotation mark left open, or is this another format?"

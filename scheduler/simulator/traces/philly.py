@@ -1,6 +1,6 @@
 """Microsoft's Philly trace (ATC '19) in the form with one row a job: 15 virtual clusters, which are the tenants.
 
-The rows are not sorted by time. A job asks for exactly its GPUs. What it needs of cores and memory the trace does not say.
+The rows are not sorted by time. A job asks for exactly its GPUs. The trace does not say what it needs of cores and memory.
 """
 
 from __future__ import annotations

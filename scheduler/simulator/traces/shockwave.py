@@ -1,8 +1,8 @@
 """Traces of Gavel (OSDI '20) and Shockwave (NSDI '23): one job a line, tab separated, with a table of throughputs.
 
-Gavel's lines have ten columns, Shockwave's two more: the mode in which the batch size changes, and the run time. A job asks
-for exactly its scale factor in GPUs and can be stopped and resumed; how fast it goes where is the table's to say, by job
-type, scale factor and GPU type, so the table's job types are the labels under which the estimator learns speeds.
+Gavel's lines have ten columns. Shockwave's have two more: the mode in which the batch size changes, and the run time. A job asks
+for exactly as many GPUs as its scale factor, and can be stopped and resumed. The table tells its speed by job type, scale factor
+and GPU type, so the table's job types are the labels under which the estimator learns speeds.
 """
 
 from __future__ import annotations
