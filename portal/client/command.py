@@ -71,7 +71,7 @@ def _listing(parser: argparse.ArgumentParser) -> None:
 def _count(text: str) -> int:
     """Return a whole number, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
 
 

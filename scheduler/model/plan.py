@@ -262,7 +262,7 @@ class Plan:
 def _as_mapping(value: object) -> dict[str, Any]:
     """A dataclass by its fields' names; a decision with its detail in the place of what computes it."""
     if not is_dataclass(value):
-        raise TypeError(f"{value!r} is no part of a plan")
+        raise TypeError(f"{value!r} is not part of a plan")
     names = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Decision):
         del names["explain"]

@@ -88,7 +88,7 @@ class Cluster:
         """The piece with so many cores, taken from what is idle there or given back. SimulationError when there are not."""
         held = piece.cores[:cores] + self.idle[piece.node].cores[: max(0, cores - len(piece.cores))]
         if len(held) < cores:
-            raise SimulationError(f"node {piece.node} has not {cores} cores for {piece}")
+            raise SimulationError(f"node {piece.node} does not have {cores} cores for {piece}")
         changed = replace(piece, cores=held)
         self.give([piece], tenant)
         self.take([changed], tenant)

@@ -26,7 +26,7 @@ class Row:
         """The text of the cell; TraceError if it is empty."""
         value = self.values[column].strip()
         if not value:
-            raise self.wrong(column, "nothing stands there")
+            raise self.wrong(column, "it is empty")
         return value
 
     def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
@@ -72,7 +72,7 @@ def _header(file: str, first: Sequence[str] | None, columns: Sequence[str]) -> l
     header = [name.strip().lstrip("\ufeff") for name in first]
     for name in columns:
         if name not in header:
-            raise TraceError(file, 1, name, f"there is no such column; there are {listed(header)}")
+            raise TraceError(file, 1, name, f"there is no such column; the columns are {listed(header)}")
     return header
 
 

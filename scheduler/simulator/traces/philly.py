@@ -41,7 +41,7 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
         arrival_s = seconds_of(row.text("timestamp"))
         if arrival_s is None:
-            raise row.wrong("timestamp", f"{shown(row.text('timestamp'))} is no date like 2017-10-09 07:01:55")
+            raise row.wrong("timestamp", f"{shown(row.text('timestamp'))} is not a date like 2017-10-09 07:01:55")
         duration_s, gpus = row.number("duration", above=True), row.whole("num_gpus", least=0, most=MOST_GPUS)
         job = Job(
             id=number,

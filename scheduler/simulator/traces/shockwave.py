@@ -53,7 +53,9 @@ OPTIONS = {
 def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     """The trace's jobs, numbered from 1 in the file's order."""
     if unknown := sorted(set(options) - set(OPTIONS)):
-        raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
+        raise TraceError(
+            source.name, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
+        )
     table = _table(source, options.get("throughputs"))
     tenants, cores = (_whole_option(source, options, name, 1) for name in ("tenants", "cores"))
     round_s = float(_whole_option(source, options, "round_s", 120))
@@ -84,7 +86,7 @@ def _table(source: Source, name: str | None) -> Table:
 def _whole_option(source: Source, options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
     if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
-        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
+        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number of 1 or more")
     return int(text)
 
 

@@ -109,7 +109,7 @@ def _read_csv(file: str, lines: Iterable[str]) -> Table:
     reader = csv.DictReader(lines)
     wanted = ("gpu_type", "consolidated", "job_type", "scale_factor", "steps_per_s")
     if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
-        raise TraceError(file, 1, missing[0], f"no such column; needed are {', '.join(wanted)}")
+        raise TraceError(file, 1, missing[0], f"there is no such column; the table needs {', '.join(wanted)}")
     cells: dict[tuple[str, str, int, bool], float] = {}
     names: list[str] = []
     for row in reader:

@@ -93,7 +93,7 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--policy", "lottery"], "policy: there is no policy 'lottery'; there are fifo, drf"),
+        (["--policy", "lottery"], "policy: there is no policy 'lottery'; the policies are fifo, drf"),
         (["--policy", "fifo,fifo"], "policy: Name each policy once."),
         (["--policy", ""], "policy: Choose 1 to 12 policies."),
         (["--format", "xml"], "format: there is no trace format 'xml'; there are berth-jsonl"),
