@@ -1,6 +1,6 @@
 """Berth's own traces: one job a line, as CSV or as JSON Lines, with the same fields. `./berth trace` writes them.
 
-They tell of each job what its tenant said and one run: how long it took, on how many GPUs of which type.
+They hold for each job what its tenant asked for, and one run: how long it took, on how many GPUs of which type.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def read_json_lines(source: Source, options: Mapping[str, str]) -> Iterator[Trac
 
 
 class _Row:
-    """A line's fields by name, without those left empty; each is checked when it is asked for."""
+    """The fields of a line by name, without the empty ones. Each is checked when it is read."""
 
     def __init__(self, source: Source, line: int, given: Mapping[str, Any]) -> None:
         self._source, self._line, self._given = source, line, given

@@ -1,8 +1,8 @@
-"""What Slurm remembers of its jobs: `sacct --allusers --parsable2 --format=...`, columns parted by `|`, header first.
+"""Slurm's records of its jobs: `sacct --allusers --parsable2 --format=...`, with columns separated by `|` and a header.
 
-Job steps (`12.batch`, `12.0`) and jobs that never ran are passed over; the tasks of an array (`12_3`) and the parts of a
-heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time it has had. GPUs, cores and
-memory are those allocated, else those asked for (AllocTRES, ReqTRES); a job without `gres/gpu` is a CPU job.
+Job steps (`12.batch`, `12.0`) and jobs that never ran are left out. The tasks of an array (`12_3`) and the parts of a
+heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time that it has run so far. GPUs, cores
+and memory are those allocated, else those asked for (AllocTRES, ReqTRES). A job without `gres/gpu` is a CPU job.
 """
 
 from __future__ import annotations
@@ -181,14 +181,14 @@ class _Tres:
 
     @property
     def gpus(self) -> int:
-        """Of all types. `gres/gpu` counts them all; where a site tracks types alone, their sum."""
+        """The GPUs of all types: `gres/gpu`, or the sum over the types if the site tracks types alone."""
         if "gres/gpu" in self._parts:
             return self.count("gres/gpu")
         return sum(self.count(name) for name in self._typed.values())
 
     @property
     def gpu_type(self) -> str | None:
-        """That of most of them, by name where there are as many of another."""
+        """The GPU type of most of the GPUs; of equally many the first by name."""
         return min(self._typed, key=lambda name: (-self.count(self._typed[name]), name), default=None)
 
     @property

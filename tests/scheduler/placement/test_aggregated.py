@@ -428,7 +428,7 @@ def test_and_so_in_a_plan_that_is_better_than_the_greedy_one(idle):
     assert on == {2: 3, 3: 3, 4: 1 + idle.index(min(idle))}
 
 
-def test_a_greedy_plan_that_gives_everybody_the_best_is_the_optimum_and_no_programme_is_solved():
+def test_a_greedy_plan_that_gives_everybody_the_best_is_the_optimum_and_no_program_is_solved():
     nodes = [node(number, 4, gpu_type="a") for number in (1, 2)]
     answer = aggregated(nodes, [job(1, 4), job(2, 1, 2)], equally_fast(1, 2))
     assert (answer.status, answer.incumbent, answer.variables) == ("optimal", "ilp", 0)

@@ -14,7 +14,7 @@ from portal.jobs.services import ending as ending_module
 from portal.jobs.services import parts as parts_module
 from portal.jobs.services import placing, report_apply
 from portal.jobs.services import submission as submission_module
-from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.leases import leases_expire
 from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning import apply
 from portal.rounds.planning import run as planning
