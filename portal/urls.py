@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from portal.health.gpus import gpu_metrics
 from portal.health.health import healthz, livez
 from portal.health.prometheus import metrics
 
@@ -13,6 +14,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("livez", livez, name="livez"),
     path("metrics", metrics, name="metrics"),
+    path("metrics/gpus", gpu_metrics, name="metrics-gpus"),
     path("api/v1/", include("portal.api_urls")),
     path("api/agent/v1/", include("portal.agents.urls")),
     path("", include("portal.laboratory.pages.urls")),

@@ -276,6 +276,7 @@ REST = [
     _api("livez", "GET", (200,) * 6),
     _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
     _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
+    _api("metrics-gpus", "GET", (403, 403, 403, 200, 200, 401)),
 ]
 
 INVENTORY = {

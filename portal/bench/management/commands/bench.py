@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.bench import anytime, databases, forecasting, latency, never_late, pages, planning, plannings, simulation
+from portal.bench import (
+    anytime,
+    databases,
+    forecasting,
+    latency,
+    never_late,
+    pages,
+    planning,
+    plannings,
+    simulation,
+    telemetry,
+)
 from portal.bench import round as rounds
 from portal.bench.errors import BenchError
 
@@ -21,7 +33,7 @@ class Command(BaseCommand):
         "Run a benchmark. Names: latency (from submit to running), planning (placing one window), round (a whole planning, "
         "with the database), plannings (times of past plannings), pages (all pages of a large cluster), never-late (does a "
         "planning take longer than its limit?), anytime (how good is a plan when its time ends early?), simulate (the "
-        "simulator's speed), forecast (how good start ranges are)."
+        "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,6 +50,26 @@ class Command(BaseCommand):
         self.add_anytime(names.add_parser("anytime", help="placing one window within shares of the time limit"))
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
+
+        self.add_telemetry(names.add_parser("telemetry", help="what each heartbeat of a node costs, in CPU and bytes"))
+
+    def add_telemetry(self, parser: ArgumentParser) -> None:
+        help_beat = "one of them, in seconds (default 0.001, 0.01, 0.1, 1 and 10)"
+        parser.add_argument("--heartbeat", type=float, action="append", metavar="S", help=help_beat)
+        parser.add_argument("--seconds", type=float, default=15.0, help="for each (default 15)")
+        parser.add_argument(
+            "--gpus", type=int, default=8, help="virtual ones, where there are no real GPUs (default 8)"
+        )
+        parser.add_argument("--jobs", type=int, default=16, help="running here (default 16)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def telemetry(self, options: dict[str, Any]) -> str:
+        sizes = {name: options[name] for name in ("seconds", "gpus", "jobs")}
+        try:
+            rows = telemetry.telemetry_measure(heartbeats_s=options["heartbeat"] or telemetry.HEARTBEATS_S, **sizes)
+        except BenchError as error:
+            raise CommandError(str(error)) from error
+        return json.dumps({"heartbeats": rows}) if options["json"] else telemetry.telemetry_words(rows)
 
     def add_latency(self, parser: ArgumentParser) -> None:
         parser.add_argument("--submissions", type=int, default=100, help="how many (default 100)")
