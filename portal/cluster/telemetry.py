@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from portal.bulk import among
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services import node_seen
 from portal.events.following import node_measured
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 BLOCK_S = 600
+BATCH_S = 30
+"""Agents send every five seconds; after a while without the portal they have more to send at once."""
 MEAN_S = 300
 DAY_S = 86_400
 LEVEL = 6
@@ -115,6 +118,21 @@ def batches_between(
             yield block.node_id, _as_batch(batch, block.start_at) if "series" in batch else batch
     yield from ((node_id, batch) for node_id, batches in recent.items() for batch in batches)
     yield from _rolled_up(ids, since, until)
+
+
+def batches_recent(
+    *, node_ids: Iterable[int], since: datetime, until: datetime
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (node id, batch) of what was measured in the last minutes, in one query: not of what is packed already.
+
+    For readers of many nodes at once who can do without a batch that began longer than `BATCH_S` before `since`.
+    """
+    frames = TelemetryFrame.objects.filter(
+        node_id__in=among(node_ids), at__gt=since - timedelta(seconds=BATCH_S), at__lte=until
+    )
+    for node_id, packed in frames.values_list("node_id", "packed").iterator():
+        for batch in frames_of(bytes(packed)):
+            yield node_id, batch
 
 
 def rolled_up_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> bool:

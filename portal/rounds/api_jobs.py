@@ -68,6 +68,7 @@ EXPLAINED = {
     "window": "Where the array's window closed: capacity, idle, counted, jobs, front_jobs.",
     "candidates": "Alike candidate configurations with their gain and objective value.",
     "chosen": "The configuration that was taken.",
+    "larger_sentence": "Of a job that has fewer GPUs than it may have: what the next larger size would add, and who waits.",
     "best_rejected": "The best other one, with the constraint that bound it.",
     "predicted_start": "A range, from simulating the queue forward.",
     "predicted_start_missing": "Why there is no range, of a job that nothing but the queue keeps from starting.",

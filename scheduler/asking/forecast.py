@@ -1,9 +1,12 @@
 """Predicted starts (algorithms.md section 7): the queue simulated forward with the policy's own code, several times over.
 
-Each *draw* (`starts.draws`) starts from the snapshot and a virtual clock. Run times come from the owner's own past,
-as a distribution (`runtimes`); on clusters small enough for it a draw re-plans as the service does, so that running elastic
-jobs shrink and move; the new jobs of the recent past come again (`scene`). A job's earliest, median and latest start are the
-10, 50 and 90 % quantiles over the draws, then made as wide as the record of past forecasts says (`calibration`).
+Each *draw* (`starts.draws`) starts from the snapshot and a virtual clock. Run times come from the past, as a distribution
+(`runtimes`); on clusters small enough for it a draw re-plans as the service does, so that running elastic jobs shrink and move.
+In the slowest draw the new jobs of the recent past come again (`scene`), in the others nobody comes: of all that is not
+known, how many will is known least.
+
+A job's earliest, median and latest start are the 10, 50 and 90 % quantiles over the draws, then made as
+wide as the record of past forecasts says (`calibration`).
 
 Left out, so that the answer comes in time: failures, and on large clusters re-plans; the record's width stands for them. Only
 the first jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
@@ -24,7 +27,7 @@ from scheduler.asking.starts.ranges import LONGEST_S, StartRange
 from scheduler.asking.starts.scene import Experience, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
 
@@ -67,25 +70,32 @@ def forecast(
     """
     if min(reach.draws, reach.horizon_s, reach.jobs) < 1:
         raise ValueError(f"{reach}: each must be at least 1")
-    deadline_s, draws = clock() + limit_s, reach.draws
+    deadline_s = clock() + limit_s
     scene = Scene(state, now_s, parameters, reach.jobs, experience)
+    starts = _starts(scene, reach, rng, lambda: clock() >= deadline_s)
+    calibration = Calibration(experience.foretold)
+    return {
+        job.id: _range([found.get(job.id, math.inf) - now_s for found in starts], now_s, calibration)
+        for job in scene.jobs
+    }
+
+
+def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]) -> list[dict[int, float]]:
+    """Of each draw job -> when it starts. With time up the middle draw and pairs about it, the first one in any case."""
+    draws = reach.draws
     seeds = rng.integers(2**31 - 1, size=draws)
-    phases = (rng.permutation(draws) + rng.random(draws)) / draws
+    phase = float(rng.random())
     starts: list[dict[int, float]] = []
     for number in _outwards(draws):
         common = NORMAL.inv_cdf((number + 0.5) / draws)
-        draw = Draw(scene, common, float(phases[number]), int(seeds[number]), lambda: clock() >= deadline_s)
+        draw = Draw(scene, common, phase if number == draws - 1 else None, int(seeds[number]), late)
         found = draw.starts(reach.horizon_s)
         if not draw.cut or not starts:  # a draw that came to its end says more
             starts.append(found)
         if draw.cut:
             del starts[len(starts) - (len(starts) + 1) % 2 :]  # the middle one and pairs about it
             break
-    calibration = Calibration(experience.foretold)
-    return {
-        job.id: _range([found.get(job.id, math.inf) - now_s for found in starts], now_s, calibration)
-        for job in scene.jobs
-    }
+    return starts
 
 
 def _outwards(draws: int) -> list[int]:

@@ -130,8 +130,7 @@ def what_would_start(
     tries = list(_tries(state, job, now_s))[:MOST_TRIES]
     found = [solver.solve(each, len(tries) - done) for done, each in enumerate(tries)]
     order = {True: 0, False: 1, None: 2}
-    ranked = sorted(enumerate(found), key=lambda each: (order[each[1].starts], -(each[1].throughput or 0.0), each[0]))
-    return tuple(remedy for _, remedy in ranked)
+    return tuple(sorted(found, key=lambda each: (order[each.starts], -(each.throughput or 0.0))))
 
 
 class _Solver:

@@ -20,10 +20,10 @@ from scheduler.placement.feasibility import Offer, first_failing, idle_offers, w
 from scheduler.placement.gain import LINEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.fairness.arrays import Division
-    from scheduler.model import Configuration, Ranked, Reservation, Running
+    from scheduler.model import Alike, Configuration, Ranked, Reservation, Running
     from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
 
@@ -48,26 +48,13 @@ class HomeArrays:
         self._memory_mib = sorted({offer.memory_mib for offer in every})
         self._smallest = min(self._largest.values(), default=0)  # what the largest node of each type holds
         self._known: dict[tuple[object, ...], Array] = {}
-        self._by_kind: dict[
-            tuple[object, ...], Array
-        ] = {}  # by what jobs ask; `_known` is by the part of it that matters
-        self._by_job: dict[int, Array] = {}  # a planning asks several times about each of a long queue
+        self._by_kind: dict[Alike, Array] = {}  # as jobs ask it; `_known` has what of it matters
 
     def of(self, job: Job) -> Array:
-        home = self._by_job.get(job.id)
+        home = self._by_kind.get(job.alike)
         if home is None:
-            home = self._by_job[job.id] = self._of_shape(job)
+            home = self._by_kind[job.alike] = self._of_shape(job)
         return home
-
-    def of_all(self, jobs: Iterable[Job]) -> Mapping[int, Array]:
-        """Job id -> its home, for all these jobs, and for jobs that were asked about before."""
-        known, of_kind = self._by_job, self._by_kind
-        for job in jobs:
-            if job.id not in known:
-                kind = (job.requirement[0], job.gpu_types, job.memory_mib, job.checkpoint_domain, job.least_cores)
-                home = of_kind.get(kind)
-                known[job.id] = home or of_kind.setdefault(kind, self._of_shape(job))
-        return known
 
     def _of_shape(self, job: Job) -> Array:
         # On one node all that matters is whether the memory is enough; a spread job needs it in parts.
@@ -168,17 +155,18 @@ class AccessRules:
         return (home, other) if borrows else (home,), self._division.divided and not cores_too
 
     def limit(self, jobs: Iterable[Job]) -> None:
-        """Tell the ledger which jobs may use reserved cores only, and how many of these each node has."""
+        """Tell the ledger which of these GPU jobs may use reserved cores only, and how many of these each node has."""
+        gpu_arrays = (Array.GPU_SMALL, Array.GPU_LARGE)
         kinds = {
             (home, movable): self._may_use(home, movable=movable, home_only=True)[1]
-            for home in Array
+            for home in gpu_arrays
             for movable in (False, True)
         }
         if not any(kinds.values()):
             return
-        known, find = self.homes.of_all(()), self.home
-        by_movable = [frozenset(home for home in Array if kinds[home, movable]) for movable in (False, True)]
-        limited = [job.id for job in jobs if (known.get(job.id) or find(job)) in by_movable[job.movable]]
+        find = self.home
+        by_movable = [frozenset(home for home in gpu_arrays if kinds[home, movable]) for movable in (False, True)]
+        limited = [job.id for job in jobs if find(job) in by_movable[job.movable]]
         if limited:
             self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
 

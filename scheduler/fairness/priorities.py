@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from scheduler.fairness.lrf import latency_ratio
-from scheduler.model import Ranked
+from scheduler.fairness.lrf import ages_of, latency_ratio
+from scheduler.model import Queue, Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Job
+    from scheduler.model import Alike, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,9 @@ PRIORITIES: Mapping[str, Priority] = {
 }
 
 
+COLUMNS_FROM = 1000
+"""From so many jobs on a queue has columns: of a short one they would cost more than they spare."""
+
 LR_CAP = 100.0
 """Section 3: in the objective a latency ratio counts up to this; not in the order, and not on the pages."""
 
@@ -103,39 +106,57 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
 
     Ties: earliest submission, then id.
     """
-    ages = [age(job) for job in jobs]
-    ratios = [latency_ratio(job.wait_s, own.age_s) for job, own in zip(jobs, ages, strict=True)]
+    known = ages_of(jobs, age)
+    ages_s = np.array(known.ages_s, dtype=np.float64)
+    waits_s = np.array([job.wait_s for job in jobs], dtype=np.float64)
+    ratios = waits_s / ages_s
     priors, cap = ratios, LR_CAP
     if priority is not latency_ratio_first:
-        priors = [priority(job, moment, own.age_s) for job, own in zip(jobs, ages, strict=True)]
-        cap = math.inf
-    places = _places(jobs, priors)
-    turns = _within_tenants(places, jobs)
-    queue: list[Ranked] = []
-    for rank, (place, turn) in enumerate(zip(places, turns, strict=True), start=1):
-        own = ages[turn]
-        queue.append(Ranked(jobs[turn], rank, min(cap, priors[place]), ratios[turn], own.age_s, own.source))
-    return queue
-
-
-def _places(jobs: Sequence[Job], priors: Sequence[float]) -> list[int]:
-    """The places in `jobs` of the first in the queue, the second, and so on."""
+        own = (priority(job, moment, age_s) for job, age_s in zip(jobs, known.ages_s, strict=True))
+        priors, cap = np.fromiter(own, np.float64, len(jobs)), math.inf
     ids = [job.id for job in jobs]
-    by_id = range(len(ids)) if all(map(lt, ids, islice(ids, 1, None))) else sorted(range(len(ids)), key=ids.__getitem__)
+    places = _places(jobs, ids, priors)
+    turns = _within_tenants(places, jobs)
+    at = turns.tolist()
+    # One pass in C, over figures that lie side by side in the order of the queue.
+    figures = (np.minimum(cap, priors[places]), ratios[turns], ages_s[turns])
+    beside = (*(each.tolist() for each in figures), map(known.sources.__getitem__, at))
+    queue = map(Ranked, map(jobs.__getitem__, at), range(1, len(jobs) + 1), *beside)
+    if len(jobs) < COLUMNS_FROM or (numbers := np.array(ids)).dtype != np.int64:  # ids may be any numbers
+        return list(queue)
+    columns = {"ids": numbers, "kinds": _kinds(jobs), "waits_s": waits_s, "gave_back": _gave_back(jobs)}
+    return Queue(queue, {name: each[turns] for name, each in columns.items()})
+
+
+def _kinds(jobs: Sequence[Job]) -> np.ndarray:
+    numbers: dict[Alike, int] = {}
+    return np.fromiter((numbers.setdefault(job.alike, len(numbers)) for job in jobs), np.int64, len(jobs))
+
+
+def _gave_back(jobs: Sequence[Job]) -> np.ndarray:
+    return np.fromiter((job.gave_back for job in jobs), bool, len(jobs))
+
+
+def _places(jobs: Sequence[Job], ids: Sequence[int], priors: np.ndarray) -> np.ndarray:
+    """The places in `jobs` of the first in the queue, the second, and so on."""
+    submitted = np.fromiter((job.submitted_s for job in jobs), np.float64, len(jobs))
+    keys = (submitted, -priors)
+    if all(map(lt, ids, islice(ids, 1, None))):
+        return np.lexsort(keys)  # it leaves in their order those that are equal
     last = np.empty(len(ids), dtype=np.int64)
-    last[np.array(by_id, dtype=np.int64)] = np.arange(len(ids))
-    submitted = np.array([job.submitted_s for job in jobs], dtype=np.float64)
-    return np.lexsort((last, submitted, -np.array(priors, dtype=np.float64))).tolist()  # type: ignore[no-any-return]
+    last[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+    return np.lexsort((last, *keys))
 
 
-def _within_tenants(places: Sequence[int], jobs: Sequence[Job]) -> Sequence[int]:
+def _within_tenants(places: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
     """The places in `jobs` after each tenant's places were given to its jobs by the tenant's own priority, then as before."""
     prefers = {job.tenant for job in jobs if job.priority}
     if not prefers:
         return places
     by_tenant: dict[int, list[int]] = {tenant: [] for tenant in prefers}
-    for place in places:
+    for place in places.tolist():
         if (tenant := jobs[place].tenant) in prefers:
             by_tenant[tenant].append(place)
     turns = {tenant: iter(sorted(own, key=lambda each: -jobs[each].priority)) for tenant, own in by_tenant.items()}
-    return [next(turns[jobs[place].tenant]) if jobs[place].tenant in prefers else place for place in places]
+    moved = (next(turns[jobs[place].tenant]) if jobs[place].tenant in prefers else place for place in places.tolist())
+    return np.fromiter(moved, np.int64, len(places))

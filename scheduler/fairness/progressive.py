@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.window import is_sated, usable_gpus
+from scheduler.model import given_back, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class Windows:
     by_array: Mapping[Array, ArrayWindow]
     picked: tuple[Ranked, ...]
     sated: frozenset[int]
-    homes: Mapping[int, str]  # every job of the queue -> its array
+    arrays: frozenset[Array]  # in which somebody of the queue waits
     share_when_picked: Mapping[int, float]  # job -> its tenant's, before the job was added
 
 
@@ -91,12 +92,15 @@ def fill(
     array: Callable[[Ranked], Array],
     units: Callable[[Ranked], float],
 ) -> Windows:
-    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home; `units`: what it adds to a share."""
-    homes: dict[int, str] = {}
-    filling = _Filling(_by_tenant(queue, windows, array, homes), windows, shares, ledger, units)
+    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home, as all are that are alike; `units`: what
+    it adds to a share.
+    """
+    waiting = _by_tenant(queue, windows, array)
+    arrays = frozenset(home for own in waiting.values() for home in own.by_array)
+    filling = _Filling(waiting, windows, shares, ledger, units)
     filling.take_those_who_gave_back(queue, array)
     sated = filling.take_turns()
-    return Windows(windows, tuple(filling.picked), frozenset(sated), homes, filling.when_picked)
+    return Windows(windows, tuple(filling.picked), frozenset(sated), arrays, filling.when_picked)
 
 
 @dataclass(slots=True)
@@ -112,9 +116,9 @@ class _Filling:
     when_picked: dict[int, float] = field(default_factory=dict)
 
     def take_those_who_gave_back(self, queue: Sequence[Ranked], array: Callable[[Ranked], Array]) -> None:
-        for ranked in queue:
-            home = array(ranked) if ranked.job.gave_back else None
-            if home and not self.windows[home].is_closed and not self._is_sated(ranked.job.tenant):
+        for ranked in given_back(queue):
+            home = array(ranked)
+            if not self.windows[home].is_closed and not self._is_sated(ranked.job.tenant):
                 self._pick(ranked, home)
 
     def take_turns(self) -> set[int]:
@@ -161,18 +165,11 @@ def _by_tenant(
     queue: Sequence[Ranked],
     windows: Mapping[Array, ArrayWindow],
     array: Callable[[Ranked], Array],
-    homes: dict[int, str],
 ) -> dict[int, _Waiting]:
     waiting: dict[int, _Waiting] = {}
-    for ranked in queue:
-        home = homes[ranked.job.id] = array(ranked)
-        own = waiting.get(ranked.job.tenant)
-        if own is None:
-            own = waiting[ranked.job.tenant] = _Waiting()
-        jobs = own.by_array.get(home)
-        if jobs is None:
-            jobs = own.by_array[home] = deque()
-        jobs.append(ranked)
+    lines = labelled(queue, lambda ranked: (ranked.job.tenant, array(ranked)))
+    for (tenant, home), jobs in lines.items():
+        waiting.setdefault(tenant, _Waiting()).by_array[home] = deque(jobs)
     for tenant, own in waiting.items():
         for home in own.by_array:
             windows[home].tenants.add(tenant)

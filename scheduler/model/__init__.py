@@ -4,6 +4,7 @@ Ids are the caller's integers; they order nodes ("id order" of section 5) and br
 caller's clock, memory is MiB. Whoever builds these values fills them; `scheduler.intake.validation` checks them.
 """
 
+from scheduler.model.alike import Alike
 from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
 from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
@@ -26,9 +27,10 @@ from scheduler.model.plan import (
     StopOrder,
     WindowView,
 )
-from scheduler.model.queue import Chosen, Lines, Ranked, by_tenant
+from scheduler.model.queue import Chosen, Lines, Queue, Ranked, by_tenant, counted, given_back, labelled, who_of
 
 __all__ = [
+    "Alike",
     "ArrayHistory",
     "Blocking",
     "Chosen",
@@ -53,6 +55,7 @@ __all__ = [
     "Profiled",
     "Promise",
     "Promised",
+    "Queue",
     "Ranked",
     "Reason",
     "Reservation",
@@ -69,4 +72,8 @@ __all__ = [
     "Tenant",
     "WindowView",
     "by_tenant",
+    "counted",
+    "given_back",
+    "labelled",
+    "who_of",
 ]

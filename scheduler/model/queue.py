@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+L = TypeVar("L")
+MOST = np.iinfo(np.int64).max
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from scheduler.model.alike import Alike
     from scheduler.model.jobs import Job
     from scheduler.model.placements import Configuration, Placement
 
@@ -27,6 +34,98 @@ class Ranked:
     latency_ratio: float
     age_s: float
     age_source: str
+
+
+class Queue(list[Ranked]):
+    """A long queue, drawn up at once, with what is asked about all of it as arrays, a job a place.
+
+    To look at 100 000 jobs one by one, scattered over memory as they are, takes longer than nearly all that is asked of them.
+    """
+
+    def __init__(self, queue: Iterable[Ranked], columns: Mapping[str, np.ndarray]) -> None:
+        """`columns`: `ids`, `kinds` (by `Job.alike`, numbered), `waits_s` and `gave_back` of the jobs."""
+        super().__init__(queue)
+        self.columns = columns
+        self.ids, self.kinds = columns["ids"], columns["kinds"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Queue, (list(self), self.columns)
+
+    @cached_property
+    def heads(self) -> dict[int, Ranked]:
+        """The first job of each kind, in queue order."""
+        first = np.full(int(self.kinds.max(initial=-1)) + 1, -1)
+        first[self.kinds[::-1]] = np.arange(len(self) - 1, -1, -1)
+        present = np.flatnonzero(first >= 0)
+        order = present[np.argsort(first[present], kind="stable")]
+        return {kind: self[place] for kind, place in zip(order.tolist(), first[order].tolist(), strict=True)}
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How many jobs there are of each kind."""
+        return np.bincount(self.kinds)
+
+    def among(self, ids: Collection[int]) -> np.ndarray:
+        """Which of the jobs are among these."""
+        return np.isin(self.ids, np.fromiter((each for each in ids if abs(each) <= MOST), np.int64))
+
+    def only(self, which: np.ndarray) -> Queue:
+        """These jobs, in the same order."""
+        at = np.flatnonzero(which)
+        return Queue(map(self.__getitem__, at.tolist()), {name: each[at] for name, each in self.columns.items()})
+
+
+def who_of(queue: Sequence[Ranked], ids: Collection[int]) -> Sequence[Ranked]:
+    """Those of the jobs that are among these, in queue order."""
+    if isinstance(queue, Queue):
+        return [queue[place] for place in np.flatnonzero(queue.among(ids)).tolist()]
+    return [each for each in queue if each.job.id in ids]
+
+
+def given_back(queue: Sequence[Ranked]) -> Sequence[Ranked]:
+    """The jobs whose last attempt was stopped by a call-back, in queue order."""
+    if isinstance(queue, Queue):
+        return [queue[place] for place in np.flatnonzero(queue.columns["gave_back"]).tolist()]
+    return [each for each in queue if each.job.gave_back]
+
+
+def counted(queue: Sequence[Ranked]) -> Iterable[tuple[Ranked, int]]:
+    """The first of each kind, in queue order, and how many there are of it."""
+    if isinstance(queue, Queue):
+        counts = queue.counts
+        return [(head, int(counts[kind])) for kind, head in queue.heads.items()]
+    heads: dict[Alike, Ranked] = {}
+    numbers: dict[Alike, int] = {}
+    for ranked in queue:
+        kind = ranked.job.alike
+        heads.setdefault(kind, ranked)
+        numbers[kind] = numbers.get(kind, 0) + 1
+    return [(head, numbers[kind]) for kind, head in heads.items()]
+
+
+def labelled(queue: Sequence[Ranked], label: Callable[[Ranked], L]) -> dict[L, list[Ranked]]:
+    """The jobs by a label that is the same for all that are alike; each label's in queue order, labels by their first job."""
+    if isinstance(queue, Queue):
+        return _labelled(queue, label)
+    labels: dict[Alike, list[Ranked]] = {}
+    found: dict[L, list[Ranked]] = {}
+    for ranked in queue:
+        own = labels.get(ranked.job.alike)
+        if own is None:
+            own = labels[ranked.job.alike] = found.setdefault(label(ranked), [])
+        own.append(ranked)
+    return found
+
+
+def _labelled(queue: Queue, label: Callable[[Ranked], L]) -> dict[L, list[Ranked]]:
+    numbers: dict[L, int] = {}
+    number_of = np.zeros(int(queue.kinds.max(initial=-1)) + 1, np.int64)
+    for kind, head in queue.heads.items():
+        number_of[kind] = numbers.setdefault(label(head), len(numbers))
+    own = number_of[queue.kinds]
+    order, sizes = np.argsort(own, kind="stable"), np.bincount(own, minlength=len(numbers))
+    parts = np.split(order, np.cumsum(sizes)[:-1]) if numbers else []
+    return {each: [queue[place] for place in part.tolist()] for each, part in zip(numbers, parts, strict=True)}
 
 
 class Lines(Sequence[Ranked], ABC):

@@ -15,9 +15,9 @@ from scheduler.placement.answers import Answers
 from scheduler.placement.gain import Worth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Promise, Ranked, Reservation
+    from scheduler.model import Job, Promise, Ranked, Reservation
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
     from scheduler.placement.memory import Solved
@@ -55,11 +55,11 @@ class Standings:
     """Where each job stood when places were given out, and what each tenant had."""
 
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
-    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
+    sated: set[int] = field(default_factory=set)  # not in it, because the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
     window_s: float = 0.0  # spent on filling the windows
     turns: Mapping[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
-    homes: Mapping[int, str] = field(default_factory=dict)  # GPU job -> its array, where there are arrays
+    home: Callable[[Job], str] | None = None  # a GPU job's array, where there are arrays; one for all that are alike
     windows: Sequence[WindowView] = ()
     shares: Sequence[ShareView] = ()
     turn_shares: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
@@ -70,8 +70,13 @@ class Standings:
         known = self.turns.get(job.id)
         if known is not None:
             return known
-        array = "cpu" if job.is_cpu else self.homes.get(job.id, "gpu-small")
-        return _standing(array, job.id in self.window)
+        return self.of_kind(job, inside=job.id in self.window)
+
+    def of_kind(self, job: Job, *, inside: bool) -> Standing:
+        """Where all jobs stand that are alike this one and had no turn, `inside` the window or not."""
+        if job.is_cpu:
+            return _standing("cpu", inside)
+        return _standing(self.home(job) if self.home is not None else "gpu-small", inside)
 
 
 @cache
@@ -83,15 +88,15 @@ def _standing(array: str, inside: bool) -> Standing:
 class Obstacles:
     """What kept waiting jobs from a place, where a step knows it."""
 
-    out_of_time: frozenset[int] = frozenset()  # inside the window, yet time ended before their turn
-    unswept: frozenset[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to all
-    blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
+    out_of_time: frozenset[int] = frozenset()  # inside the window, but time ended before their turn
+    unswept: frozenset[int] | None = None  # fit what is idle, but time ended; None = there was no sweep
+    blocked_by: Ranked | None = None  # strict order: the job that no other may pass
     blocked_tenants: Mapping[int, Ranked] = field(default_factory=lambda: MappingProxyType({}))  # within each tenant
     kept: Mapping[int, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
-    """Job id -> for whom the idle GPUs are kept that would fit it."""
+    """Job id -> for whom the idle GPUs are kept that it would fit."""
 
     def jobs(self) -> set[int]:
-        """Everybody of whom a step knows it."""
+        """The ids of the jobs for which a step knows it."""
         return {*self.out_of_time, *(self.unswept or ()), *self.kept}
 
 

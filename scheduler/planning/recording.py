@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduler import metrics
-from scheduler.explaining import why as explain
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
 from scheduler.fairness.keepers import promise_keepers
 from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
 from scheduler.planning.conservation import beside_fitting
-from scheduler.planning.deciding import INELIGIBLE
+from scheduler.planning.decisions import decide_aside, decide_invalid, decide_queue
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.errors import InvalidJob, SchedulerError
-    from scheduler.explaining.figures import Why
-    from scheduler.fairness.lrf import Age
-    from scheduler.model import Clock, ClusterState, Job, Node
+    from scheduler.model import Clock, ClusterState, Node
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Obstacles, Outcome
@@ -46,9 +44,9 @@ def record(
     details = Details(start, ledger, outcome, decided.line.queue, inputs.estimator)
     hindsight = _hindsight(decided, inputs, start, details, now_s, parameters, clock)
     decisions = [
-        *_decide_queue(decided, ledger, hindsight, details),
-        *_decide_aside(inputs.jobs, decided.line.aside, decided.line.age),
-        *(_invalid(error, job) for job, error in inputs.faulty_jobs),
+        *decide_queue(decided, ledger, hindsight, details),
+        *decide_aside(inputs.jobs, decided.line.aside, decided.line.age),
+        *(decide_invalid(error, job) for job, error in inputs.faulty_jobs),
     ]
     left = _left(decided, inputs, decisions, now_s, parameters)
     return Plan(
@@ -155,61 +153,6 @@ def _blocking(obstacles: Obstacles) -> tuple[Blocking, ...]:
     return (*alone, *(Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()))
 
 
-def _decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:
-    answers, standings, measured_of = (
-        decided.outcome.answers,
-        decided.outcome.standings,
-        decided.measuring.profiles.waiting,
-    )
-    chosen_of, invalid, window, standing_of = answers.chosen, answers.invalid, standings.window, standings.of
-    decisions: list[Decision] = []
-    for ranked in decided.line.queue:  # there may be 100 000
-        job = ranked.job
-        job_id = job.id
-        result, placement, eligible = Result.WAITING, None, False
-        if (chosen := chosen_of.get(job_id)) is not None:
-            result, placement = Result.PLACED, chosen.placement
-            reason, figures = None, explain.placed(chosen, final)
-        elif (error := invalid.get(job_id)) is not None:
-            result, reason, figures = Result.INVALID, Reason.INVALID, {"detail": error.detail}
-        elif (measured := measured_of.get(job_id)) is not None:
-            reason, figures, eligible = Reason.PROFILING, measured, True
-        else:
-            why = hindsight.why_waiting(ranked)
-            reason, figures, eligible = why.reason, why.figures, why.reason not in INELIGIBLE
-        queued = (ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s, ranked.age_source, job_id in window)
-        standing = standing_of(ranked)
-        decisions.append(Decision(job_id, result, reason, figures, *queued, eligible, placement, standing, details))
-    return decisions
-
-
-def _decide_aside(jobs: Sequence[Job], aside: Mapping[int, Why], age_for: Callable[[Job], Age]) -> list[Decision]:
-    decisions: list[Decision] = []
-    for job in jobs:
-        if (why := aside.get(job.id)) is None:
-            continue
-        age = age_for(job)
-        decisions.append(
-            Decision(
-                job=job.id,
-                result=Result.WAITING,
-                reason=why.reason,
-                figures=why.figures,
-                latency_ratio=job.wait_s / age.age_s,
-                wait_s=job.wait_s,
-                age_s=age.age_s,
-                age_source=age.source,
-                eligible=why.reason not in INELIGIBLE,
-            )
-        )
-    return decisions
-
-
-def _invalid(error: InvalidJob, job: Job) -> Decision:
-    # None of the job's own numbers are repeated: one of them may be the fault, and a NaN is no JSON.
-    return Decision(job.id, Result.INVALID, Reason.INVALID, {"detail": error.detail})
-
-
 class _Left(NamedTuple):
     """What a plan leaves idle: the ledger without promised resources, node -> the job it is reserved for, and what a waiting job
     fits.
@@ -229,11 +172,12 @@ def _measure(
     now_s: float,
 ) -> Metrics:
     waiting = [decision for decision in decisions if decision.result is Result.WAITING]
-    eligible = {decision.job: decision for decision in waiting if decision.eligible}
+    eligible = [decision for decision in waiting if decision.eligible]
+    reasons = Counter(map(attrgetter("reason"), waiting))
     # A job that is being profiled does not wait for a place.
-    wanting = {number for number, each in eligible.items() if each.reason is not Reason.PROFILING}
+    wanting = {each.job for each in eligible if each.reason is not Reason.PROFILING}
     fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
-    mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible.values()])
+    mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible])
     return Metrics(
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
@@ -242,7 +186,7 @@ def _measure(
         # Without borrowing GPUs are idle beside jobs of another array on purpose.
         idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
-        waiting_by_reason=dict(sorted((str(name), n) for name, n in Counter(each.reason for each in waiting).items())),
+        waiting_by_reason=dict(sorted((str(name), n) for name, n in reasons.items())),
         live_lr_mean=mean,
         live_lr_max=largest,
         **_of_the_past(state, parameters, now_s),

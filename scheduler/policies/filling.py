@@ -6,11 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.fairness import drf, progressive, sensitivity
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.keeping import GPU_ARRAYS
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.standings import shares_of
+from scheduler.model import Queue, counted
 from scheduler.rules import STAGES
 
 if TYPE_CHECKING:
@@ -27,11 +30,21 @@ CPU = (0,)
 """The requirement of a CPU job."""
 
 
-def apart(queue: Sequence[Ranked], mode: Mode) -> tuple[list[Ranked], list[Ranked]]:
+def apart(queue: Sequence[Ranked], mode: Mode) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
     """The GPU jobs and the CPU jobs."""
-    gpu_queue = [each for each in queue if each.job.requirement != CPU]
-    cpu_queue = [each for each in queue if each.job.requirement == CPU] if len(gpu_queue) < len(queue) else []
+    gpu_queue, cpu_queue = _apart(queue)
     return [_rigid(each) for each in gpu_queue] if mode.rigid else gpu_queue, cpu_queue
+
+
+def _apart(queue: Sequence[Ranked]) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
+    if isinstance(queue, Queue):
+        kinds = [kind for kind, head in queue.heads.items() if head.job.requirement == CPU]
+        if not kinds:
+            return queue, []
+        of_cpu = np.isin(queue.kinds, kinds)
+        return queue.only(~of_cpu), queue.only(of_cpu)
+    gpu_queue = [each for each in queue if each.job.requirement != CPU]
+    return gpu_queue, [each for each in queue if each.job.requirement == CPU] if len(gpu_queue) < len(queue) else []
 
 
 def divided(work: Work, mode: Mode) -> Division:
@@ -47,11 +60,13 @@ def divided(work: Work, mode: Mode) -> Division:
 
 
 def _rigid(ranked: Ranked) -> Ranked:
+    if len(ranked.job.requirement) == 1:
+        return ranked
     return replace(ranked, job=replace(ranked.job, requirement=(ranked.job.min_gpus,)))
 
 
 def fill(
-    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: Mapping[int, Array]
+    gpu_queue: Sequence[Ranked], work: Work, mode: Mode, division: Division, homes: HomeArrays
 ) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
@@ -73,7 +88,7 @@ def fill(
         windows,
         shares,
         work.ledger,
-        array=lambda each: homes[each.job.id],
+        array=lambda each: homes.of(each.job),
         units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
     )
     if not mode.fair or STAGES in work.parameters.off:
@@ -82,21 +97,16 @@ def fill(
     return filled, shares_of("gpus", held, shares, gpu_units)
 
 
-def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: Mapping[int, Array]) -> None:
+def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: HomeArrays) -> None:
     """Add to each front what the other array's own queue leaves idle, because the jobs of this array may borrow it.
 
     Otherwise the front would hold only the few jobs that fit the array's own idle GPUs, and in its solve an elastic job
     would take all that is lent. Greedy placement has no solve: there, as in CODA, the front of the other array comes first.
     """
-    asked: dict[tuple[Array, int], int] = {}  # by home and smallest size: how many
-    for ranked in gpu_queue:
-        job = ranked.job
-        kind = (homes[job.id], job.requirement[0])
-        asked[kind] = asked.get(kind, 0) + 1
-    spare = {
-        array: max(0, window.idle - sum(size * jobs for (home, size), jobs in asked.items() if home is array))
-        for array, window in windows.items()
-    }
+    asked = dict.fromkeys(windows, 0)
+    for head, jobs in counted(gpu_queue):
+        asked[homes.of(head.job)] += head.job.min_gpus * jobs
+    spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
     for array, window in windows.items():
         window.idle += sum(spare.values()) - spare[array]
 

@@ -57,15 +57,14 @@ class Lineup:
 
     def standings(self, turns: CpuTurns, *, fair: bool) -> Standings:
         """Where GPU and CPU jobs stood. Jobs with a promise are in no window of this planning, but have a home."""
-        windows, homes = self.windows, self.access_rules.homes
-        promised = (job for job in self.work.state.jobs if job.promise is not None and not job.is_cpu)
+        windows = self.windows
         return Standings(
             window={*(each.job.id for each in windows.picked), *turns.standings},
             sated=set(windows.sated),
             window_gpus=sum(window.capacity for window in windows.by_array.values()),
             window_s=self.window_s,
             turns={**standings_of(windows), **turns.standings},
-            homes={**windows.homes, **{job.id: homes.of(job) for job in promised}},
+            home=self.access_rules.home,
             windows=views_of(windows),
             shares=[*self.shares, *turns.shares],
             turn_shares={**windows.share_when_picked, **turns.shares_at_turn} if fair else {},
@@ -78,15 +77,14 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     division = divided(work, mode)
     gpu_queue, cpu_queue = apart(work.queue, mode)
     homes = HomeArrays(division, work.ledger)
-    at_home = homes.of_all(each.job for each in gpu_queue)
     work = work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)
-    windows, shares = fill(gpu_queue, solving, mode, division, at_home)
+    windows, shares = fill(gpu_queue, solving, mode, division, homes)
     if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
         windows = adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
-    waiting = {*map(Array, set(windows.homes.values())), *([Array.CPU] if cpu_queue else [])}
+    waiting = {*windows.arrays, *([Array.CPU] if cpu_queue else [])}
     access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     access_rules.limit(each.job for each in gpu_queue)
     return Lineup(gpu_queue, cpu_queue, division, windows, shares, access_rules, gain, work, solving, window_s)

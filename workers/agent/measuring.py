@@ -105,7 +105,10 @@ class Measuring:
         except OSError:  # the files do not answer or may not be read: this second has no figures
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
-        return [Running(p.attempt, tuple(p.gpus), *each) for p, each in zip(parts, found, strict=True)]
+        return [
+            Running(p.attempt, tuple(p.gpus), *each, cores=len(p.cores), response=tuple(p.response))
+            for p, each in zip(parts, found, strict=True)
+        ]
 
     def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
         """Return what the part uses, and its shim, of which the file is read once: before its job can have changed it."""

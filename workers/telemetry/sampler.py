@@ -89,6 +89,8 @@ class PartUse:
     memory_mib: float
     read_mb_s: float | None = None  # 10^6 bytes a second from disks; None: its shim does not tell
     write_mb_s: float | None = None
+    cores: int = 0  # that it has by the last order that holds; 0: not known
+    response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
 
 
 class GpuSampler(Protocol):

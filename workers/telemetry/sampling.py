@@ -34,6 +34,8 @@ class Running:
     gpus: tuple[int, ...]
     usage: Usage | None
     shim: Shim | None = None
+    cores: int = 0
+    response: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -140,4 +142,5 @@ class Sampling:
         cpu_cores = max(0.0, usage.cpu_s - before.cpu_s) / span_s
         wait_cores = max(0.0, usage.wait_s - before.wait_s) / span_s
         read, write = (None if rate is None else rate / 1e6 for rate in (moved["read"], moved["write"]))
-        return PartUse(part.gpus, cpu_cores, wait_cores, usage.memory_mib, read, write)
+        memory_mib = usage.memory_mib
+        return PartUse(part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response)

@@ -167,7 +167,7 @@ def _source(each: dict[str, Any]) -> str:
 
 
 def _where(each: dict[str, Any]) -> str:
-    """On how many nodes it could have been when the planning began."""
+    """Say on how many nodes it could have been placed when the planning began."""
     if each["ways"] is None or isinstance(each["nodes"], dict):
         return _source(each)
     names = ", ".join(each["nodes"][:NODES_SHOWN]) + (" ..." if each["ways"] > NODES_SHOWN else "")
@@ -196,23 +196,10 @@ def binding_words(binding: dict[str, Any] | None) -> str:
 
 
 def _binding(why: dict[str, Any]) -> Rich | None:
-    _rejected, larger = why["best_rejected"], larger_words(why["chosen"])
+    _rejected, larger = why["best_rejected"], why.get("larger_sentence")
     if larger:
         return [{"text": f"{larger} "}, *(_bound(why) or [])]
     return _bound(why)
-
-
-def larger_words(chosen: dict[str, Any] | None) -> str:
-    """4 GPUs rather than 8: the other 4 would add 40 % speed while job 71 waits."""
-    larger = (chosen or {}).get("larger")
-    if chosen is None or not larger:
-        return ""
-    who = f"job {larger['job']} waits" if larger["job"] is not None else "a job of another tenant waits"
-    more = larger["gpus"] - chosen["gpus"]
-    return (
-        f"{chosen['gpus']} GPU{'s' if chosen['gpus'] > 1 else ''} rather than {larger['gpus']}: the other {more} would "
-        f"add {100 * larger['adds']:.0f} % speed while {who}."
-    )
 
 
 def _bound(why: dict[str, Any]) -> Rich | None:

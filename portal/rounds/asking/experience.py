@@ -43,7 +43,7 @@ def _ended() -> list[PastRun]:
         .values_list("owner_id", "ran_s", "age_s", "gpus", "attained_gpu_s")[:RUNS_READ]
     )
     return [
-        PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s))
+        PastRun(owner, ran_s, age_s, ended=True, size=_size(sizes, gpu_s / ran_s), sizes=tuple(sizes))
         for owner, ran_s, age_s, sizes, gpu_s in ended
     ]
 
@@ -58,7 +58,7 @@ def _running(now: datetime) -> Iterator[PastRun]:
         ran_s = job.ran_s + here_s
         if ran_s > 0:
             size = _size(job.gpus, (job.attained_gpu_s + attempt.gpus * here_s) / ran_s)
-            yield PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size)
+            yield PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size, sizes=tuple(job.gpus))
 
 
 def _arrivals(now: datetime) -> tuple[list[Job], datetime]:

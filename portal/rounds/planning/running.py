@@ -39,6 +39,7 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
         first_started_s=job.started_at.timestamp() if job.started_at else None,
         restart_s=job.restart_s,
         stopping=bool(attempt.stop_reason),
+        owner=job.owner_id,
     )
 
 

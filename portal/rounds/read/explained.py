@@ -10,6 +10,7 @@ from portal.jobs.states import QUEUED
 from portal.rounds.models import Planning
 from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_missing, range_shown
 from portal.rounds.read.keepers import KeepersNow
+from portal.rounds.read.larger import larger_sentence
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
@@ -31,8 +32,8 @@ def explanation(job: Job) -> dict[str, Any]:
     Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
     `queue`, `place`, `queue_length` and `ahead` (where it stands now: `explaining.places`), `rank` (by priority, of all jobs that
     the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
-    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen` and
-    `best_rejected` are those of `scheduler.explaining.detail`, as of `detail_planning`.
+    array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen`,
+    `best_rejected` and what `larger_sentence` says are those of `scheduler.explaining.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_read(planning)
@@ -126,7 +127,8 @@ def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
     told = (detail["detail"] if detail else None) or {}
     names = ("formulation", "weight", "candidates", "classes", "chosen", "best_rejected")
     own = {"share_at_turn": told.get("share"), "detail_planning": detail["planning"] if detail else None}
-    return {**own, **{name: told.get(name) for name in names}}
+    larger = {"larger_sentence": larger_sentence(told.get("chosen"))}
+    return {**own, **{name: told.get(name) for name in names}, **larger}
 
 
 def _reason(job: Job, known: dict[str, Any], detail: dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:

@@ -3,7 +3,7 @@
 Whenever something has ended or come, or a re-plan is due, the policy orders the queue and places on what is then idle. What it
 places runs for its expected time times a drawn factor; what runs on has the rest of its own. Stops are through at once, a
 resized job starts on its promise and loses its restart cost. Times are exact to a step: near ones to about a tick, far ones
-less (`STEP_GROWTH`).
+less (`starts.steps`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.asking.starts import steps
 from scheduler.asking.starts.scene import age
 from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
@@ -26,16 +27,12 @@ from scheduler.replan import participants
 from scheduler.replan.promises import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Chosen, Job, StopOrder
+    from scheduler.model import Chosen, Job, Ranked, StopOrder
     from scheduler.placement.outcome import Outcome
 
-STEP_GROWTH = 0.15
-"""A step of virtual time: this part of the time so far, if that is longer than a tick."""
-MOST_STEPS = 60
-"""Of a draw: with a tick of 5 s that is two hours and a half, with one of a minute a day and more."""
 REPEATS = 5
 """Plannings at one moment of a draw at most: stops are through at once, and what they freed is placed."""
 COMMON = 0.2
@@ -43,9 +40,9 @@ COMMON = 0.2
 
 
 class Draw:
-    """`common`: the draw's place in the distribution of run times, a standard normal number. `phase`: in the arrivals'."""
+    """`common`: its place in the distribution of run times, a standard normal number. `phase`: in the arrivals', if any."""
 
-    def __init__(self, scene: Scene, common: float, phase: float, seed: int, late: Callable[[], bool]) -> None:
+    def __init__(self, scene: Scene, common: float, phase: float | None, seed: int, late: Callable[[], bool]) -> None:
         self._scene, self._late, self._common = scene, late, common
         self._rng = np.random.default_rng(seed)
         self.cut = False
@@ -61,7 +58,7 @@ class Draw:
             self._runs(live, self._end_of(live))
         self._waiting = {job.id: replace(job) for job in scene.jobs}
         self._since = {job.id: (scene.now_s, job.wait_s) for job in scene.jobs}
-        self._to_come: Iterator[tuple[float, Job]] = scene.arrivals(phase)
+        self._to_come: Iterator[tuple[float, Job]] = iter(()) if phase is None else scene.arrivals(phase)
         self._next = next(self._to_come, None)
         self._replanned_s = scene.state.replanned_s
         self._replan_s = scene.now_s if self._replanned_s is None else self._replanned_s + scene.parameters.replan_s
@@ -73,7 +70,7 @@ class Draw:
         found: dict[int, float] = {}
         sought = set(self._waiting)
         replan = self._replan_due(now_s)
-        for _ in range(MOST_STEPS):
+        for step in range(steps.MOST):
             for number in self._settled(now_s, replan=replan):
                 found.setdefault(number, now_s)
             sought -= found.keys()
@@ -82,15 +79,20 @@ class Draw:
             if self._late():
                 self.cut = True
                 break
-            next_s = min(self._ends[0][0] if self._ends else math.inf, self._next[0] if self._next else math.inf)
-            if scene.resizes:
-                next_s = min(next_s, self._replan_s)
+            next_s = self._next_s()
             if next_s > until_s:
                 break
-            now_s = max(next_s, now_s + max(scene.parameters.tick_s, STEP_GROWTH * (now_s - scene.now_s)))
+            running = ((self._end_s[job], live.gpus) for job, live in self._running.items())
+            step_s = max(scene.parameters.tick_s, steps.longest_s(step, now_s, now_s - scene.now_s, running))
+            now_s = max(next_s, now_s + step_s)
             self._pass_to(now_s)
             replan = self._replan_due(now_s)
         return found
+
+    def _next_s(self) -> float:
+        """When something happens next: an end, somebody new, a re-plan."""
+        next_s = min(self._ends[0][0] if self._ends else math.inf, self._next[0] if self._next else math.inf)
+        return min(next_s, self._replan_s) if self._scene.resizes else next_s
 
     def _replan_due(self, now_s: float) -> bool:
         if not self._scene.resizes or self._replan_s > now_s:
@@ -112,7 +114,7 @@ class Draw:
             1.0, (expected_end_s(live, now_s) if live.expected_end_s is None else live.expected_end_s) - live.started_s
         )
         lasted_s = max(0.0, now_s - live.started_s)
-        ratio = self._scene.run_times.ratio(_owner(live), normal, lasted_s / expected_s)
+        ratio = self._scene.run_times.ratio(_owner(live), live.requirement, normal, lasted_s / expected_s)
         return max(now_s + 1.0, live.started_s + ratio * expected_s)
 
     def _runs(self, live: Running, end_s: float) -> None:
@@ -160,38 +162,45 @@ class Draw:
         return found
 
     def _planned(self, now_s: float, *, replan: bool) -> Outcome:
+        """What the policy places at this moment, promises that can be kept first."""
         scene = self._scene
         ledger = self._ledger.copy()
-        jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
-        for job in jobs:
-            # The draw's own copies, which nobody else holds: making new ones at every step would take half of the time.
-            since_s, waited_s = self._since[job.id]
-            object.__setattr__(job, "wait_s", waited_s + max(0.0, now_s - since_s))
+        jobs = self._waited(now_s, ledger)
         moment = Moment(now_s, ledger.gpus_up, len(jobs) + len(self._running))
         priority = scene.policy.priority(scene.parameters)
-        queue = order(jobs, priority, moment, age)
         live = tuple(self._running.values())
         cost_s = scene.parameters.restart_cost_s
         settled = settle(jobs, live, ledger, scene.estimator, now_s=now_s, restart_cost_s=cost_s)
         kept = settled.started.keys() | settled.waiting.keys()
-        free = [each for each in queue if each.job.id not in kept]
+        free = [each for each in order(jobs, priority, moment, age) if each.job.id not in kept]
         state = replace(scene.state, running=live, replanned_s=self._replanned_s)
         # The virtual clock stands still while the policy places: the forecast's own limit is between the steps.
         work = Work(
             free, ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s, replan=replan
         )
         if replan:
-            part = participants.taking_part(live, ledger, scene.parameters, now_s)
-            taken_up, left_out = participants.gather(
-                part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
-            )
-            work = replace(work, participants=taken_up, left_out=left_out)
+            work = self._resizing(work, live, lambda own: order(own, priority, moment, age))
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
         outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
         for job_id in sorted(outcome.answers.invalid):
             self._waiting.pop(job_id, None)
         return outcome
+
+    def _waited(self, now_s: float, ledger: Ledger) -> list[Job]:
+        """Who waits within its quota, waiting brought up to date."""
+        jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
+        for job in jobs:
+            # The draw's own copies, which nobody else holds: making new ones at every step would take half of the time.
+            since_s, waited_s = self._since[job.id]
+            object.__setattr__(job, "wait_s", waited_s + max(0.0, now_s - since_s))
+        return jobs
+
+    def _resizing(self, work: Work, live: Sequence[Running], rank: Callable[[Sequence[Job]], list[Ranked]]) -> Work:
+        """The same with the running jobs that take part in a re-plan."""
+        part = participants.taking_part(live, work.ledger, self._scene.parameters, work.now_s)
+        taken_up, left_out = participants.gather(part, work, rank=rank, check=lambda _: None)
+        return replace(work, participants=taken_up, left_out=left_out)
 
     def _start(self, job_id: int, chosen: Chosen, now_s: float) -> int:
         scene, job = self._scene, self._waiting.pop(job_id)
@@ -203,7 +212,7 @@ class Draw:
             left_s = left_s * (gpus / max(1, placement.gpus)) ** exponent + scene.parameters.restart_cost_s
             end_s = now_s + left_s
         else:
-            end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), self._normal())
+            end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), job.requirement, self._normal())
         elastic = scene.resizes and job.movable and len(job.requirement) > 1
         live = Running(
             job_id,
@@ -216,6 +225,7 @@ class Draw:
             movable=elastic,
             description=replace(job, promise=None) if elastic else None,
             restarts=job.restarts,
+            owner=job.owner,
         )
         self._runs(live, end_s)
         return job_id
@@ -235,4 +245,4 @@ def owner_of(job: Job) -> int:
 
 
 def _owner(live: Running) -> int:
-    return live.tenant if live.description is None else owner_of(live.description)
+    return live.tenant if live.owner is None else live.owner

@@ -4,6 +4,10 @@ For each owner (or tenant) the ratios of run time to age of its past jobs; what 
 the product-limit estimate (Kaplan and Meier, 1958), else the long jobs, which end last, would be missing. An owner with
 few jobs shares everybody's; a cluster with few has the log-normal with median 1 and sigma `SIGMA`.
 
+Jobs that accept the same sizes are a *kind*. Where a kind's median lies outside the middle four fifths of that, it is a kind
+apart: then the kind's jobs count, whosever they are, and the owner's of the kind once more. So jobs of ten GPUs that all declare
+ten times too long are soon known, among hundreds that declare the truth.
+
 A larger size shortens a run by (mean size / size)^b. Whether it does is learnt too: b is the slope of the past ratios
 over their sizes, from `EXPONENT` towards 0 where jobs last as long on many GPUs as on few.
 """
@@ -14,7 +18,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,25 +28,32 @@ if TYPE_CHECKING:
 
 SIGMA = 0.5
 """Of the log-normal that nothing is known of: two thirds of the jobs run for 0.6 to 1.65 times what is expected."""
-OWN_LEAST = 20
-"""Past jobs from which on an owner has a distribution of its own."""
-BELIEF = 5.0
-"""Jobs that the log-normal counts as."""
+BELIEF, KIN = 5.0, 3.0
+"""Jobs that the log-normal counts as; and everybody's or the owner's for a kind, the kind's for the owner's of it."""
+OWN_LEAST, KIND_LEAST = 20, 3
+"""Past jobs from which on an owner has a distribution of its own, and a kind may."""
 EXPONENT, EXPONENT_BELIEF = 0.9, 2.0
 """The slope before anything is known, and the sum of squared log sizes that this counts as."""
 QUANTILES = 64
 NORMAL = NormalDist()
+PARTS = (np.arange(QUANTILES) + 0.5) / QUANTILES
+PRIOR = [SIGMA * NORMAL.inv_cdf(float(part)) for part in PARTS]
+Row = tuple[float, bool]
+"""ln(run time / expected), and whether the job has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A job that ran, or runs: for `ran_s` so far, where `age_s` was expected at its mean size; `size`: that over its own."""
+    """A job that ran, or runs: for `ran_s` so far, where `age_s` was expected at its mean size; `size`: that over its own.
+    `sizes`: the GPU counts that it accepts.
+    """
 
     owner: int
     ran_s: float
     age_s: float
     ended: bool
     size: float = 1.0
+    sizes: tuple[int, ...] = ()
 
 
 class RunTimes:
@@ -51,20 +62,24 @@ class RunTimes:
     def __init__(self, past: Iterable[PastRun] = ()) -> None:
         runs = [each for each in past if each.ran_s > 0 and each.age_s > 0]
         self.exponent = _exponent([each for each in runs if each.ended])
-        by_owner: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+        self._owners: dict[int, list[Row]] = defaultdict(list)
+        self._kinds: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+        self._both: dict[tuple[int, tuple[int, ...]], list[Row]] = defaultdict(list)
+        rows = []
         for each in runs:
-            ratio = math.log(each.ran_s / each.age_s) - self.exponent * math.log(each.size)
-            by_owner[each.owner].append((ratio, each.ended))
-        self._all = _curve([row for rows in by_owner.values() for row in rows])
-        self._own = {
-            owner: _curve(rows) for owner, rows in by_owner.items() if sum(ended for _, ended in rows) >= OWN_LEAST
-        }
+            row = (math.log(each.ran_s / each.age_s) - self.exponent * math.log(each.size), each.ended)
+            rows.append(row)
+            self._owners[each.owner].append(row)
+            self._kinds[each.sizes].append(row)
+            self._both[each.owner, each.sizes].append(row)
+        self._all = _curve(rows, PRIOR, BELIEF)
+        self._curves: dict[tuple[int, tuple[int, ...]], list[float]] = {}
 
-    def ratio(self, owner: int, normal: float, lasted: float = 0.0) -> float:
+    def ratio(self, owner: int, sizes: tuple[int, ...], normal: float, lasted: float = 0.0) -> float:
         """The run time over what was expected, drawn by a standard normal number: of a job that has `lasted` for so much
         of it already. At least `lasted`.
         """
-        curve = self._own.get(owner, self._all)
+        curve = self._curve_of(owner, sizes)
         part = NORMAL.cdf(normal)
         if lasted <= 0:
             return math.exp(_at(curve, part))
@@ -74,18 +89,28 @@ class RunTimes:
             return lasted * (1.0 + math.exp(SIGMA * normal))
         return max(lasted, math.exp(_at(curve, done + part * (1.0 - done))))
 
+    def _curve_of(self, owner: int, sizes: tuple[int, ...]) -> list[float]:
+        found = self._curves.get((owner, sizes))
+        if found is None:
+            own, kind = self._owners.get(owner, ()), self._kinds.get(sizes, ())
+            found = _curve(own, PRIOR, BELIEF) if sum(ended for _, ended in own) >= OWN_LEAST else self._all
+            if _is_apart(kind, found):
+                found = _curve(self._both.get((owner, sizes), ()), _curve(kind, found, KIN), KIN)
+            self._curves[owner, sizes] = found
+        return found
 
-def _curve(rows: Sequence[tuple[float, bool]]) -> list[float]:
-    """Quantiles (at the middles of equal parts) of the product-limit estimate, the log-normal mixed in."""
-    parts = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    prior = np.array([SIGMA * NORMAL.inv_cdf(float(part)) for part in parts])
-    if not rows:
-        return [float(each) for each in prior]
-    values = np.concatenate([np.array([value for value, _ in rows]), prior])
-    ended = np.concatenate([np.array([flag for _, flag in rows]), np.ones(QUANTILES, dtype=bool)])
-    weights = np.concatenate([np.ones(len(rows)), np.full(QUANTILES, BELIEF / QUANTILES)])
-    found = product_limit(values, ended, weights, parts)
-    return [float(each) for each in found]
+
+def _is_apart(kind: Sequence[Row], curve: Sequence[float]) -> bool:
+    ratios = [ratio for ratio, ended in kind if ended]
+    return len(ratios) >= KIND_LEAST and not _at(curve, 0.1) <= median(ratios) <= _at(curve, 0.9)
+
+
+def _curve(rows: Sequence[Row], prior: Sequence[float], belief: float) -> list[float]:
+    """Quantiles (at the middles of equal parts) of the product-limit estimate, the prior mixed in as so many jobs."""
+    values = np.array([*(value for value, _ in rows), *prior])
+    ended = np.array([*(flag for _, flag in rows), *(True for _ in prior)])
+    weights = np.concatenate([np.ones(len(rows)), np.full(len(prior), belief / len(prior))])
+    return [float(each) for each in product_limit(values, ended, weights, PARTS)]
 
 
 def product_limit(values: np.ndarray, known: np.ndarray, weights: np.ndarray, parts: np.ndarray) -> np.ndarray:

@@ -1,8 +1,12 @@
 """GET /jobs/{number}/explain: the whole answer of section 7, and nothing of other tenants."""
 
+from datetime import timedelta
+
 import pytest
 from django.core.cache import cache
+from django.utils import timezone
 
+from portal.jobs.models import Job
 from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 
@@ -54,3 +58,24 @@ def test_what_if_must_be_a_flag(told):
     number = told.owner.get("/jobs").json()["results"][0]["number"]
     answer = told.owner.get(f"/jobs/{number}/explain", what_if="perhaps")
     assert (answer.status_code, answer.json()["error"]["field"]) == (400, "what_if")
+
+
+def test_a_job_kept_smaller_says_what_the_larger_size_would_add_and_who_waits(world):
+    """Two nodes of 4: an elastic job of 2 or 4 has 2, three rigid ones of 2 the others, and an array's tasks of 2 wait."""
+    settings_update(actor=None, policy="berth", arrays="off")
+    first = world.owner.submit(gpus=[2, 4], checkpointable=True, cores_per_gpu=1)
+    for _ in range(3):
+        world.owner.submit(gpus=2, cores_per_gpu=1)
+    tasks = world.owner.submit(gpus=2, cores_per_gpu=1, array={"size": 2})
+    Job.objects.update(waiting_since=timezone.now() - timedelta(minutes=10))  # all alike, to a thousandth
+    planning_run()
+    answer = world.owner.get(f"/jobs/{first['number']}/explain").json()
+    waits = f"{tasks['number']}_0"
+    assert answer["chosen"]["larger"] == {
+        "gpus": 4,
+        "adds": pytest.approx(2**0.9 - 1),
+        "job": Job.objects.get(array_id=tasks["id"], array_index=0).pk,
+    }
+    assert (
+        answer["larger_sentence"] == f"2 GPUs rather than 4: the other 2 would add 87 % speed while job {waits} waits."
+    )

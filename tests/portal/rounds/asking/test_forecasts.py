@@ -213,6 +213,6 @@ def test_run_times_and_arrivals_are_learnt_from_the_jobs(cluster):
         job = cluster.submit(gpus=2, expected_duration_s=300)
         Job.objects.filter(pk=job.pk).update(**ended, age_s=300.0, ran_s=30.0, attained_gpu_s=60.0)
     known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
-    assert known.run_times.ratio(job.owner_id, 0.0) == pytest.approx(0.1, rel=0.05)
+    assert known.run_times.ratio(job.owner_id, (2,), 0.0) == pytest.approx(0.1, rel=0.05)
     assert [(each.requirement, each.expected_duration_s) for each in known.arrived] == [((2,), 300.0)] * 25
     assert timezone.now().timestamp() - known.since_s == pytest.approx(1800, abs=5)  # one burst is no rate

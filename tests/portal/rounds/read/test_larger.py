@@ -2,9 +2,10 @@
 
 import pytest
 
-from portal.dashboard.jobs.numbers import larger_words
+from portal.rounds.read.larger import larger_sentence
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("gpus", "larger", "words"),
     [
@@ -18,12 +19,12 @@ from portal.dashboard.jobs.numbers import larger_words
             {"gpus": 2, "adds": 0.9, "job": None},
             "1 GPU rather than 2: the other 1 would add 90 % speed while a job of another tenant waits.",
         ),
-        (4, None, ""),
+        (4, None, None),
     ],
 )
 def test_the_words(gpus, larger, words):
-    assert larger_words({"gpus": gpus, "larger": larger}) == words
+    assert larger_sentence({"gpus": gpus, "larger": larger}) == words
 
 
 def test_a_waiting_job_and_one_recorded_before_have_none():
-    assert larger_words(None) == larger_words({"gpus": 4}) == ""
+    assert larger_sentence(None) is larger_sentence({"gpus": 4}) is None
