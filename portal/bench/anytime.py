@@ -18,7 +18,7 @@ from portal.bench.errors import BenchError
 from portal.rounds.planning.run import collector_paused
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
-from scheduler.fairness.priorities import PRIORITIES, order
+from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
@@ -96,24 +96,15 @@ def _placed(instance: Instance, limit_s: float, seed: int, memory: Memory = NOTH
     """Place the window within the limit, as the stage of a planning; its order and window are made before."""
     parameters = Parameters.from_mapping({"time_limit_s": max(limit_s, 0.5)})
     ledger = Ledger(instance.nodes, (), ())
-    queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
+    queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
     answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
     state = ClusterState(instance.nodes, instance.jobs)
     with collector_paused():  # as the service plans
         began_s = time.process_time()
-        work = Work(
-            queue,
-            ledger,
-            instance.estimator,
-            parameters,
-            np.random.default_rng(seed),
-            time.process_time,
-            began_s + limit_s,
-            state,
-            0.0,
-            memory=memory,
-        )
+        rng, until_s = np.random.default_rng(seed), began_s + limit_s
+        clock = time.process_time
+        work = Work(queue, ledger, instance.estimator, parameters, rng, clock, until_s, state, 0.0, memory=memory)
         staged = place_aggregated(picked, work, answers, worth, Trail())
         cpu_s = time.process_time() - began_s
     solver = staged.figures

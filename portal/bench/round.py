@@ -37,7 +37,9 @@ WARMING = 2
 STEPS = ("load_s", "order_s", "window_s", "plan_s", "apply_s", "total_s", "total_cpu_s")
 
 
-def round_measure(*, gpus: int, jobs: int, seed: int, policies: Sequence[str] = POLICIES, repeat: int = 3) -> dict:
+def round_measure(
+    *, gpus: int, jobs: int, seed: int, policies: Sequence[str] = POLICIES, repeat: int = 3
+) -> dict[str, Any]:
     """Fill the present database, which must be empty, and measure `repeat` steady plannings under each policy."""
     if repeat < 1:
         raise BenchError("--repeat must be at least 1.")
