@@ -56,6 +56,7 @@ FIELDS = (
     Field("learning_rate_rule", "As the size changes", 5, kind="select"),
     Field("expected_s", "Expected duration", 3, "As 40 min or 6 h; helps to rank it."),
     Field("cores", "CPU cores a GPU", 3, "CPU only: in all.", "number"),
+    Field("cores_exactly", "Exactly these cores", 6, "Never fewer at the start, and never tuned.", "check"),
     Field("memory", "Memory", 3, "As 24 GiB; more ends the job.", placeholder="no limit"),
     Field("disk", "Disk", 3, "As 50 GiB: its files, logs, checkpoints; more ends the job."),
     Field("time_limit", "Time limit", 3, "As 10 h or 30 min.", placeholder="none"),
