@@ -135,6 +135,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "api-traces": [("", {}, "")],
     "api-trace": [("", {"number": "{trace}"}, "")],
     "metrics": [("", {}, "")],
+    "metrics-gpus": [("", {}, "")],
     "admin:index": [("", {}, "")],
     "admin:search": [("", {}, "s=member")],
 }
@@ -197,7 +198,7 @@ def asked_all(names: Mapping[str, Any]) -> list[Asked]:
 def _asked(route: str, suffix: str, arguments: Mapping[str, Any], query: str, names: Mapping[str, Any]) -> Asked:
     filled = {name: str(value).format_map(names) for name, value in arguments.items()}
     path = reverse(route, kwargs=filled) + (f"?{query.format_map(names)}" if query else "")
-    casts = BOTH
+    casts: tuple[str, ...] = BOTH
     if route.startswith(OPERATORS):
         casts = (OPERATOR,)
     elif route.startswith(MINE) and route not in {

@@ -36,7 +36,7 @@ admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
 
 @admin.register(GpuType)
 class GpuTypeAdmin(ConsoleAdmin):
-    """Types come with the nodes that have them; their relative speed and weight in shares are the operator's to say."""
+    """GPU types come with the nodes that have them. The operator says their relative speed and their weight in shares."""
 
     may_change = True
     list_display = ("name", "memory", "relative_speed", "share_weight", "nodes_count")
@@ -168,7 +168,7 @@ class NodeAdmin(ConsoleAdmin):
         Command(
             "describe",
             "Rack and label",
-            "Overview and cluster page group nodes by them. They change nothing of where jobs run.",
+            "The overview and the cluster page group nodes by rack and label. Where jobs run does not depend on them.",
             _describe,
             lambda node: node is not None,
             form=DescribeForm,
@@ -223,7 +223,7 @@ class NodeAdmin(ConsoleAdmin):
         Command(
             "declare-dead",
             "Declare dead",
-            "You state that every process on this node has ended: switched off, or taken off the network for good. Its "
+            "You state that every process on this node has ended: it is switched off, or removed from the network for good. Its "
             "jobs are given up at once, and those that may be requeued run elsewhere. If they still ran, they would "
             "run twice.",
             _declare_dead,

@@ -108,7 +108,7 @@ def _text(max_chars: int) -> Callable[[object, str], str]:
 
 
 def priority_parse(value: object, field: str = "priority") -> int:
-    """Above 100 is above everybody's ceiling, so it is refused as any value above one's own is: 403."""
+    """Return the priority. A value above 100 is above everybody's ceiling, so it is refused with 403 as well."""
     found = checks.whole(value, field, -PRIORITY_LIMIT, MAX_COUNT)
     if found > PRIORITY_LIMIT:
         detail = "`priority` is at most 100, and members' jobs at most 0."
@@ -203,7 +203,7 @@ def _composed(
     *,
     r_num: int,
 ) -> None:
-    """Check what needs more than its own value; `values` grows with each check that passes."""
+    """Check the fields that depend on other fields; `values` grows with each check that passes."""
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})
@@ -254,7 +254,7 @@ def _samples(given: Mapping[str, Any]) -> int:
 
 
 def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
-    """Refuse what says nothing about this kind of job, rather than ignore it."""
+    """Refuse fields that mean nothing for this kind of job, instead of ignoring them."""
     if values["gpus"] == (0,):
         for name in ("cores_per_gpu", "cores_exactly", "gpu_types", "batch_per_gpu"):
             if values.get(name):

@@ -57,7 +57,7 @@ class Parameters:
     def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:
         """Parameters from `{name: value}`; absent ones take their default. InvalidParameter names the one at fault."""
         if unknown := sorted(set(values) - set(_BY_NAME)):
-            raise InvalidParameter(unknown[0], f"no such parameter; there are {', '.join(_BY_NAME)}")
+            raise InvalidParameter(unknown[0], f"there is no such parameter; the parameters are {', '.join(_BY_NAME)}")
         checked = {name: _BY_NAME[name].check(value) for name, value in values.items()}
         return cls(**{"lambda_" if name == "lambda" else name: value for name, value in checked.items()})
 

@@ -1,4 +1,4 @@
-"""What the waiting jobs ask of a node, and which idle GPUs would serve them but for cores (section 10's first kind)."""
+"""What the waiting jobs ask of a node, and which idle GPUs lack only cores for them (the first kind of section 10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ask = tuple[tuple[int, ...], frozenset[str], int, int]
 
 
 def gpus_short_of_cores(asks: Collection[Ask], cluster: Cluster) -> int:
-    """Idle GPUs of nodes that would serve one of the jobs, but for cores."""
+    """Idle GPUs of nodes that would serve one of the jobs if they had enough idle cores."""
     short = 0
     for number, idle in cluster.idle.items() if asks else ():
         node, gpus = cluster.nodes[number], len(idle.gpus)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Event(IntEnum):
-    """What happens, in the order of one instant."""
+    """The kinds of events, in the order in which they happen at one instant."""
 
     END = 0
     STOPPED = 1
@@ -137,7 +137,7 @@ class SimulatedCluster:
         return freed
 
     def _look(self, pieces: Iterable[Piece], now_s: float) -> None:
-        """Something came, went or changed its speed on these nodes."""
+        """Note that something came, went or changed its speed on these nodes."""
         if self.relief is None:
             return
         for piece in pieces:
@@ -160,7 +160,7 @@ class SimulatedCluster:
                 self._find_rate(load, now_s)
 
     def _find_rate(self, load: Load, now_s: float) -> None:
-        """The attempt's speed from now on, and its end."""
+        """Set the attempt's speed from now on, and when it will end."""
         attempt = load.attempt
         assert attempt is not None
         self.knowing.measure(load, now_s)  # what it was until now
@@ -174,12 +174,12 @@ class SimulatedCluster:
         self._announce(attempt.end_s, Event.END, load.id, attempt)
 
     def target(self, load: Load) -> float:
-        """The work at which the attempt ends: all of it, or where it fails."""
+        """The work after which the attempt ends: all of it, or the point where it fails."""
         fails = load.traced.fails if self.world.failures else ()
         return load.traced.work * fails[load.failures] if load.failures < len(fails) else load.traced.work
 
     def _leave(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """The attempt is over: its resources are free."""
+        """End the attempt, and free its resources."""
         self._count_live(now_s)
         self.knowing.measure(load, now_s, last=True)
         count_work(load, now_s)
@@ -202,7 +202,7 @@ class SimulatedCluster:
         self._look(attempt.pieces, now_s)
 
     def end(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
+        """The attempt reached its end: the job has completed, or has failed and may wait again."""
         target = self.target(load)
         self._leave(load, attempt, now_s)
         load.done = target
@@ -219,7 +219,7 @@ class SimulatedCluster:
         self._wait_again(load, now_s)
 
     def stopped(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """An ordered stop is through: the job's work is kept, and it waits again."""
+        """An ordered stop is done: the job's work is kept, and it waits again."""
         self._leave(load, attempt, now_s)
         load.restarts += 1
         load.gave_back = attempt.order is not None and attempt.order.cause == "call-back"
@@ -236,7 +236,7 @@ class SimulatedCluster:
         self.knowing.ended(load)
 
     def order_stop(self, load: Load, order: StopOrder) -> Attempt:
-        """Ask the job's attempt to stop. SimulationError when it may not be asked."""
+        """Ask the job's attempt to stop. SimulationError if it may not be stopped."""
         attempt = load.attempt
         if attempt is None or attempt.stopping or not load.traced.job.movable:
             raise SimulationError(f"a plan stops job {load.id}, which does not run, is stopping or may not be stopped")
@@ -246,7 +246,7 @@ class SimulatedCluster:
         return attempt
 
     def promise(self, load: Load, promise: Promise | None) -> None:
-        """Keep a promise with the job, or forget it."""
+        """Store a promise with the job, or remove it."""
         load.promise, load.described = promise, None
         if promise is None:
             self.promised.pop(load.id, None)

@@ -67,7 +67,7 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
 
 
 def _disk_facts(node: Node) -> list[Fact]:
-    """What is free where jobs write; nothing before the agent has told it."""
+    """Return how much is free where jobs write; nothing before the agent has reported it."""
     if node.disk_free_mib is None or node.disk_total_mib is None:
         return []
     free, total = (f"{number(mib / MIB_OF_GIB, 1)} GiB" for mib in (node.disk_free_mib, node.disk_total_mib))
@@ -106,7 +106,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
 
 
 def _link_facts(node: Node) -> list[Fact]:
-    """How fast the GPUs of its type exchange what they learned, and how that is known: jobs' speeds are predicted by it."""
+    """Return how fast its GPUs exchange gradients and how that is known: jobs' speeds are predicted from it."""
     link = None if node.gpu_type is None else Link.objects.filter(gpu_type=node.gpu_type).first()
     if link is None:
         return []
@@ -123,7 +123,7 @@ def _rate(gbps: float) -> str:
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
-    """What the node says its jobs are kept out of, as a fact's value and note."""
+    """Return what the node's jobs cannot reach, as the value and the note of a fact."""
     why = isolation["why"]
     if not isolation["files"]:
         return "none", f"a job may read whatever the agent may: {why}"

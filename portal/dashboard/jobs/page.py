@@ -49,7 +49,7 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 
 def page_context(*, job: Job) -> JobPageContext:
-    """Fill the whole page: its live parts are those that the functions below answer with by themselves."""
+    """Fill the whole page. The functions below also answer with its live parts alone."""
     return {**header_make(job), **body_make(job), **log_choices(job)}
 
 
@@ -67,7 +67,7 @@ def header_make(job: Job) -> JobHeaderContext:
 
 
 def body_make(job: Job) -> JobBodyContext:
-    """Fill what changes with the job's state: a part for what is not there yet comes when it is there."""
+    """Fill what changes with the job's state. A part whose content does not exist yet is empty until it does."""
     attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     why = explanation(job)
     return {

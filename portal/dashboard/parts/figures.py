@@ -93,7 +93,7 @@ def course(
 
 
 def _apart(labels: list[Figure]) -> list[Figure]:
-    """Of end labels that would stand on each other the first is kept: the hover text has all."""
+    """Keep the first of end labels that would overlap. The hover text has all of them."""
     top = max((label["y"] for label in labels), default=0.0)
     kept: list[Figure] = []
     for label in labels:

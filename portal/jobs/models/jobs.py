@@ -1,4 +1,4 @@
-"""A job as it was asked for and how far it came, and what belongs to it alone."""
+"""A job: what was asked for, how far it came, and the rows that belong to it alone."""
 
 from django.db import models
 from django.db.models import F, Q

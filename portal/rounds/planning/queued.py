@@ -78,7 +78,7 @@ class QueuedJob(NamedTuple):
 
     @property
     def gave_back(self) -> bool:
-        return Job.gave_back.fget(self)  # type: ignore[attr-defined]
+        return Job.gave_back.fget(self)  # type: ignore[attr-defined]  # the same rule for both
 
 
 def cell(name: str) -> itemgetter[Any]:

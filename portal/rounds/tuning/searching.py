@@ -194,12 +194,12 @@ class _Ending:
             self._go_on(tuning, cores, pause_s=self.search.step_s)
             return
         signal = self._signal()
-        value = self.figures.samples_per_s if signal == Signal.THROUGHPUT else self.figures.utilisation
-        if value is None or value <= (self.parameters.tune_band if signal == Signal.UTILISATION else 0.0):
+        value = self.figures.samples_per_s if signal == str(Signal.THROUGHPUT) else self.figures.utilisation
+        if value is None or value <= (self.parameters.tune_band if signal == str(Signal.UTILISATION) else 0.0):
             # Nothing was measured, or its GPUs idle (it loads, or evaluates): that says nothing about cores.
             self._go_on(tuning, room.held, pause_s=0.0)
             return
-        if signal == Signal.THROUGHPUT:
+        if signal == str(Signal.THROUGHPUT):
             tuning, value = by_throughput(tuning, value)
         self.search.signal = signal
         band = self.parameters.tune_band
@@ -210,13 +210,13 @@ class _Ending:
         if after.is_done:
             started = Way.START if tuning.way is Way.GATHER else tuning.way
             asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
-            self._done(after, Outcome.FOUND if asked.is_done else Outcome.LIMITED)
+            self._done(after, str(Outcome.FOUND if asked.is_done else Outcome.LIMITED))
 
     def _signal(self) -> str:
         """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
         if self.search.signal:
             return self.search.signal
-        return Signal.THROUGHPUT if self.figures.samples_per_s is not None else Signal.UTILISATION
+        return str(Signal.THROUGHPUT if self.figures.samples_per_s is not None else Signal.UTILISATION)
 
     def _write_down(self, tuning: Tuning) -> None:
         marked_at = self.search.marked_at or self.now
@@ -246,7 +246,7 @@ class _Ending:
         _save(self.search, done_at=self.now, due_at=None, outcome=outcome)
         job = self.place.attempt.job
         core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
-        word = "found best" if outcome == Outcome.FOUND else "the best of what could be had"
+        word = "found best" if outcome == str(Outcome.FOUND) else "the best of what could be had"
         text = f"{tuning.best} cores a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
         event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
 

@@ -1,12 +1,12 @@
-"""The simulated service tunes training jobs' cores on line (CODA V-B; algorithms.md section 8), where the world says so.
+"""The simulated service tunes the cores of running training jobs (CODA V-B; algorithms.md section 8), if the world says so.
 
-A job with `hints` asks for N_start cores a GPU, by its owner's past, and none of them is hard: what a trace says of its
-cores is what another system gave it, no tenant's wish. The search itself is `estimator.tuner.step`, as in the service.
-Where it started with fewer, for want of idle ones, it gets more at each step as they become idle. With all it asked for
-it is searched for the optimum, a step each `tune_step_s`, cores being taken from what is idle on its node and given back at
-once; what cannot be had ends the search. The result serves the job's restarts and its owner's later jobs. An attempt
-that is spread over nodes is left as it is: at most two cores a GPU serve it. Utilisation is the law's rate, which for
-such jobs is the part of full speed (CODA V-B: they move alike), without the attempt's noise.
+A job with `hints` asks for N_start cores per GPU, by its owner's past. None of them is a hard need, because the cores in a trace
+are what another system gave the job, not what its tenant wished. The search itself is `estimator.tuner.step`, as in the service.
+A job that started with fewer cores gets more at each step, as they become idle. Once it has all that it asked for, the search for
+the optimum makes a step each `tune_step_s`. It takes idle cores of the job's node and gives cores back at once. It ends when it
+needs cores that are not idle. The result is used for the job's restarts and for its owner's later jobs. An attempt that is spread
+over nodes is not tuned: it can use at most two cores per GPU. Utilisation is the law's rate, which for such jobs is the part of
+full speed (CODA V-B: both change alike), without the attempt's noise.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def is_tuned(load: Load) -> bool:
-    """Whether the present attempt is one that steps are made for."""
+    """Whether the present attempt is tuned."""
     attempt = load.attempt
     return load.cores is not None and not load.tuned and attempt is not None and len(attempt.pieces) == 1
 
 
 def wish(load: Load, past: Past, large_model_parameters: int) -> int | None:
-    """The cores a GPU to ask for at the job's arrival; None = what its tenant asked."""
+    """The cores per GPU to ask for when the job arrives; None = as many as its tenant asked for."""
     job, hints = load.traced.job, load.traced.hints
     if hints is None or job.is_cpu:
         return None
@@ -46,7 +46,7 @@ def wish(load: Load, past: Past, large_model_parameters: int) -> int | None:
 
 
 def step(load: Load, cluster: Cluster, utilisation: float, parameters: Parameters) -> bool:
-    """One step is over, at this utilisation; take or give cores for the next. Whether the search is over."""
+    """End a step with this utilisation, and take or give back cores for the next. Returns whether the search is over."""
     attempt = load.attempt
     assert attempt is not None
     assert load.cores is not None
