@@ -226,11 +226,12 @@ class TelemetryFrame(models.Model):
 
 
 class TelemetryBlock(models.Model):
-    """Ten minutes of a node's samples at 1 Hz, packed (zlib over JSON arrays), and their five-minute means."""
+    """Ten minutes of a node's samples, packed (zlib over JSON arrays): as sent, and their means over 10 s and 5 min."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
-    packed = models.BinaryField()
+    packed = models.BinaryField(help_text="As sent; empty after an hour, when `tens` stand for it.")
+    tens = models.BinaryField(default=bytes, help_text="Empty in blocks of a version before.")
     means = models.BinaryField(default=bytes, help_text="Empty in blocks of a version before: made from `packed`.")
 
     class Meta:

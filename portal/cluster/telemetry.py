@@ -1,7 +1,8 @@
 """What nodes measure: taken as small rows, packed into blocks, rolled up by the day; read back as one series.
 
     TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
-    TelemetryBlock   ten minutes of a node's samples, and their means       at least a day (`telemetry_packing`)
+    TelemetryBlock   ten minutes of a node's samples: as sent for an hour, as means over 10 s for at least a day
+                     (`telemetry_packing`)
     TelemetryMean    a day of a node's five-minute means                    90 days (`telemetry_rollup`)
 
 What is packed is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 BLOCK_S = 600
+TEN_S = 10
 BATCH_S = 30
 """Agents send every five seconds; after a while without the portal they have more to send at once."""
 MEAN_S = 300
@@ -96,7 +98,8 @@ def batches_between(
     """Yield (node id, batch) of what was measured in blocks that touch an interval, whatever it is stored as.
 
     A batch is `{start, period_s, count, gpus, host, attempts}` as the wire has it. What was rolled up comes with a period
-    of 300 s; from `step_s` 300 on, all that is in blocks does: a reader of days need not unpack each second. A GPU's
+    of 300 s, what is over an hour old with one of 10 s; from a `step_s` of 10 or 300 on, all that is in blocks does: a
+    reader of days need not unpack each second. A GPU's
     `utilisation` then has `utilisation.low` and `utilisation.high` beside it.
     """
     ids = list(node_ids)
@@ -107,11 +110,12 @@ def batches_between(
     for node_id, packed in frames.values_list("node_id", "packed"):
         recent[node_id] += frames_of(bytes(packed))
     blocks = TelemetryBlock.objects.filter(node_id__in=ids, start_at__gt=from_block, start_at__lte=until)
-    coarse = step_s >= MEAN_S
-    for block in (blocks.defer("packed") if coarse else blocks.defer("means")).order_by("start_at").iterator():
+    # The first of these that a block has. One of a version before has samples alone, read by a query of their own.
+    forms = ("packed", "tens") if step_s < TEN_S else ("tens", "packed") if step_s < MEAN_S else ("means", "packed")
+    read = blocks.defer(*({"packed", "tens", "means"} - set(forms[: 1 + (forms[0] == "packed")])))
+    for block in read.order_by("start_at").iterator():
         start_s = block.start_at.timestamp()
-        # A block of a version before has no means: its samples are read one by one, by a query of their own.
-        found = list(frames_of(bytes((coarse and block.means) or block.packed)))
+        found = list(frames_of(bytes(next((own for name in forms if (own := getattr(block, name))), b""))))
         if own := recent.get(block.node_id):  # packed between the two looks
             recent[block.node_id] = [each for each in own if not _covered(each, found, start_s)]
         for batch in found:

@@ -56,9 +56,12 @@ def _come(like: Job, number: int, known: _Known, types: Iterable[str], rng: Gene
         known.speeds[number, kind] = known.speeds[like.id, kind] * float(np.exp(rng.normal(0.0, 0.1)))
     known.exponents[number], known.sensitivities[number] = known.exponents[like.id], known.sensitivities[like.id]
     return replace(
-        like, id=number, wait_s=float(rng.exponential(7200)), age_s=float(3600 * np.exp(rng.normal())),
+        like,
+        id=number,
+        wait_s=float(rng.exponential(7200)),
+        age_s=float(3600 * np.exp(rng.normal())),
         submitted_s=float(number),
-    )  # fmt: skip
+    )
 
 
 def _changed(node: Node, nodes: tuple[Node, ...], rng: Generator) -> Node:

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Links
 
 
-class GpuFailedError(Exception):
-    """The machine has GPUs, but they cannot be read. The text says which, and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class GpuFound:
     """A GPU as the inventory names it."""
