@@ -154,7 +154,7 @@ LEFT_OUT = {
             """
                 api-job-cancel api-job-retry api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
-                api-simulation-share
+                api-simulation-share api-gpu-cordon api-gpu-resume
             """.split()
         ),
         ACTS,

@@ -52,7 +52,9 @@ def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
 
 def attempts_of(job: Job) -> QuerySet[Attempt]:
     """Return a job's runs, the last one first, with nodes, cores and GPUs."""
-    return _with_parts(job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for"))
+    return _with_parts(
+        job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for", "core_search")
+    ).prefetch_related("core_search__steps")
 
 
 def profiles_of(job: Job) -> QuerySet[Attempt]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection
 
     from scheduler.simulator.cluster import Cluster, Idle
 
 Ask = tuple[tuple[int, ...], frozenset[str], int, int]
 """Sizes, GPU types, hard cores a GPU, memory."""
+
+
+Asked = TypeVar("Asked")
+
+
+def count(counts: Counter[Asked], key: Asked, by: int) -> None:
+    """Count the key up or down, and drop it at 0."""
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]
 
 
 def gpus_short_of_cores(asks: Collection[Ask], cluster: Cluster) -> int:

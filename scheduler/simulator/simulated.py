@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
-from scheduler.simulator.asks import Ask, gpus_short_of_cores
+from scheduler.simulator.asks import Ask, count, gpus_short_of_cores
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
@@ -275,13 +275,8 @@ class SimulatedCluster:
         if job.is_cpu:
             self.cpu_waiting += sign
             return
-        self.wanting[job.min_gpus, job.gpu_types] += sign
-        if not self.wanting[job.min_gpus, job.gpu_types]:
-            del self.wanting[job.min_gpus, job.gpu_types]
-        ask = (job.requirement, job.gpu_types, load.least_cores, job.memory_mib)
-        self.asking[ask] += sign
-        if not self.asking[ask]:
-            del self.asking[ask]
+        count(self.wanting, (job.min_gpus, job.gpu_types), sign)
+        count(self.asking, (job.requirement, job.gpu_types, load.least_cores, job.memory_mib), sign)
 
     def gpus_short_of_cores(self) -> int:
         """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""

@@ -48,6 +48,7 @@ CHECKS = {
     "instrumented": "instrumented",
     "checkpointable": "checkpointable",
     "restartable": "restartable",
+    "cores_exactly": "cores_exactly",
 }
 _FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
 _DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

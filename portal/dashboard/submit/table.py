@@ -69,6 +69,7 @@ FIELDS = (
     Field("learning_rate_rule", "At other sizes", 5, kind="select"),
     Field("expected_s", "Expected duration", 3, "For example 40 min or 6 h. It helps to order the queue."),
     Field("cores", "CPU cores per GPU", 3, "Of a CPU job: in all.", "number"),
+    Field("cores_exactly", "Exactly these cores", 6, "Never fewer at the start, and never tuned.", "check"),
     Field("memory", "Memory", 3, "For example 24 GiB. A job that uses more is ended.", placeholder="no limit"),
     Field("disk", "Disk", 3, "For example 50 GiB: files, logs and checkpoints. A job that uses more is ended."),
     Field("time_limit", "Time limit", 3, "For example 10 h or 30 min.", placeholder="none"),

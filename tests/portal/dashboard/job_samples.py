@@ -227,6 +227,32 @@ def job():
             ],
             "empty": None,
         },
+        "tuning": {
+            "attempt": 2,
+            "steps": [
+                {
+                    "number": 1,
+                    "cores": 3,
+                    "utilisation": 91.2,
+                    "samples_per_s": 900.0,
+                    "from_at": DAY + "11:50:00+00:00",
+                    "kept": False,
+                },
+                {
+                    "number": 2,
+                    "cores": 2,
+                    "utilisation": None,
+                    "samples_per_s": None,
+                    "from_at": DAY + "11:50:00+00:00",
+                    "kept": True,
+                },
+            ],
+            "most": 3,
+            "fastest": 900.0,
+            "by_throughput": True,
+            "result": 2,
+            "words": "2 cores a GPU: found best",
+        },
         "asks_what_if": True,
         "numbers": {
             "classes": "2 more kinds of candidates, all worth less.",

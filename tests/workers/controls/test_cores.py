@@ -124,8 +124,11 @@ def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monk
     assert not (tmp_path / "cores-held.json").exists()
     orders.look(110.0)
     assert json.loads((tmp_path / "cores-held.json").read_text()) == {
-        "sequence": 7, "cores": [0], "settled": False, "by": "affinity",
-    }  # fmt: skip
+        "sequence": 7,
+        "cores": [0],
+        "settled": False,
+        "by": "affinity",
+    }
 
 
 def test_the_shim_stays_small(shim):

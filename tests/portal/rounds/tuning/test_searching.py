@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.services import node_tuning
 from portal.cluster.telemetry import telemetry_store
+from portal.errors import BerthError
 from portal.estimation.models import AttemptSpeed
 from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent
 from portal.jobs.selectors import parts_wanted
@@ -233,3 +235,25 @@ def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, 
         with django_assert_max_num_queries(14):
             tuning_pass(now=now + timedelta(seconds=later_s))
     assert CoreSearch.objects.filter(marked_at__isnull=False).count() == 18
+
+
+def test_the_steps_stand_on_the_jobs_page_and_in_rest(cluster, client):
+    run = Tuned(cluster, rising_to(2), category="cv").go()
+    client.force_login(cluster.owner)
+    page = client.get(reverse("job-detail", args=[run.attempt.job.number])).content.decode()
+    assert "2 cores a GPU: found best" in page
+    assert page.count('aria-label="Cores a GPU"') == 3
+    (attempt,) = client.get(f"/api/v1/jobs/{run.attempt.job_id}").json()["attempts"]
+    search = attempt["core_search"]
+    assert (search["best"], search["outcome"], search["signal"]) == (2, "found", "utilisation")
+    assert [step["cores_per_gpu"] for step in search["steps"]] == [3, 2, 1]
+
+
+def test_exactly_needs_a_number(cluster, client):
+    client.force_login(cluster.owner)
+    with pytest.raises(BerthError) as error:
+        cluster.submit(cores_exactly=True)
+    assert (error.value.code, error.value.field) == ("required", "cores_per_gpu")
+    job = cluster.submit(cores_per_gpu=4, cores_exactly=True)
+    state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert [(each.cores, each.least_cores) for each in state.jobs if each.id == job.pk] == [(4, 4)]
