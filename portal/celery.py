@@ -11,6 +11,8 @@ from portal import alive
 from portal.secret_key import key_require
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+# Else each worker and beat runs Django's checks as it starts, and loads every page for them. The tests run the checks.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")

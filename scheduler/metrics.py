@@ -1,14 +1,13 @@
 """What a planning leaves behind, in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
 
 - active rate = allocated / total; utilisation = the mean over the active ones;
-- RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0; ours: the tasks of an array are one
-  job, with the mean of their LRs, or one array of 200 short tasks would be all that it tells;
-- fragments = idle GPUs while an eligible job waits, each counted once, in the first kind that fits. *Kept* (ours): some
-  waiting job would fit its node, were it not reserved or promised to another. Kind 1: some waiting job's configuration
-  fits its node but for cores. Kind 2: some waiting R_1 is at most the idle GPUs of its
-  type, but they are not where (or, outside the window, when) it could use them. The rest has no demand and is no
-  fragment;
-- a round's figures are the time-weighted means of its plannings': each one's hold until the next planning.
+- RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0. Ours: the tasks of an array are one job, with
+  the mean of their LRs; otherwise one array of 200 short tasks would hide all other jobs;
+- fragments = idle GPUs while an eligible job waits. Each is counted once, in the first kind that fits. *Kept* (ours): some
+  waiting job would fit its node if it were not reserved or promised to another job. Kind 1: some waiting job's configuration
+  would fit its node if there were enough cores. Kind 2: some waiting R_1 is at most the number of idle GPUs of its type, but
+  they are not where (or, outside the window, when) the job could use them. Other idle GPUs have no demand and are no fragments;
+- a round's figures are time-weighted means over its plannings. The figures of a planning hold until the next planning.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def raqlr_course(ended: Iterable[Ended], moments: Sequence[float], hours: float)
 
 
 class _Means:
-    """The mean over jobs that come and go, the tasks of an array as one: sum and number of LRs by array."""
+    """The mean LR over jobs that come and go, where the tasks of an array are one job: sum and number of LRs by array."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, tuple[float, int]] = {}
@@ -129,7 +128,7 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
 
 
 def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int] = NOBODYS) -> Fragments:
-    """All kinds, for the eligible jobs that the plan leaves waiting and the ledger it leaves.
+    """The fragments of all kinds, for the eligible jobs that the plan leaves waiting, on the ledger that it leaves.
 
     `ledger`: what is promised is withheld there; `reserved`: node -> the job that it is reserved for.
     """
@@ -149,17 +148,31 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     wanting = wanted_types({(job.min_gpus, job.gpu_types) for job in jobs}, idle)
     most = max((job.least_cores for job in jobs), default=1)
     short = [offer for offer in offers if offer.cores < offer.gpus * most and offer.node.gpu_type in wanting]
+    humblest = _humblest(jobs)
     short_of_cores = sum(
-        offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in jobs)
+        offer.gpus for offer in short if any(_fits_but_for_cores(job, offer, offers, ledger) for job in humblest)
     )
     wanted, held_back = sum(idle[name] for name in wanting), sum(kept.values())
     return Fragments(short_of_cores, wanted - short_of_cores - held_back, held_back)
 
 
 def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
-    """Of the GPU jobs that ask for the same, the last."""
+    """One of the GPU jobs of each shape: the last."""
     kinds = {job.alike: job for job in waiting}
     return [job for job in kinds.values() if not job.is_cpu]
+
+
+def _humblest(jobs: Iterable[Job]) -> list[Job]:
+    """Of jobs that differ in memory or in wanted cores alone the one that asks for least memory: where any of them lacks only
+    cores, so does it. A queue may have 100 000 amounts of memory.
+    """
+    least: dict[tuple[object, ...], Job] = {}
+    for job in jobs:
+        kind = (job.requirement, job.gpu_types, job.least_cores, job.checkpoint_domain, job.tenant)
+        known = least.get(kind)
+        if known is None or job.memory_mib < known.memory_mib:
+            least[kind] = job
+    return list(least.values())
 
 
 def _by_type(offers: Iterable[Offer]) -> dict[str | None, int]:

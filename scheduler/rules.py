@@ -1,7 +1,7 @@
-"""The rules of `berth` by name, each of which can be left out, to see what it is worth (`./berth experiment ablation`).
+"""The rules of `berth` by name. Each can be left out, to measure what it is worth (`./berth experiment ablation`).
 
-Some are an operator's knobs; the others are switched by `Parameters.off`, which no operator sees: a cluster is served by all
-of them. With a rule off the planning is sound all the same: nothing is handed out twice, and every decision has its reason.
+Some are knobs of the operator. The others are switched off by `Parameters.off`, which no operator sees: on a real cluster all of
+them are on. Without a rule a planning is still sound: nothing is handed out twice, and every decision has its reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RULES = (*BY_KNOB, *BY_SWITCH)
 
 
 def without(parameters: Parameters, rule: str) -> Parameters:
-    """The same, but for the rule. KeyError when there is none of that name."""
+    """The same parameters without the rule. KeyError if there is no rule of that name."""
     if rule in BY_KNOB:
         return replace(parameters, **BY_KNOB[rule])
     return replace(parameters, off=(*parameters.off, _switch(rule)))

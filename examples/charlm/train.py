@@ -32,15 +32,33 @@ CHECKPOINT = Path(os.environ.get("BERTH_CHECKPOINT_DIR", ".")) / "charlm.npz"
 
 
 class Pace:
-    """Keeps this process to a share of a core: `rest` sleeps for what it has used since the last call."""
+    """Keeps this process to a share of a core: `rest` sleeps for what it has used since the last call.
+
+    Of a virtual GPU's job VIRTUAL_RESPONSE may give the part of full speed at 1, 2, 3 ... cores a GPU, as slow data loading would
+    make it. The present number of cores stands in BERTH_CORES_FILE, since core tuning changes it.
+    """
 
     def __init__(self, share):
         self.share, self.used_s = share, time.process_time()
+        self.parts = [float(part) for part in os.environ.get("VIRTUAL_RESPONSE", "").split(",") if part]
+        self.part, self.look_at = 1.0, 0.0
 
     def rest(self):
         used_s = time.process_time() - self.used_s
-        time.sleep(used_s * (1 / self.share - 1))
+        time.sleep(used_s * (1 / (self.share * self.speed()) - 1))
         self.used_s = time.process_time()
+
+    def speed(self):
+        now = time.monotonic()
+        if self.parts and now >= self.look_at:
+            self.look_at = now + 1
+            try:
+                cores = int(Path(os.environ["BERTH_CORES_FILE"]).read_text())
+            except (KeyError, OSError, ValueError):
+                return self.part
+            each = max(1, cores // max(1, int(os.environ.get("BERTH_GPUS") or 1)))
+            self.part = max(0.01, self.parts[min(each, len(self.parts)) - 1])
+        return self.part
 
 
 def read_text(limit=4_000_000):

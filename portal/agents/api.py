@@ -6,7 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiTypes, extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.authentication import get_authorization_header
 from rest_framework.parsers import BaseParser

@@ -75,7 +75,7 @@ class Number(serializers.FloatField):
 def series_check(batch: Mapping[str, Any]) -> None:
     """Raise ValidationError for a measure that there is not, of another length than `count`, or out of its range."""
     count = batch["count"]
-    groups = {("host",): batch.get("host") or {}}
+    groups: dict[tuple[str, ...], Any] = {("host",): batch.get("host") or {}}
     groups |= {("gpus", index): measures for index, measures in (batch.get("gpus") or {}).items()}
     groups |= {("attempts", key): measures for key, measures in (batch.get("attempts") or {}).items()}
     for path, measures in groups.items():
@@ -89,7 +89,7 @@ def series_check(batch: Mapping[str, Any]) -> None:
             _series_check(("last", index, name), values, len(values or ()), MEASURES["gpus"])
 
 
-def _index_check(path: tuple[str, str]) -> None:
+def _index_check(path: tuple[str, ...]) -> None:
     index = path[1]
     if not (index.isascii() and index.isdigit() and len(index) < 5 and int(index) < MOST_GPUS):
         raise _wrong(path, f"A GPU's index is a whole number below {MOST_GPUS}.")

@@ -28,6 +28,7 @@ LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
 MOST_ENTRIES = 500
 """In each list of one report; an agent with more sends several."""
+CORES_SEQUENCE = "Of the order about its cores that holds; 0: none was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
@@ -130,7 +131,11 @@ class DiskRoom(serializers.Serializer):
     low = serializers.BooleanField(help_text="The node takes no new jobs until there is room.")
 
 
-class Finding(serializers.Serializer):
+class Held(PartKey):
+    cores_sequence = serializers.IntegerField(required=False, min_value=0, max_value=BIG, help_text=CORES_SEQUENCE)
+
+
+class HealthFinding(serializers.Serializer):
     """What a check of a node found."""
 
     subject = serializers.RegexField(r"^(node|gpu:(0|[1-9][0-9]{0,3}))$")
@@ -152,7 +157,7 @@ class OutsideUse(serializers.Serializer):
 
 
 class Health(serializers.Serializer):
-    findings = Finding(many=True, max_length=64)
+    findings = HealthFinding(many=True, max_length=64)
     outside = OutsideUse(many=True, max_length=64)
 
 
@@ -160,7 +165,7 @@ class ReportRequest(serializers.Serializer):
     boot_id = serializers.CharField(max_length=64)
     disk = DiskRoom(required=False)
     reports = Report(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
-    holding = PartKey(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
+    holding = Held(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
     problems = Problem(many=True, max_length=20, required=False)
     health = Health(required=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
@@ -23,6 +23,11 @@ from portal.cluster.services import node_seen
 from portal.disk import disk_full_error
 from portal.events.relay import group_name
 from portal.jobs.selectors import parts_wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+N = TypeVar("N", int, float)
 
 log = logging.getLogger(__name__)
 
@@ -84,15 +89,19 @@ def _wanted(node_id: int) -> dict[str, Any]:
 
 def _query(query_string: bytes) -> tuple[int, float]:
     query = parse_qs(query_string.decode("latin-1"))
-    values = []
-    for name, default, kind, lowest in (("revision", "-1", int, -1), ("wait", "0", float, 0)):
-        try:
-            values.append(kind(query.get(name, [default])[0]))
-        except ValueError:
-            raise ValueError(name) from None
-        if not values[-1] >= lowest:  # -1: the agent knows nothing yet, and is answered at once
-            raise ValueError(name)
-    return values[0], min(values[1], WAIT_LIMIT_S)
+    revision = _number(query, "revision", int, default="-1", lowest=-1)  # -1: the agent knows nothing yet
+    return revision, min(_number(query, "wait", float, default="0", lowest=0), WAIT_LIMIT_S)
+
+
+def _number(query: Mapping[str, list[str]], name: str, kind: Callable[[str], N], *, default: str, lowest: int) -> N:
+    """Return a parameter of the query; ValueError, with its name, where it is no number or below the lowest."""
+    try:
+        value = kind(query.get(name, [default])[0])
+    except ValueError:
+        raise ValueError(name) from None
+    if not value >= lowest:  # a NaN is not
+        raise ValueError(name)
+    return value
 
 
 async def _wait(node: Node, revision: int, wait_s: float, receive: Any) -> None:

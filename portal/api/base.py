@@ -25,7 +25,7 @@ MAX_KEY_CHARS = 255
 
 
 class JsonAlways(BaseContentNegotiation):
-    """Answer JSON whatever `Accept` says: a browser that opens a path shall see something."""
+    """Answer in JSON whatever `Accept` says, so that a browser that opens a path sees the answer."""
 
     def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
         return parsers[0]
@@ -69,13 +69,13 @@ def idempotency_key_of(request: Request) -> str | None:
     if key is None:
         return None
     if not 1 <= len(key) <= MAX_KEY_CHARS or not all("!" <= char <= "~" for char in key):
-        detail = f"An Idempotency-Key is 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces."
+        detail = f"`Idempotency-Key` must be 1 to {MAX_KEY_CHARS} printable ASCII characters without spaces."
         raise BerthError("bad_idempotency_key", detail, field="Idempotency-Key")
     return key
 
 
 def reason_of(request: Request) -> str:
-    """Return the body's `reason`, which whoever finds the result will read."""
+    """Return the body's `reason`. People who meet the result later will read it."""
     value = body_of(request, known=["reason"]).get("reason")
     if value is None:
         raise BerthError("required", "Say why: `reason` is missing.", field="reason")

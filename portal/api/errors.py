@@ -49,7 +49,7 @@ _STATUSES: dict[type[Exception], int] = {
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Answer an exception of an API view; None lets Django log and answer what is our own fault."""
+    """Answer an exception of an API view. None: it is a fault of Berth's, which Django logs and answers."""
     error, headers = error_of(exception)
     if error is None:
         return None

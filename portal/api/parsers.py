@@ -66,7 +66,7 @@ def json_strict(body: bytes) -> Any:
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The body is not valid UTF-8.") from None
+        raise BerthError("invalid_unicode", "The body is not valid UTF-8; encode it as UTF-8.") from None
     _depth_check(text)
     try:
         value = json.loads(
@@ -76,7 +76,7 @@ def json_strict(body: bytes) -> Any:
         detail = f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         raise BerthError("parse_error", detail) from None
     except ValueError:  # Python's own bound on the digits of a whole number
-        raise BerthError("parse_error", "A number in the body has too many digits.") from None
+        raise BerthError("parse_error", "A number in the body has too many digits; write a shorter one.") from None
     if "\\u" in text:  # only an escape can bring in U+0000 or half of a surrogate pair
         _text_check(value)
     return value
@@ -98,7 +98,7 @@ def _depth_check(text: str) -> None:
         elif first in "]}":
             depth -= 1
         if depth > MAX_DEPTH:
-            raise BerthError("too_deep", f"The body is nested deeper than {MAX_DEPTH} levels.")
+            raise BerthError("too_deep", f"The body is nested deeper than {MAX_DEPTH} levels; use fewer levels.")
 
 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -108,7 +108,9 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for name, _ in pairs:
             if name in seen:
                 shown = name[:60].encode("utf-8", "replace").decode()
-                raise BerthError("duplicate_key", f"The name {shown!r} stands twice in an object.", field=shown)
+                raise BerthError(
+                    "duplicate_key", f"The name {shown!r} stands twice in an object; give it once.", field=shown
+                )
             seen.add(name)
     return found
 

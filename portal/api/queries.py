@@ -74,7 +74,7 @@ def time_parse(value: str, field: str) -> datetime:
     try:
         found = datetime.fromisoformat(value)
         if found.tzinfo is None:
-            detail = f"`{field}` has no zone; write it like 2026-01-31T12:00:00Z."
+            detail = f"`{field}` has no time zone; write it like 2026-01-31T12:00:00Z."
             raise BerthError("naive_time", detail, field=field)
         return found.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Answers that are made while they are sent: a download never stands in memory whole."""
+"""Answers that are made while they are sent: a download is never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Streamed(StreamingHttpResponse):
 
 
 def _part(content: Iterator[bytes]) -> bytes:
-    """The next 64 KiB or a little more; empty at the end."""
+    """Return the next 64 KiB or a little more; empty at the end."""
     pieces, size = [], 0
     while size < PART_BYTES and (piece := next(content, None)) is not None:
         pieces.append(piece)

@@ -27,14 +27,14 @@ class LaboratoryThrottle(UserRateThrottle):
 
 
 class FormThrottle(UserRateThrottle):
-    """The submit form asks while one types, at most some twice a second."""
+    """The submit form asks while a person types, at most about twice a second."""
 
     scope = "form"
     rate = "120/min"
 
 
 def throttle_check(request: HttpRequest, throttle: type[UserRateThrottle]) -> None:
-    """Count this request of a page's; what REST counts under the same scope is counted with it. Raises BerthError (429)."""
+    """Count this request of a page together with REST's requests of the same scope. Raises BerthError (429)."""
     counted = throttle()
     if not counted.allow_request(request, None):
         wait_s = math.ceil(counted.wait() or 1)

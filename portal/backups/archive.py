@@ -133,7 +133,7 @@ class Unpacked:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, gzip.GzipFile]]:
-    """Read the tar as a stream. Raises BackupError for what is no whole archive of ours."""
+    """Read the tar as a stream. Raises BackupError when it is not a complete backup of Berth."""
     remedy = "Take the file from where it was made once more, or another backup."
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Backups by themselves: one every BERTH_BACKUP_HOURS, the newest BERTH_BACKUP_KEEP kept, and a word when none comes."""
+"""Automatic backups: one every BERTH_BACKUP_HOURS; the newest BERTH_BACKUP_KEEP stay; a problem is shown when none is made."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LATE = 2
 
 
 def hours_between() -> int:
-    """Return the interval; 0: none are made. A demo's data are worth none."""
+    """Return the interval; 0: no backups are made. A demo makes none."""
     return 0 if settings.DEMO else env("BERTH_BACKUP_HOURS")
 
 
 def last_backup_at() -> datetime | None:
-    """Return of when the newest backup is, whoever asked for it."""
+    """Return when the newest backup was made, automatic or asked for by a person."""
     return Backup.objects.aggregate(at=Max("at"))["at"]
 
 

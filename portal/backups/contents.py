@@ -33,7 +33,7 @@ def files_here() -> dict[str, Path]:
 
 
 def file_put(name: str, source: Path, aside: Path) -> None:
-    """Put a file of a backup back into its place, and what is there aside."""
+    """Put a file of a backup into its place. The file that was there goes into `aside`."""
     relative = name.removeprefix("files/")
     target = secret_key_path() if relative == "secret-key" else layout_here().root / relative
     if target.exists() or target.is_symlink():

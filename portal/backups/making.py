@@ -185,5 +185,5 @@ def _restore_run(path: Path, environment: Mapping[str, str], *flags: str) -> Non
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise BackupError(
-            f"The backup does not stand its own restore ({last}).", "It was removed; look at the disk, and try again."
+            f"A test restore of the backup failed ({last}).", "The file was removed. Check the disk, and try again."
         )

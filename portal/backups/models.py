@@ -1,4 +1,4 @@
-"""Which backups were made, so that an old one can be told from a new one and a missing one be missed."""
+"""Which backups were made. By these rows Berth knows when the next one is due, and that one is missing."""
 
 from django.db import models
 

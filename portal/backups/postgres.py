@@ -64,7 +64,7 @@ def _rows_out(cursor: Any, table: str, columns: list[str], path: Path) -> int:
 
 
 def _counters(cursor: Any, table: str, columns: list[str]) -> dict[str, list[Any]]:
-    """Return by column where its ids stand: [last value, whether it was given]."""
+    """Return the state of each column's counter of ids: [last value, whether it was used]."""
     found = {}
     for column in columns:
         cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [connection.ops.quote_name(table), column])

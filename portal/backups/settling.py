@@ -63,7 +63,7 @@ def database_settle(*, made_at: datetime, path: Path) -> Settled:
 
 
 def _leases_renew(now: datetime) -> None:
-    """Believe that the nodes renewed their leases until just now: the shims hold them, whatever the backup says."""
+    """Assume that nodes renewed their leases until now: the shims hold these leases, whatever the backup says."""
     live = Allocation.objects.filter(released_at=None)
     live.update(missed_at=now)
     longest = live.aggregate(s=Max("attempt__lease_s"))["s"] or 0

@@ -16,7 +16,7 @@ WAIT_S = 60.0
 
 
 def database_copy(source: Path, target: Path) -> None:
-    """Copy a database that is in use, as of one moment: a reader of the WAL, it keeps no writer waiting."""
+    """Copy a database that is in use, as of one moment. It reads the WAL, so no writer has to wait."""
     uri = f"{source.absolute().as_uri()}?mode=rw"
     with (
         closing(sqlite3.connect(uri, uri=True, timeout=WAIT_S)) as one,

@@ -1,4 +1,4 @@
-"""Celery's errand here: a backup when one is due."""
+"""Celery's task of this room: make a backup when one is due."""
 
 from celery import shared_task
 

@@ -18,7 +18,7 @@ from portal.bench.errors import BenchError
 from portal.rounds.planning.run import collector_paused
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
-from scheduler.fairness.priorities import PRIORITIES, order
+from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
@@ -26,9 +26,11 @@ from scheduler.placement.answers import Answers
 from scheduler.placement.gain import Worth
 from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.memory import NOTHING, Memory
 from scheduler.placement.outcome import Trail
 from scheduler.placement.work import Work
 from scheduler.workloads import queues
+from scheduler.workloads.moved_on import moved_on
 from scheduler.workloads.queues import instance_draw
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ WORKLOADS = queues.WORKLOADS
 KINDS = ("gpu-only", "mixed")
 JOBS_PER_GPU = 2
 LIMIT_S = 15.0
+CHANGED, WARM_S = 0.05, 0.5
+"""Of the next planning, with the memory of the last: how much of the cluster and queue is another, and how short it may be."""
 
 
 def anytime_measure(
@@ -63,8 +67,8 @@ def anytime_measure(
 
 def _cluster(gpus: int, kind: str, seed: int, limit_s: float) -> dict[str, Any]:
     instance = instance_draw(gpus=gpus, jobs=JOBS_PER_GPU * gpus, seed=seed, workload=kind)
-    converged = _placed(instance, CONVERGED * limit_s, seed)
-    points = [{"share": share, **_placed(instance, share * limit_s, seed)} for share in SHARES]
+    converged, memory = _placed(instance, CONVERGED * limit_s, seed)
+    points = [{"share": share, **_placed(instance, share * limit_s, seed)[0]} for share in SHARES]
     for each in points:
         each["of_converged"] = each["objective"] / max(converged["objective"], 1e-12)
     reached = [each["of_converged"] for each in points]
@@ -73,35 +77,38 @@ def _cluster(gpus: int, kind: str, seed: int, limit_s: float) -> dict[str, Any]:
         "workload": kind,
         "converged": converged,
         "points": points,
+        "warm": _warm(moved_on(instance, CHANGED, seed), memory, limit_s, seed),
         "largest_fall": max(0.0, *(before - after for before, after in pairwise(reached))),
         "wanted": all(each["of_converged"] >= WANTED.get(each["share"], 0.0) for each in points),
     }
 
 
-def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
+def _warm(later: Instance, memory: Memory, limit_s: float, seed: int) -> dict[str, Any]:
+    """The next planning, in little time and in as much as it wants, with the memory of the last; over the converged one."""
+    converged = _placed(later, CONVERGED * limit_s, seed)[0]["objective"]
+    quick, whole = _placed(later, WARM_S, seed, memory)[0], _placed(later, limit_s, seed, memory)[0]
+    for each in (quick, whole):
+        each["of_converged"] = each["objective"] / max(converged, 1e-12)
+    return {"quick": quick, "whole": whole}
+
+
+def _placed(instance: Instance, limit_s: float, seed: int, memory: Memory = NOTHING) -> tuple[dict[str, Any], Memory]:
     """Place the window within the limit, as the stage of a planning; its order and window are made before."""
     parameters = Parameters.from_mapping({"time_limit_s": max(limit_s, 0.5)})
     ledger = Ledger(instance.nodes, (), ())
-    queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
+    queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
     answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
     state = ClusterState(instance.nodes, instance.jobs)
     with collector_paused():  # as the service plans
         began_s = time.process_time()
-        work = Work(
-            queue,
-            ledger,
-            instance.estimator,
-            parameters,
-            np.random.default_rng(seed),
-            time.process_time,
-            began_s + limit_s,
-            state,
-            0.0,
-        )
-        solver = place_aggregated(picked, work, answers, worth, Trail()).figures
+        rng, until_s = np.random.default_rng(seed), began_s + limit_s
+        clock = time.process_time
+        work = Work(queue, ledger, instance.estimator, parameters, rng, clock, until_s, state, 0.0, memory=memory)
+        staged = place_aggregated(picked, work, answers, worth, Trail())
         cpu_s = time.process_time() - began_s
-    return {
+    solver = staged.figures
+    found = {
         "limit_s": round(limit_s, 3),
         "cpu_s": round(cpu_s, 3),
         "objective": solver.objective or 0.0,
@@ -111,6 +118,7 @@ def _placed(instance: Instance, limit_s: float, seed: int) -> dict[str, Any]:
         "window_jobs": len(picked),
         "placed_jobs": len(answers.chosen),
     }
+    return found, Memory(staged.left)
 
 
 def anytime_report(figures: dict[str, Any], *, as_json: bool) -> str:
@@ -127,6 +135,12 @@ def anytime_report(figures: dict[str, Any], *, as_json: bool) -> str:
         rows += [
             f"{head}, converged after {last['cpu_s']:.1f} s of processor at a gap of {gap}",
             f"  of the limit of {figures['limit_s']:g} s: {points}; largest fall {each['largest_fall']:.2%}",
+            f"  the next planning: {', '.join(_said(each['warm'][name]) for name in ('quick', 'whole'))}",
         ]
     wanted = ", ".join(f"at least {part:.0%} after {share:.0%}" for share, part in WANTED.items())
     return "\n".join([*rows, f"wanted: {wanted}, never falling"])
+
+
+def _said(one: dict[str, Any]) -> str:
+    gap = "not proven" if one["gap"] is None else f"{one['gap']:.4f}"
+    return f"{one['of_converged']:.1%} within {one['limit_s']:g} s ({one['cpu_s']:.2f} s, gap {gap})"

@@ -135,6 +135,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "api-traces": [("", {}, "")],
     "api-trace": [("", {"number": "{trace}"}, "")],
     "metrics": [("", {}, "")],
+    "metrics-gpus": [("", {}, "")],
     "admin:index": [("", {}, "")],
     "admin:search": [("", {}, "s=member")],
 }
@@ -153,7 +154,7 @@ LEFT_OUT = {
             """
                 api-job-cancel api-job-retry api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
-                api-simulation-share
+                api-simulation-share api-gpu-cordon api-gpu-resume
             """.split()
         ),
         ACTS,
@@ -197,7 +198,7 @@ def asked_all(names: Mapping[str, Any]) -> list[Asked]:
 def _asked(route: str, suffix: str, arguments: Mapping[str, Any], query: str, names: Mapping[str, Any]) -> Asked:
     filled = {name: str(value).format_map(names) for name, value in arguments.items()}
     path = reverse(route, kwargs=filled) + (f"?{query.format_map(names)}" if query else "")
-    casts = BOTH
+    casts: tuple[str, ...] = BOTH
     if route.startswith(OPERATORS):
         casts = (OPERATOR,)
     elif route.startswith(MINE) and route not in {

@@ -9,6 +9,7 @@ import asyncio
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -64,41 +65,7 @@ def statements_timed() -> Iterator[list[float]]:
 
 def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
     """Return a function that asks the application for one path (GET) with these headers."""
-
-    async def exchange(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
-        parts = urlsplit(path)
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": parts.path,
-            "raw_path": parts.path.encode(),
-            "query_string": parts.query.encode(),
-            "root_path": "",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-            "client": ("127.0.0.1", 0),
-            "server": ("localhost", 80),
-        }
-        sent: list[dict[str, Any]] = []
-        received = iter([{"type": "http.request", "body": b"", "more_body": False}])
-
-        async def receive() -> dict[str, Any]:
-            message = next(received, None)
-            if message is None:
-                await asyncio.Event().wait()  # the client stays; the handler ends this wait when it has answered
-            return message or {}
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        await application(scope, receive, send)
-        start = next(each for each in sent if each["type"] == "http.response.start")
-        body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")
-        return start["status"], {name.decode().lower(): value.decode() for name, value in start["headers"]}, body
-
-    run = async_to_sync(exchange)
+    run = async_to_sync(partial(_exchange, application))
 
     def ask(path: str, headers: Mapping[str, str]) -> Answer:
         began_s, began_cpu_s = time.monotonic(), time.process_time()
@@ -108,3 +75,42 @@ def asker(application: Any) -> Callable[[str, Mapping[str, str]], Answer]:
         return Answer(status, answered, body, wall_s, cpu_s, sum(took_s), len(took_s))
 
     return ask
+
+
+async def _exchange(application: Any, path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+    """Have one request answered; return status, headers and body."""
+    sent: list[dict[str, Any]] = []
+    received = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> dict[str, Any]:
+        message = next(received, None)
+        if message is None:
+            await asyncio.Event().wait()  # the client stays; the handler ends this wait when it has answered
+        return message or {}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await application(_scope(path, headers), receive, send)
+    start = next(each for each in sent if each["type"] == "http.response.start")
+    body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")
+    return start["status"], {name.decode().lower(): value.decode() for name, value in start["headers"]}, body
+
+
+def _scope(path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return an ASGI scope: a GET from this machine."""
+    parts = urlsplit(path)
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": parts.path,
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 0),
+        "server": ("localhost", 80),
+    }

@@ -120,29 +120,10 @@ def _running(
         _running_job(held, tenants[1 + k % TENANTS], now) for k, (_, held) in enumerate(busy)
     )
     attempts = Attempt.objects.bulk_create(
-        Attempt(
-            job=job,
-            epoch=1,
-            state=AttemptState.RUNNING,
-            planning_number=0,
-            gpus=held,
-            cores=each.cores_total - len(each.idle_cores),
-            rendezvous_port=0,
-            created_at=job.started_at,
-            started_at=job.started_at,
-        )
-        for job, (each, held) in zip(jobs, busy, strict=True)
+        _running_attempt(job, each, held) for job, (each, held) in zip(jobs, busy, strict=True)
     )
     parts = Allocation.objects.bulk_create(
-        Allocation(
-            attempt=attempt,
-            node=nodes[each.id],
-            rank=0,
-            core_ids=sorted(set(range(each.cores_total)) - set(each.idle_cores)),
-            memory_mib=0,
-            state=Allocation.State.RUNNING,
-        )
-        for attempt, (each, _) in zip(attempts, busy, strict=True)
+        _running_part(attempt, each, nodes[each.id]) for attempt, (each, _) in zip(attempts, busy, strict=True)
     )
     by_place = {(gpu.node_id, gpu.index): gpu for gpu in Gpu.objects.all()}
     GpuAllocation.objects.bulk_create(
@@ -152,6 +133,31 @@ def _running(
             for index in set(range(each.gpus_total)) - set(each.idle_gpus)
         ),
         batch_size=BATCH,
+    )
+
+
+def _running_attempt(job: Job, drawn: model.Node, held: int) -> Attempt:
+    return Attempt(
+        job=job,
+        epoch=1,
+        state=AttemptState.RUNNING,
+        planning_number=0,
+        gpus=held,
+        cores=drawn.cores_total - len(drawn.idle_cores),
+        rendezvous_port=0,
+        created_at=job.started_at,
+        started_at=job.started_at,
+    )
+
+
+def _running_part(attempt: Attempt, drawn: model.Node, node: Node) -> Allocation:
+    return Allocation(
+        attempt=attempt,
+        node=node,
+        rank=0,
+        core_ids=sorted(set(range(drawn.cores_total)) - set(drawn.idle_cores)),
+        memory_mib=0,
+        state=Allocation.State.RUNNING,
     )
 
 

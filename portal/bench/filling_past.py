@@ -15,10 +15,11 @@ import numpy as np
 from django.utils import timezone
 
 from portal.bench.filling import BATCH
+from portal.bench.filling_ended import DAYS, ended_fill
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent, JobPayload, LogChunk
-from portal.jobs.states import AttemptState, JobState
+from portal.jobs.models import Allocation, Job, JobPayload, LogChunk
+from portal.jobs.states import JobState
 from portal.laboratory.checking import SimulationOrder
 from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import simulation_order, trace_add
@@ -31,13 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-DAYS = 7
 ENDED_SHARE = 2
 """One job in so many has ended, beside those in the queue."""
-NAMES = ("resnet50-imagenet", "bert-large-squad", "whisper-finetune", "llama-lora", "prepare-dataset", "evaluate")
-ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT)
-ENDS_ODDS = (0.82, 0.1, 0.05, 0.03)
-LENGTHS_S, LONGEST_S = (math.log(1800.0), 1.2), 20 * 3600.0
 TASKS = 200
 PLANNINGS_A_DAY, ROUND_S, DECISIONS_KEPT = 2880, 360, 100
 BATCH_SAMPLES, TELEMETRY_S = 5, 3600
@@ -52,7 +48,7 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
     now = timezone.now()
     ended = max(TASKS // 10, jobs // ENDED_SHARE)
     for start in range(0, ended, BATCH):
-        _ended(min(BATCH, ended - start), nodes, people, now, rng)
+        ended_fill(min(BATCH, ended - start), nodes, people, now, rng)
     running = Job.objects.filter(state=JobState.RUNNING, tenant=people[0][0]).order_by("pk").first()
     waiting = Job.objects.filter(state=JobState.PENDING, tenant=people[0][0]).order_by("pk").first()
     done = Job.objects.filter(state=JobState.COMPLETED, tenant=people[0][0]).order_by("-pk").first()
@@ -68,105 +64,6 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
         "node": node.name,
         "name": "resnet50",
     }
-
-
-def _ended(count: int, nodes: Sequence[Node], people: Sequence[Any], now: datetime, rng: np.random.Generator) -> None:
-    """Write `count` ended jobs of one GPU or more, each with one attempt on one node."""
-    sizes = rng.choice((1, 2, 4, 8), size=count, p=(0.7, 0.1, 0.1, 0.1)).tolist()
-    lengths_s = np.minimum(rng.lognormal(*LENGTHS_S, size=count), LONGEST_S).tolist()
-    ages_s = rng.uniform(0, DAYS * 86_400, size=count).tolist()
-    waits_s = rng.exponential(1800.0, size=count).tolist()
-    states = rng.choice([state.value for state in ENDS], size=count, p=ENDS_ODDS).tolist()
-    places = rng.integers(0, len(nodes), size=count).tolist()
-    rows = [_ended_job(k, sizes[k], lengths_s[k], ages_s[k], waits_s[k], states[k], people, now) for k in range(count)]
-    jobs = Job.objects.bulk_create(rows, batch_size=BATCH)
-    attempts = Attempt.objects.bulk_create(
-        (
-            Attempt(
-                job=job,
-                epoch=1,
-                state=AttemptState(job.state),
-                planning_number=1,
-                gpus=job.gpus[0],
-                cores=4 * job.gpus[0],
-                rendezvous_port=0,
-                created_at=job.started_at,
-                started_at=job.started_at,
-                ended_at=job.ended_at,
-                exit_code=job.exit_code,
-            )
-            for job in jobs
-        ),
-        batch_size=BATCH,
-    )
-    parts = Allocation.objects.bulk_create(
-        (
-            Allocation(
-                attempt=attempt,
-                node=nodes[place],
-                rank=0,
-                core_ids=list(range(attempt.cores)),
-                state=Allocation.State.ENDED,
-                released_at=attempt.ended_at,
-                exit_code=attempt.exit_code,
-            )
-            for attempt, place in zip(attempts, places, strict=True)
-        ),
-        batch_size=BATCH,
-    )
-    GpuAllocation.objects.bulk_create(
-        (
-            GpuAllocation(
-                allocation=part, gpu=gpu, created_at=part.attempt.created_at, released_at=part.attempt.ended_at
-            )
-            for part, place in zip(parts, places, strict=True)
-            for gpu in list(nodes[place].gpus.all())[: part.attempt.gpus]
-        ),
-        batch_size=BATCH,
-    )
-    JobEvent.objects.bulk_create(
-        (
-            JobEvent(job=job, at=at, kind=kind, epoch=1, text=f"{kind}.")
-            for job in jobs
-            for kind, at in (("submitted", job.submitted_at), ("placed", job.started_at), ("ended", job.ended_at))
-        ),
-        batch_size=BATCH,
-    )
-
-
-def _ended_job(
-    number: int,
-    gpus: int,
-    length_s: float,
-    ago_s: float,
-    wait_s: float,
-    state: str,
-    people: Sequence[Any],
-    now: datetime,
-) -> Job:
-    tenant, user = people[number % len(people)]
-    ended = now - timedelta(seconds=ago_s)
-    started = ended - timedelta(seconds=length_s)
-    return Job(
-        tenant=tenant,
-        owner=user,
-        name=f"{NAMES[number % len(NAMES)]}-{number}",
-        labels={"run": str(number)},
-        state=state,
-        gpus=[gpus],
-        cores_per_gpu=4,
-        submitted_at=started - timedelta(seconds=wait_s),
-        started_at=started,
-        ended_at=ended,
-        waited_s=wait_s,
-        age_s=length_s,
-        age_source="declared",
-        epoch=1,
-        ran_s=length_s,
-        attained_gpu_s=length_s * gpus,
-        exit_code=0 if state == JobState.COMPLETED else 1,
-        end_detail="" if state == JobState.COMPLETED else "exit code 1",
-    )
 
 
 def _array(submitter: Any, size: int, nodes: Sequence[Node], now: datetime) -> Job:
@@ -233,13 +130,17 @@ def plannings_fill() -> None:
     packed = frame_alone(told.frame) if told.frame is not None else last.decisions
     count = PLANNINGS_A_DAY
     rounds = DAYS * 86_400 // ROUND_S
-    now = timezone.now()
     shift = count + rounds
     Planning.objects.filter(pk=last.pk).update(number=last.number + shift, decisions=packed, keyframe=None)
     Round.objects.filter(pk=last.round_id).update(number=last.round.number + shift)
     PlanningLease.objects.update(number=last.number + shift)
+    now = timezone.now()
+    _plannings_copy(last, packed, _rounds_copy(last, rounds, now), count, now)
+
+
+def _rounds_copy(last: Planning, rounds: int, now: datetime) -> list[Round]:
     begun = [now - timedelta(seconds=ROUND_S * (rounds - k)) for k in range(rounds)]
-    made = Round.objects.bulk_create(
+    made: list[Round] = Round.objects.bulk_create(
         (
             Round(
                 number=k + 1,
@@ -252,24 +153,23 @@ def plannings_fill() -> None:
         ),
         batch_size=BATCH,
     )
-    step = 86_400 / count
+    return made
+
+
+def _plannings_copy(last: Planning, packed: bytes, rounds: Sequence[Round], count: int, now: datetime) -> None:
+    """Copy the planning `count` times over a day, the rounds being the latest ones."""
+    step_s = 86_400 / count
+    same = ("status", "policy", "parameters", "queue_length", "window_jobs", "load_s", "plan_s", "apply_s", "solver")
+    copied = {name: getattr(last, name) for name in same}
     Planning.objects.bulk_create(
         (
             Planning(
                 number=k + 1,
-                round=made[min(len(made) - 1, rounds - 1 - int((count - 1 - k) * step // ROUND_S))],
-                started_at=now - timedelta(seconds=step * (count - k)),
-                status=last.status,
-                policy=last.policy,
-                parameters=last.parameters,
-                queue_length=last.queue_length,
-                window_jobs=last.window_jobs,
-                load_s=last.load_s,
-                plan_s=last.plan_s,
-                apply_s=last.apply_s,
-                solver=last.solver,
+                round=rounds[min(len(rounds) - 1, len(rounds) - 1 - int((count - 1 - k) * step_s // ROUND_S))],
+                started_at=now - timedelta(seconds=step_s * (count - k)),
                 metrics=_figures(last.metrics, k),
                 decisions=packed if k >= count - DECISIONS_KEPT else b"",
+                **copied,
             )
             for k in range(count)
         ),

@@ -97,7 +97,10 @@ def _started_after_s(job: dict[str, Any]) -> float:
 def _percentiles(values: list[float]) -> dict[str, float]:
     """Return min, 50th, 90th and 99th percentile (nearest rank) and max."""
     ordered = sorted(values)
-    rank = lambda share: ordered[max(0, -(-len(ordered) * share // 100) - 1)]  # noqa: E731
+
+    def rank(share: int) -> float:
+        return ordered[max(0, -(-len(ordered) * share // 100) - 1)]
+
     named = {"min": ordered[0], "p50": rank(50), "p90": rank(90), "p99": rank(99), "max": ordered[-1]}
     return {name: round(value, 3) for name, value in named.items()}
 

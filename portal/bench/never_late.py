@@ -15,6 +15,7 @@ import json
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,7 +156,7 @@ def long_measure(number: int, seed: int, *, jobs: int = LONG_JOBS, nodes: int = 
                 0.0,
                 parameters,
                 np.random.default_rng(1),
-                lambda slowness=slowness: slowness * time.process_time(),
+                partial(_stretched_s, slowness),
             )
             taken_s = slowness * (time.process_time() - began_s)
         found.append(
@@ -168,6 +169,11 @@ def long_measure(number: int, seed: int, *, jobs: int = LONG_JOBS, nodes: int = 
             }
         )
     return found
+
+
+def _stretched_s(slowness: float) -> float:
+    """Return the processor's seconds, stretched as if it were so much slower."""
+    return slowness * time.process_time()
 
 
 def never_late_measure(*, instances: int, seed: int, long: int = 0) -> dict[str, Any]:
@@ -184,27 +190,31 @@ def never_late_measure(*, instances: int, seed: int, long: int = 0) -> dict[str,
     }
     for number in range(instances):
         instance = instance_of(seed, number)
-        made, wall_s, cpu_s = _run(instance)
-        limit_s = instance.parameters.limit_s
-        figures["late"] += wall_s > LATE * limit_s
-        figures["late_cpu"] += cpu_s > LATE * limit_s
-        figures["worst_cpu_ratio"] = max(figures["worst_cpu_ratio"], cpu_s / limit_s)
-        figures["infeasible"] += bool(violations(made, instance.state))
-        figures["without_gap"] += made.solver.objective is not None and made.solver.gap is None
-        figures["unseen"] += made.solver.unseen > 0
-        if wall_s / limit_s > figures["worst_ratio"]:
-            figures["worst_ratio"] = wall_s / limit_s
-            figures["slowest"] = {
-                "instance": number,
-                "kind": instance.kind,
-                "policy": made.policy,
-                "formulation": made.solver.formulation,
-                "limit_s": limit_s,
-                "wall_s": wall_s,
-                "cpu_s": cpu_s,
-            }
+        _count(figures, number, instance, *_run(instance))
     figures["long"] = [each for number in range(long) for each in long_measure(number, seed)]
     return figures
+
+
+def _count(figures: dict[str, Any], number: int, instance: Instance, made: Plan, wall_s: float, cpu_s: float) -> None:
+    """Add one planning to the figures."""
+    limit_s = instance.parameters.limit_s
+    figures["late"] += wall_s > LATE * limit_s
+    figures["late_cpu"] += cpu_s > LATE * limit_s
+    figures["worst_cpu_ratio"] = max(figures["worst_cpu_ratio"], cpu_s / limit_s)
+    figures["infeasible"] += bool(violations(made, instance.state))
+    figures["without_gap"] += made.solver.objective is not None and made.solver.gap is None
+    figures["unseen"] += made.solver.unseen > 0
+    if wall_s / limit_s > figures["worst_ratio"]:
+        figures["worst_ratio"] = wall_s / limit_s
+        figures["slowest"] = {
+            "instance": number,
+            "kind": instance.kind,
+            "policy": made.policy,
+            "formulation": made.solver.formulation,
+            "limit_s": limit_s,
+            "wall_s": wall_s,
+            "cpu_s": cpu_s,
+        }
 
 
 def _load_solver() -> None:

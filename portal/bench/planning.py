@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
-from scheduler.fairness.priorities import PRIORITIES, order
+from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
@@ -32,9 +32,13 @@ from scheduler.placement.work import Work
 from scheduler.workloads.queues import WORKLOADS, instance_draw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scheduler.model import SolverFigures
+    from scheduler.placement.outcome import Staged
     from scheduler.workloads.queues import Instance
 
-FORMULATIONS = {"located": place_located, "aggregated": place_aggregated}
+FORMULATIONS: Mapping[str, Callable[..., Staged]] = {"located": place_located, "aggregated": place_aggregated}
 
 LOCATED_GAP = 0.01
 CORES_GAP, CORES_GAP_UP_TO_GPUS = 0.02, 1000
@@ -82,7 +86,7 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
     # The placement's own share of a planning is 4/5; the limit given here is the placement's.
     parameters = Parameters.from_mapping({"gap": gap, "time_limit_s": limit_s / 0.8})
     ledger = Ledger(instance.nodes, (), ())
-    queue = order(instance.jobs, PRIORITIES["lrf"], 0.0, lambda job: age_of(job, RunHistory(), tick_s=30.0))
+    queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
     answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
     began_cpu_s, began_s = _user_cpu_s(), time.monotonic()
@@ -92,23 +96,14 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
     work = Work(queue, ledger, instance.estimator, parameters, rng, time.monotonic, deadline_s, state, 0.0)
     solver = FORMULATIONS[formulation](picked, work, answers, worth, Trail()).figures
     total_s, cpu_s = time.monotonic() - began_s, _user_cpu_s() - began_cpu_s
-    return {
-        "window_jobs": len(picked),
-        "placed_jobs": len(answers.chosen),
-        "candidates": solver.candidates,
-        "variables": solver.variables,
-        "constraints": solver.constraints,
-        "build_s": round(solver.build_s, 4),
-        "solve_s": round(solver.solve_s, 4),
-        "total_s": round(total_s, 4),
-        "user_cpu_s": round(cpu_s, 4),
-        "objective": solver.objective,
-        "bound": solver.bound,
-        "gap": solver.gap,
-        "gap_allowed": gap,
-        "status": solver.status,
-        "incumbent": solver.incumbent,
-    }
+    taken = {"total_s": round(total_s, 4), "user_cpu_s": round(cpu_s, 4), "gap_allowed": gap}
+    return {"window_jobs": len(picked), "placed_jobs": len(answers.chosen), **_solved(solver), **taken}
+
+
+def _solved(solver: SolverFigures) -> dict[str, Any]:
+    names = ("candidates", "variables", "constraints", "objective", "bound", "gap", "status", "incumbent")
+    times_s = {name: round(getattr(solver, name), 4) for name in ("build_s", "solve_s")}
+    return {name: getattr(solver, name) for name in names} | times_s
 
 
 def _user_cpu_s() -> float:

@@ -35,10 +35,10 @@ def postgres_started(directory: Path) -> Iterator[Callable[[str], str]]:
             binaries = _copied(binaries, directory / "pg")
     data, log = directory / "data", directory / "log"
     _run([binaries / "initdb", "-D", data, "-U", "berth", "-A", "trust", "-E", "UTF8", "--locale=C"], user)
-    control = [binaries / "pg_ctl", "-D", data]
+    control: list[str | Path] = [binaries / "pg_ctl", "-D", data]
     _run([*control, "-l", log, "-w", "-t", "30", "-o", f"-k {directory} {OPTIONS}", "start"], user)
     try:
-        psql = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
+        psql: list[str | Path] = [binaries / "psql", "-h", directory, "-U", "berth", "-d", "postgres", "-c"]
         yield lambda sql: _run([*psql, sql], user)
     finally:
         _run([*control, "-m", "immediate", "stop"], user)

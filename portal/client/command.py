@@ -69,14 +69,14 @@ def _listing(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    """A whole number from 1 on."""
+    """Return a whole number, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
 
 
 def _number(text: str) -> float:
-    """A finite number: JSON has no other."""
+    """Return a finite number; JSON has no others."""
     try:
         value = float(text)
     except ValueError:

@@ -42,7 +42,7 @@ def run(asked: Any, portal: Portal) -> int:
 
 
 def _order(asked: Any) -> dict[str, Any]:
-    """What was typed, as REST wants it; whether it can be simulated is the portal's to say."""
+    """Return what was typed, in the form that REST takes. The portal says whether it can be simulated."""
     body: dict[str, Any] = {
         "name": asked.name,
         "tenant": asked.tenant,
@@ -75,7 +75,7 @@ def _knob(text: str) -> tuple[str, Any]:
 
 
 def _sent(portal: Portal, body: dict[str, Any]) -> dict[str, Any]:
-    """Under one key, so that sending it again where no answer came makes no second one."""
+    """Send it under one key: when no answer comes it is sent again, and no second simulation is made."""
     key = {"Idempotency-Key": str(uuid.uuid4())}
     for left in reversed(range(TRIES)):
         try:
@@ -183,7 +183,7 @@ def _taken(asked: Any, portal: Portal, *, name: str | None) -> dict[str, Any]:
 
 
 def _followed(asked: Any, portal: Portal, number: int) -> int:
-    """Look until it has ended; on a terminal a line says how far it is. An outage of the portal is waited out."""
+    """Ask until it has ended. On a terminal a line shows the progress. While the portal is away, keep asking."""
     on_screen, away = sys.stderr.isatty(), 0
     while True:
         try:

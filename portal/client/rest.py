@@ -21,13 +21,13 @@ PAGE_SIZE = 500
 
 
 class ClientError(Exception):
-    """What was asked cannot be: a sentence for the person at the terminal."""
+    """The request cannot be done. The text is a sentence for the person at the terminal."""
 
     exit_code = 2
 
 
 class AwayError(ClientError):
-    """No answer came: whether the portal did what was asked is not known."""
+    """No answer came, so it is not known whether the portal did what was asked."""
 
     exit_code = 1
 
@@ -63,7 +63,7 @@ class Portal:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The answer's body. `body` goes as JSON, `content` as it is; a query's None is left out."""
+        """Return the body of the answer. `body` is sent as JSON, `content` as it is. A None in the query is left out."""
         asked = {name: value for name, value in (query or {}).items() if value is not None}
         url = f"{self.url}/api/v1{path}" + (f"?{urllib.parse.urlencode(asked)}" if asked else "")
         sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
@@ -81,7 +81,7 @@ class Portal:
             raise AwayError(self._away(error)) from None
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
-        """The answer's JSON."""
+        """Return the JSON of the answer."""
         answer = self.call(method, path, **more)
         try:
             return json.loads(answer) if answer else None
@@ -89,7 +89,7 @@ class Portal:
             raise ClientError(f"{self.url} answers, but not as a Berth does; is BERTH_URL right?") from None
 
     def pages(self, path: str, *, query: Mapping[str, Any], most: int) -> Iterator[dict[str, Any]]:
-        """The rows of a list, `most` at most, a page after the other."""
+        """Yield at most `most` rows of a list, page by page."""
         page = 1
         while True:
             size = min(most, PAGE_SIZE)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Words to the left, numbers to the right; a control character of a name becomes a question mark."""
+    """Return the rows aligned: words left, numbers right. A control character becomes a question mark."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [any(isinstance(row[n], (int, float)) for row in rows) for n in range(len(columns))]
     widths = [max(map(len, [column, *(row[n] for row in cells)])) for n, column in enumerate(columns)]

@@ -25,6 +25,8 @@ from portal.console.base import (
 from portal.console.show import column, facts, mark, mib
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django import forms
     from django.db.models import QuerySet
     from django.http import HttpRequest
@@ -34,7 +36,7 @@ admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
 
 @admin.register(GpuType)
 class GpuTypeAdmin(ConsoleAdmin):
-    """Types come with the nodes that have them; their relative speed and weight in shares are the operator's to say."""
+    """GPU types come with the nodes that have them. The operator says their relative speed and their weight in shares."""
 
     may_change = True
     list_display = ("name", "memory", "relative_speed", "share_weight", "nodes_count")
@@ -94,6 +96,13 @@ def _describe(node: Node, actor: Any, *, rack: str, label: str) -> None:
     services.node_describe(node=node, actor=actor, rack=rack, label=label)
 
 
+def _tuning(allowed: bool) -> Callable[[Node, Any], None]:
+    def change(node: Node, actor: Any) -> None:
+        services.node_tuning(node=node, actor=actor, allowed=allowed)
+
+    return change
+
+
 def _resume(node: Node, actor: Any) -> None:
     services.node_resume(node=node, actor=actor)
 
@@ -129,6 +138,7 @@ class NodeAdmin(ConsoleAdmin):
         (None, {"fields": ("name", "health_shown", "contact", "drained_at", "drain_reason", "dead_at")}),
         ("What it has", {"fields": (GPU_TYPE, "gpus_count", "cores", "memory", "storage_domain", "is_virtual")}),
         ("Where it stands", {"fields": ("rack", "label")}),
+        ("Core tuning", {"fields": ("tunes_cores",)}),
         ("Accounts", {"fields": ("single_account", "trusts_tenants")}),
         (
             "Its agent",
@@ -158,10 +168,24 @@ class NodeAdmin(ConsoleAdmin):
         Command(
             "describe",
             "Rack and label",
-            "Overview and cluster page group nodes by them. They change nothing of where jobs run.",
+            "The overview and the cluster page group nodes by rack and label. Where jobs run does not depend on them.",
             _describe,
             lambda node: node is not None,
             form=DescribeForm,
+        ),
+        Command(
+            "leave-cores",
+            "Core tuning off",
+            "Jobs that run there keep the cores that they have.",
+            _tuning(allowed=False),
+            lambda node: node is not None and node.tunes_cores,
+        ),
+        Command(
+            "tune-cores",
+            "Core tuning on",
+            "Training jobs that run there are given the fewest cores that keep their GPUs busy.",
+            _tuning(allowed=True),
+            lambda node: node is not None and not node.tunes_cores,
         ),
         Command(
             "cordon-gpu",
@@ -199,7 +223,7 @@ class NodeAdmin(ConsoleAdmin):
         Command(
             "declare-dead",
             "Declare dead",
-            "You state that every process on this node has ended: switched off, or taken off the network for good. Its "
+            "You state that every process on this node has ended: it is switched off, or removed from the network for good. Its "
             "jobs are given up at once, and those that may be requeued run elsewhere. If they still ran, they would "
             "run twice.",
             _declare_dead,

@@ -1,4 +1,4 @@
-"""Who is told when something happens to a node: rooms above this one register in their `apps.ready()`; it knows none of them."""
+"""Rooms above this one that must hear of what happens to a node. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Follower:
         """Lock the node's row together with the room's own that hang on it, in the one order of locks."""
 
     def node_described(self, *, node: Node) -> None:
-        """Heed what a node said of itself: its GPUs and their links."""
+        """React to what a node said about itself: its GPUs and their links."""
 
     def node_back(self, *, node: Node) -> None:
-        """Count silence anew: the node is in contact again, or begins anew."""
+        """Start to count silence again: the node is in contact again, or its agent has started."""
 
     def gpus_failed(self, *, node: Node, indices: Collection[int] | None, detail: str) -> int:
         """Stop what runs on GPUs of a node, on all of the node where `indices` is None; return how many jobs were asked."""

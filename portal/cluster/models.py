@@ -85,6 +85,7 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
     heartbeat_s = models.FloatField(
@@ -225,11 +226,12 @@ class TelemetryFrame(models.Model):
 
 
 class TelemetryBlock(models.Model):
-    """Ten minutes of a node's samples at 1 Hz, packed (zlib over JSON arrays), and their five-minute means."""
+    """Ten minutes of a node's samples, packed (zlib over JSON arrays): as sent, and their means over 10 s and 5 min."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
-    packed = models.BinaryField()
+    packed = models.BinaryField(help_text="As sent; empty after an hour, when `tens` stand for it.")
+    tens = models.BinaryField(default=bytes, help_text="Empty in blocks of a version before.")
     means = models.BinaryField(default=bytes, help_text="Empty in blocks of a version before: made from `packed`.")
 
     class Meta:

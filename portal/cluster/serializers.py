@@ -57,7 +57,7 @@ class GpuSerializer(serializers.Serializer):
     job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
 
 
-class FindingSerializer(serializers.Serializer):
+class NodeFindingSerializer(serializers.Serializer):
     subject = serializers.CharField(help_text="node, or gpu:INDEX")
     check = serializers.CharField()
     level = serializers.ChoiceField(choices=["warn", "drain", "fail"])
@@ -82,7 +82,7 @@ class NodeEventSerializer(serializers.ModelSerializer):
 
 class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
-    findings = FindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
+    findings = NodeFindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
     running = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField(help_text="The last 20.")
 

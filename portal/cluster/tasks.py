@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from portal.cluster.telemetry_packing import telemetry_pack
+from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 
 PACK_LIMIT_S = 5.0
@@ -9,7 +9,7 @@ PACK_LIMIT_S = 5.0
 
 @shared_task(name="cluster.pack")
 def pack() -> int:
-    return telemetry_pack(limit_s=PACK_LIMIT_S)
+    return telemetry_pack(limit_s=PACK_LIMIT_S) + telemetry_thin()
 
 
 @shared_task(name="cluster.roll_up")

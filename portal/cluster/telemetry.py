@@ -1,7 +1,8 @@
 """What nodes measure: taken as small rows, packed into blocks, rolled up by the day; read back as one series.
 
     TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
-    TelemetryBlock   ten minutes of a node's samples, and their means       at least a day (`telemetry_packing`)
+    TelemetryBlock   ten minutes of a node's samples: as sent for an hour, as means over 10 s for at least a day
+                     (`telemetry_packing`)
     TelemetryMean    a day of a node's five-minute means                    90 days (`telemetry_rollup`)
 
 What is packed is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from portal.bulk import among
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services import node_seen
 from portal.events.following import node_measured
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 BLOCK_S = 600
+TEN_S = 10
+BATCH_S = 30
+"""Agents send every five seconds; after a while without the portal they have more to send at once."""
 MEAN_S = 300
 DAY_S = 86_400
 LEVEL = 6
@@ -93,7 +98,8 @@ def batches_between(
     """Yield (node id, batch) of what was measured in blocks that touch an interval, whatever it is stored as.
 
     A batch is `{start, period_s, count, gpus, host, attempts}` as the wire has it. What was rolled up comes with a period
-    of 300 s; from `step_s` 300 on, all that is in blocks does: a reader of days need not unpack each second. A GPU's
+    of 300 s, what is over an hour old with one of 10 s; from a `step_s` of 10 or 300 on, all that is in blocks does: a
+    reader of days need not unpack each second. A GPU's
     `utilisation` then has `utilisation.low` and `utilisation.high` beside it.
     """
     ids = list(node_ids)
@@ -104,17 +110,33 @@ def batches_between(
     for node_id, packed in frames.values_list("node_id", "packed"):
         recent[node_id] += frames_of(bytes(packed))
     blocks = TelemetryBlock.objects.filter(node_id__in=ids, start_at__gt=from_block, start_at__lte=until)
-    coarse = step_s >= MEAN_S
-    for block in (blocks.defer("packed") if coarse else blocks.defer("means")).order_by("start_at").iterator():
+    # The first of these that a block has. One of a version before has samples alone, read by a query of their own.
+    forms = ("packed", "tens") if step_s < TEN_S else ("tens", "packed") if step_s < MEAN_S else ("means", "packed")
+    read = blocks.defer(*({"packed", "tens", "means"} - set(forms[: 1 + (forms[0] == "packed")])))
+    for block in read.order_by("start_at").iterator():
         start_s = block.start_at.timestamp()
-        # A block of a version before has no means: its samples are read one by one, by a query of their own.
-        found = list(frames_of(bytes((coarse and block.means) or block.packed)))
+        found = list(frames_of(bytes(next((own for name in forms if (own := getattr(block, name))), b""))))
         if own := recent.get(block.node_id):  # packed between the two looks
             recent[block.node_id] = [each for each in own if not _covered(each, found, start_s)]
         for batch in found:
             yield block.node_id, _as_batch(batch, block.start_at) if "series" in batch else batch
     yield from ((node_id, batch) for node_id, batches in recent.items() for batch in batches)
     yield from _rolled_up(ids, since, until)
+
+
+def batches_recent(
+    *, node_ids: Iterable[int], since: datetime, until: datetime
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (node id, batch) of what was measured in the last minutes, in one query: not of what is packed already.
+
+    For readers of many nodes at once who can do without a batch that began longer than `BATCH_S` before `since`.
+    """
+    frames = TelemetryFrame.objects.filter(
+        node_id__in=among(node_ids), at__gt=since - timedelta(seconds=BATCH_S), at__lte=until
+    )
+    for node_id, packed in frames.values_list("node_id", "packed").iterator():
+        for batch in frames_of(bytes(packed)):
+            yield node_id, batch
 
 
 def rolled_up_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> bool:

@@ -13,16 +13,18 @@ import math
 import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame
-from portal.cluster.telemetry import BLOCK_S, GROUPS, MEAN_S, block_start, frame_pack, frames_of
+from portal.cluster.telemetry import BLOCK_S, GROUPS, MEAN_S, TEN_S, block_start, frame_pack, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ LATE_S = 60
 """A block is packed when it has been over for so long: the last batches are on their way until then."""
 
 FRAMES_AT_ONCE = 2000
+KEEP_SAMPLES = timedelta(hours=1)
+"""Samples as sent are kept for so long; their means over TEN_S for the rest of the day."""
 ATTEMPTS_KEPT = 256
 """Of so many attempts a node and block the means are kept, those with the most samples first; the log says of more."""
 
@@ -63,12 +67,12 @@ def _block_pack(node_id: int, start_s: float, rows: Sequence[TelemetryFrame]) ->
             transaction.set_rollback(True)
             return False
         before = TelemetryBlock.objects.select_for_update().filter(node_id=node_id, start_at=start_at).first()
-        packed = [bytes(row.packed) for row in rows]
-        batches = merged(
-            batch for each in ([bytes(before.packed)] if before else []) + packed for batch in frames_of(each)
-        )
+        kept = bytes(before.packed or before.tens) if before else b""
+        batches = merged(batch for each in (kept, *(bytes(row.packed) for row in rows)) for batch in frames_of(each))
+        is_thin = before is not None and not before.packed
         values = {
-            "packed": b"".join(map(frame_pack, batches)),
+            "packed": b"" if is_thin else b"".join(map(frame_pack, batches)),
+            "tens": b"".join(map(frame_pack, thinned(batches))),
             "means": frame_pack(means_of(batches, start_s=start_s, slots=BLOCK_S // MEAN_S)),
         }
         TelemetryBlock.objects.update_or_create(node_id=node_id, start_at=start_at, defaults=values)
@@ -111,6 +115,49 @@ def _extend(whole: dict[str, Any], batch: Mapping[str, Any]) -> None:
                 row = kept.setdefault(name, [])
                 row += [None] * (whole["count"] - len(row)) + values[:count] + [None] * (count - len(values))
     whole["count"] += count
+
+
+def thinned(batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return batches as their means over TEN_S, with the lowest and highest use of GPUs; longer periods stay as they are."""
+    return [_thin(batch) if batch["period_s"] < TEN_S else dict(batch) for batch in batches]
+
+
+def _thin(batch: Mapping[str, Any]) -> dict[str, Any]:
+    first = batch["start"] // TEN_S
+    slots = [int((batch["start"] + k * batch["period_s"]) // TEN_S - first) for k in range(batch["count"])]
+    count = max(slots, default=-1) + 1
+
+    def series(values: list[Any], pick: Callable[[list[float]], float]) -> list[Any]:
+        found: list[list[float]] = [[] for _ in range(count)]
+        for slot, value in zip(slots, values, strict=False):
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                found[slot].append(value)
+        return [round(pick(own), DIGITS) if own else None for own in found]
+
+    def thin(measures: Mapping[str, Any]) -> dict[str, Any]:
+        own = {name: series(values, fmean) for name, values in measures.items() if isinstance(values, list)}
+        if SPREAD in own and f"{SPREAD}.low" not in own:
+            own |= {f"{SPREAD}.low": series(measures[SPREAD], min), f"{SPREAD}.high": series(measures[SPREAD], max)}
+        return own
+
+    groups = {
+        group: {key: thin(measures) for key, measures in (batch.get(group) or {}).items()} for group in GROUPS.values()
+    }
+    whole = {"start": first * TEN_S, "period_s": float(TEN_S), "count": count, **groups}
+    return whole | {"host": thin(batch.get("host") or {})}
+
+
+def telemetry_thin(*, now: datetime | None = None) -> int:
+    """Drop the samples as sent of blocks that are over an hour old and have their 10 s means; return how many. One query.
+
+    Those of the last day alone are looked at: what was missed then goes with its day.
+    """
+    now = now or timezone.now()
+    old = TelemetryBlock.objects.filter(
+        start_at__lt=now - KEEP_SAMPLES - timedelta(seconds=BLOCK_S), start_at__gte=now - timedelta(days=1)
+    )
+    known = old.annotate(samples=Length("packed"), means_10s=Length("tens")).filter(samples__gt=0, means_10s__gt=0)
+    return known.update(packed=b"")
 
 
 # ---- means -----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def _too_many(count: int) -> str:
 
 
 class Confirm(forms.Form):
-    """Nothing to fill in: the page itself is the question."""
+    """A form without fields: the page asks for nothing but a confirmation."""
 
 
 class ReasonForm(forms.Form):
@@ -82,7 +82,7 @@ class Command:
 
 
 def is_operator(request: HttpRequest) -> bool:
-    """Say whether an operator asks; the sign-in page asks it of nobody in particular."""
+    """Say whether the caller is an operator. On the sign-in page there is no caller yet."""
     return request.user.is_authenticated and request.user.is_operator
 
 
@@ -117,7 +117,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
     show_facets = ShowFacets.NEVER
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """One bulk action a command; it only leads to the command's page, with what was chosen."""
+        """Return one bulk action for each command. It opens the command's page with the chosen rows."""
         return {command.name: (self._bulk(command), command.name, command.label) for command in self.commands}
 
     @staticmethod
@@ -208,7 +208,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
             return HttpResponseRedirect(request.get_full_path())
 
     def page_context(self, request: HttpRequest, obj: Model | None) -> dict[str, Any]:
-        """More for the object's page; models add to it."""
+        """Return more values for the object's page; models override this."""
         return {}
 
     # The audit trail, written by the services, is the record of changes; Django's own log would be a second, poorer one.

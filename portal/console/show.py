@@ -28,7 +28,7 @@ GLYPHS = {
 
 
 def column(name: str, title: str) -> Callable[[Any], Any]:
-    """A model's column under a better title, for lists and facts."""
+    """Return a model's column with a better title, for lists and facts."""
 
     @admin.display(description=title, ordering=name)
     def value(obj: Any) -> Any:
@@ -38,7 +38,7 @@ def column(name: str, title: str) -> Callable[[Any], Any]:
 
 
 def mark(word: str, label: str = "") -> SafeString:
-    """A state as glyph, word and colour, always all three."""
+    """Return a state as glyph, word and colour, always all three."""
     tone = next((tone for tone, words in TONES.items() if word in words), "stop")
     return format_html(
         '<span class="b-mark b-mark-{}"><span aria-hidden="true">{}</span> {}</span>', tone, GLYPHS[tone], label or word
@@ -54,7 +54,7 @@ def block(text: str) -> SafeString:
 
 
 def facts(values: Mapping[str, Any] | None) -> SafeString:
-    """A mapping as a two-column table; nested values as JSON."""
+    """Return a mapping as a table with two columns; nested values as JSON."""
     if not values:
         return format_html("{}", "\u2013")
     rows = format_html_join("", "<tr><th>{}</th><td>{}</td></tr>", ((name, plain(v)) for name, v in values.items()))
@@ -72,7 +72,7 @@ def plain(value: Any) -> str:
 
 
 def mib(value: int | None) -> str:
-    """A size in MiB, in GiB from ten on."""
+    """Return a size in MiB; from 10 GiB on in GiB."""
     if value is None:
         return "\u2013"
     return f"{value / 1024:.0f} GiB" if value >= 10240 else f"{value} MiB"

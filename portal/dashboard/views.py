@@ -103,7 +103,9 @@ def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
 def node_detail(request: HttpRequest, name: str) -> HttpResponse:
     page_follow(request, "cluster", f"node:{name}")
     return render(
-        request, "cluster/node.html", cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
+        request,
+        "cluster/node.html",
+        cluster_page_node.node_context(Snapshot(request.user, names=[name]), name, chosen=request.GET.get("range")),
     )
 
 
@@ -119,7 +121,8 @@ def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpRespons
 @login_required
 @require_GET
 def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
-    return JsonResponse(cluster_page_node.node_figure(Snapshot(request.user, names=[name]), name, figure))
+    snapshot = Snapshot(request.user, names=[name])
+    return JsonResponse(cluster_page_node.node_figure(snapshot, name, figure, chosen=request.GET.get("range")))
 
 
 @login_required

@@ -61,7 +61,7 @@ def _infers(row: Row) -> bool:
 
 
 def _data_times(profile: JobProfile, rows: Sequence[Row], *, alone: bool) -> None:
-    timed = [(row[DATA], None if alone else row[WAIT]) for row in rows if row[DATA] is not None]
+    timed = [(data, None if alone else row[WAIT]) for row in rows if (data := row[DATA]) is not None]
     if not timed:
         return
     before = speeds.Loading(

@@ -72,7 +72,8 @@ def vote_note(run: Run, records: Sequence[Record], column: int) -> None:
     if not parameters or run.gpus < 2 or run.gpu_type_id is None:
         return
     rows: Iterable[Row] = (row for record in records for row in record["rows"])
-    found = [links.communicated(parameters, row[column], run.gpus, run.nodes) for row in rows if row[column]]
+    times_s = (row[column] for row in rows)
+    found = [links.communicated(parameters, took_s, run.gpus, run.nodes) for took_s in times_s if took_s]
     figures = [each for each in found if each is not None]
     if not figures:
         return

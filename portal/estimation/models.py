@@ -94,6 +94,39 @@ class JobProfile(models.Model):
         return f"{self.signature} on {self.gpu_type}"
 
 
+class SignatureUse(models.Model):
+    """What a signature's attempts used on a GPU type (null: jobs without GPUs), distilled at their ends."""
+
+    signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="uses")
+    gpu_type = models.ForeignKey("cluster.GpuType", null=True, on_delete=models.CASCADE, related_name="+")
+    count = models.PositiveBigIntegerField(default=0, help_text="Attempts behind it.")
+    seconds = models.FloatField(default=0.0, help_text="How long the last one ran.")
+    at = models.DateTimeField(help_text="When the last one ended.")
+    series = models.JSONField(default=dict, help_text="The last one's measures, resampled: {measure: [value or null]}.")
+    highs = models.JSONField(default=list, help_text="80th percentiles of the latest: [{measure: value}].")
+    most = models.JSONField(default=dict, help_text="The highest ever: {measure: value}.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["signature", "gpu_type"], condition=Q(gpu_type__isnull=False), name="use_once_a_type"
+            ),
+            models.UniqueConstraint(fields=["signature"], condition=Q(gpu_type=None), name="use_once_without_gpus"),
+        ]
+
+    def __str__(self) -> str:
+        return f"use of {self.signature} on {self.gpu_type or 'no GPU'}"
+
+
+class AttemptDistilled(models.Model):
+    """The mark that an ended attempt's telemetry has been looked at, in the transaction that distilled it."""
+
+    attempt = models.OneToOneField("jobs.Attempt", on_delete=models.CASCADE, primary_key=True, related_name="distilled")
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt_id}"
+
+
 class Link(models.Model):
     """Bandwidths of a GPU type in parameters a second: measured and how, assumed and from what, refined by running jobs."""
 

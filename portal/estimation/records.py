@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
+from portal.estimation.distilling import signature_locked
 from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.estimation.prediction import prediction_make
 from portal.estimation.runs import Run
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
-from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,16 +63,10 @@ def _part_apply(*, node: Node, sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_of(part: Allocation) -> Run:
     """The part's run. Its signature's row is locked: all that is known under it changes one message at a time."""
-    job = part.attempt.job
-    name = signature_of(job.tenant_id, job.model or None, job.pk)
-    own = None if job.model else job
-    Signature.objects.get_or_create(
-        name=name, defaults={"tenant_id": job.tenant_id, "job": own, "used_at": timezone.now()}
-    )
     parts = Allocation.objects.filter(attempt=part.attempt)
     return Run(
         part=part,
-        signature=Signature.objects.select_for_update().get(name=name),
+        signature=signature_locked(part.attempt.job),
         gpus=part.attempt.gpus,
         nodes=parts.count(),
         leads=part.rank == parts.aggregate(rank=Min("rank"))["rank"],

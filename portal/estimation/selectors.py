@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
+from django.utils import timezone
 
-from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, ThroughputCell
+from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, SignatureUse, ThroughputCell
 from portal.jobs.states import FINAL
 from scheduler.estimator import tables
 from scheduler.model import speeds
@@ -15,6 +16,7 @@ from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from portal.jobs.models import Job as JobRow
     from scheduler.model import Job
@@ -104,6 +106,33 @@ def _found(row: JobProfile) -> Found:
     data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
     pattern = speeds.Pattern(row.pattern) if row.pattern else None
     return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
+
+
+@dataclass(frozen=True)
+class ExpectedUse:
+    """What a signature's attempts used on a GPU type: the last one's series, the largest recent 80th percentile, the most."""
+
+    count: int
+    age_s: float
+    seconds: float
+    series: Mapping[str, Sequence[float | None]]
+    high: Mapping[str, float]
+    most: Mapping[str, float]
+
+
+def uses_expected(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], ExpectedUse]:
+    """Return what is known of the use of these (signature, GPU type id; None: without GPUs). One query."""
+    wanted, now = set(pairs), timezone.now()
+    if not wanted:
+        return {}
+    rows = SignatureUse.objects.filter(signature__name__in={name for name, _ in wanted}).select_related("signature")
+    return {pair: _expected(row, now) for row in rows if (pair := (row.signature.name, row.gpu_type_id)) in wanted}
+
+
+def _expected(row: SignatureUse, now: datetime) -> ExpectedUse:
+    names = {name for high in row.highs for name in high}
+    high = {name: max(each[name] for each in row.highs if name in each) for name in names}
+    return ExpectedUse(row.count, (now - row.at).total_seconds(), row.seconds, row.series, high, row.most)
 
 
 def links_load() -> dict[str, speeds.Link]:

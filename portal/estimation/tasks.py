@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from portal.estimation.distilling import attempts_distil
 from portal.estimation.keeping import signatures_expire
 from portal.estimation.links import links_tend
 from portal.estimation.probes import probes_take
@@ -17,6 +18,11 @@ def speeds() -> int:
 def links() -> int:
     """Assume, refine and take what probes measured."""
     return links_tend() + probes_take()
+
+
+@shared_task(name="estimation.distil", expires=60)
+def distil() -> int:
+    return attempts_distil()
 
 
 @shared_task(name="estimation.expire")

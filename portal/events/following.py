@@ -33,7 +33,8 @@ def followed(broker: redis.Redis) -> set[str]:
     """Return the streams that somebody follows, and forget ended marks."""
     with broker.pipeline(transaction=False) as pipeline:
         pipeline.zremrangebyscore(KEY, "-inf", time.time())
-        names = pipeline.zrange(KEY, 0, -1).execute()[1]
+        pipeline.zrange(KEY, 0, -1)
+        names = pipeline.execute()[1]
     return {name.decode() for name in names}
 
 

@@ -157,12 +157,15 @@ class Publisher:
         # Counting from 1 again could meet a page that happens to expect just that number.
         with self._redis.pipeline() as pipeline:
             pipeline.set(number_key(stream), int(timezone.now().timestamp() * 1000), nx=True)
-            number = pipeline.incr(number_key(stream)).execute()[1]
+            pipeline.incr(number_key(stream))
+            number = pipeline.execute()[1]
         message = {"type": "stream.event", "stream": stream, "number": number, **payload}
         self._group_send(group_name(stream), message)
 
     def _group_send(self, group: str, message: dict[str, Any]) -> None:
         layer = get_channel_layer()
+        if self._loop is None:
+            raise RuntimeError("the publisher is closed")
         self._loop.run_until_complete(layer.group_send(group, message))
 
     def _send_plan(self, nudged_at: str) -> None:

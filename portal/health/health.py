@@ -35,7 +35,7 @@ _started_s = time.monotonic()
 
 @require_safe
 def livez(request: HttpRequest) -> JsonResponse:
-    """Answer at all: neither database nor broker is asked, so that only a portal that hangs is taken for one."""
+    """Answer without asking database or broker: only a portal that hangs does not answer."""
     return JsonResponse({"alive": True})
 
 
@@ -79,7 +79,7 @@ def health() -> tuple[dict[str, Any], list[str]]:
 
 
 def _disk(answer: dict[str, Any]) -> list[str]:
-    """Put the disk's figures into the answer; return what is wrong with it."""
+    """Put the disk's figures into the answer; return its problems."""
     try:
         disk = disk_state()
     except OSError as error:

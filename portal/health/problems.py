@@ -48,9 +48,9 @@ def nodes_low_on_disk(_now: datetime) -> list[str]:
 
 
 def nodes_with_problems(_now: datetime) -> list[str]:
-    """What agents tell of themselves; only the node's page says what it is, as `/healthz` needs no token."""
+    """Problems that agents report. Only the node's page says what they are, because `/healthz` needs no token."""
     rows = Node.objects.alive().exclude(problems=[]).order_by("name").values_list("name")
-    return _counted("agents", rows, "told of a problem, see the node's page", lambda row: row[0])
+    return _counted("agents", rows, "reported a problem, see the node's page", lambda row: row[0])
 
 
 def jobs_starting_long(now: datetime) -> list[str]:
@@ -71,7 +71,7 @@ def plannings_failing(_now: datetime) -> list[str]:
 def nodes_unsettled(_now: datetime) -> list[str]:
     """Nodes that jobs wait for since a restore; the remedy is the operator's."""
     waited_for = Node.objects.alive().filter(unsettled_since__isnull=False, token_revoked_at=None).order_by("name")
-    what = "silent since the restore of a backup; jobs from before it wait until they speak or are declared dead"
+    what = "silent since a backup was restored; older jobs wait until these nodes report or are declared dead"
     return _counted("nodes", waited_for.values_list("name"), what, lambda row: row[0])
 
 

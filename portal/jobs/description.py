@@ -69,6 +69,7 @@ class JobDescription:
     instrumented: bool = False
     gpu_types: tuple[str, ...] = ()
     cores_per_gpu: int | None = None
+    cores_exactly: bool = False
     cores: int | None = None
     memory_mib: int | None = None
     disk_gib: float | None = None
@@ -107,7 +108,7 @@ def _text(max_chars: int) -> Callable[[object, str], str]:
 
 
 def priority_parse(value: object, field: str = "priority") -> int:
-    """Above 100 is above everybody's ceiling, so it is refused as any value above one's own is: 403."""
+    """Return the priority. A value above 100 is above everybody's ceiling, so it is refused with 403 as well."""
     found = checks.whole(value, field, -PRIORITY_LIMIT, MAX_COUNT)
     if found > PRIORITY_LIMIT:
         detail = "`priority` is at most 100, and members' jobs at most 0."
@@ -131,6 +132,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "instrumented": checks.flag,
     "gpu_types": lambda value, _: parts.gpu_types(value),
     "cores_per_gpu": _whole(1, MAX_CORES),
+    "cores_exactly": checks.flag,
     "cores": _whole(1, MAX_CORES),
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
     "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
@@ -201,7 +203,7 @@ def _composed(
     *,
     r_num: int,
 ) -> None:
-    """Check what needs more than its own value; `values` grows with each check that passes."""
+    """Check the fields that depend on other fields; `values` grows with each check that passes."""
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})
@@ -252,15 +254,18 @@ def _samples(given: Mapping[str, Any]) -> int:
 
 
 def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
-    """Refuse what says nothing about this kind of job, rather than ignore it."""
+    """Refuse fields that mean nothing for this kind of job, instead of ignoring them."""
     if values["gpus"] == (0,):
-        for name in ("cores_per_gpu", "gpu_types", "batch_per_gpu"):
+        for name in ("cores_per_gpu", "cores_exactly", "gpu_types", "batch_per_gpu"):
             if values.get(name):
                 detail = f"`{name}` is for jobs with GPUs, and this one has none; remove it or ask for `gpus`."
                 yield BerthError("not_for_cpu_jobs", detail, field=name)
     elif values.get("cores") is not None:
         detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
         yield BerthError("only_for_cpu_jobs", detail, field="cores")
+    elif values.get("cores_exactly") and not values.get("cores_per_gpu"):
+        detail = "Say how many cores a GPU it is to have exactly: `cores_per_gpu`."
+        yield BerthError("required", detail, field="cores_per_gpu")
 
 
 class HasLearningRate(Protocol):

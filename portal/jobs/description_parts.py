@@ -51,7 +51,9 @@ def working_directory(value: object) -> str:
     """Return a path below the job's own directory, or an absolute one on the node. Code path_escape for `..`."""
     found = checks.text(value, "working_directory", max_chars=MAX_PATH_CHARS, blank=True)
     if ".." in found.split("/"):
-        detail = "`working_directory` climbs with `..`; give an absolute path, or one below the job's own directory."
+        detail = (
+            "`working_directory` leads upwards with `..`; give an absolute path, or one below the job's own directory."
+        )
         raise BerthError("path_escape", detail, field="working_directory")
     return found
 
@@ -90,7 +92,7 @@ def _file_content(name: str, content: object) -> bytes:
         try:
             return base64.b64decode(content["base64"], validate=True)
         except (binascii.Error, ValueError):
-            detail = f"The content of file {checks.quoted(name)} is no valid base64."
+            detail = f"The content of file {checks.quoted(name)} is not valid base64; encode it again."
             raise BerthError("invalid_base64", detail, field="files") from None
     detail = f'The content of file {checks.quoted(name)} must be text or {{"base64": "..."}}.'
     raise BerthError("wrong_type", detail, field="files")

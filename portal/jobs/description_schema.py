@@ -95,6 +95,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "Allowed types; missing or empty: any.",
     },
     "cores_per_gpu": _whole(1, d.MAX_CORES, "CPU cores for each GPU."),
+    "cores_exactly": _flag("Start with exactly `cores_per_gpu`, never with fewer, and keep them: no tuning."),
     "cores": _whole(1, d.MAX_CORES, "CPU jobs only: cores in all."),
     "memory_mib": _whole(1, d.MAX_MEMORY_MIB, "Host memory; a job that takes more is ended."),
     "disk_gib": {

@@ -1,4 +1,4 @@
-"""Read jobs for lists and for one's page: each list costs a constant number of queries."""
+"""Read jobs, for lists and for the page of one job. Each list costs a constant number of queries."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def jobs_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[Job]:
 
 
 def jobs_with_nodes(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Fetch along where each job runs: `live_attempts`, of which there is at most one."""
+    """Fetch where each job runs together with the jobs: `live_attempts`, a list with at most one."""
     allocations = Allocation.objects.select_related("node").order_by("rank")
     live = Attempt.objects.runs().live().prefetch_related(Prefetch("allocations", allocations))
     return jobs.prefetch_related(Prefetch("attempts", live, to_attr="live_attempts"))
 
 
 def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
-    """Return the job of a number such as 1044, or 1044_6 for a task. Missing, foreign, malformed: the same NotFound."""
+    """Return the job with this number (1044, or 1044_6 for a task). A missing, foreign or malformed one: NotFound."""
     jobs = jobs_for(user=user, tenant=tenant)
     if task := _TASK.match(number):
         jobs = jobs.filter(array_id=int(task[1]), array_index=int(task[2]))
@@ -52,7 +52,9 @@ def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
 
 def attempts_of(job: Job) -> QuerySet[Attempt]:
     """Return a job's runs, the last one first, with nodes, cores and GPUs."""
-    return _with_parts(job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for"))
+    return _with_parts(
+        job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for", "core_search")
+    ).prefetch_related("core_search__steps")
 
 
 def profiles_of(job: Job) -> QuerySet[Attempt]:

@@ -35,10 +35,10 @@ class Cursor:
 
     @classmethod
     def of(cls, text: str) -> Cursor:
-        """Read a cursor. Raises BerthError for what is none."""
+        """Read a cursor. Raises BerthError when the text is not one."""
         found = _CURSOR.match(text)
         if found is None:
-            raise BerthError("invalid", "Send `next` of the last answer as it came.", field="cursor")
+            raise BerthError("invalid", "Send the `next` of the last answer unchanged.", field="cursor")
         return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class BothStreams:
         return Cursor(*(offset_since(self.part(stream), since=moment) for stream in STREAMS))
 
     def read(self, start: Cursor, *, limit: int, flush: bool) -> tuple[bytes, Cursor]:
-        """Return up to `limit` bytes from the cursor on, and the cursor behind them. `flush`: no more will come."""
+        """Return up to `limit` bytes after the cursor, and the cursor behind them. `flush`: no more will come."""
         pieces: list[bytes] = []
         room, at = limit, start
         for stream, data in self._lines(start, limit=limit, flush=flush):
@@ -105,7 +105,7 @@ class BothStreams:
                 yield stream, rests[stream]
 
     def tail(self, start: Cursor, *, lines: int, limit: int, flush: bool) -> tuple[bytes, Cursor]:
-        """Return the last so many lines behind the cursor, `limit` bytes at most, and the cursor behind them."""
+        """Return the last `lines` lines after the cursor, at most `limit` bytes, and the cursor behind them."""
         first = Cursor(
             *(max(start.get(stream), offset_of_tail(self.part(stream), lines=lines, limit=limit)) for stream in STREAMS)
         )
@@ -115,5 +115,5 @@ class BothStreams:
 
 
 def _from_a_line(text: bytes) -> bytes:
-    """Leave out the rest of a line that the text begins within."""
+    """Drop the first, incomplete line of a text that begins in the middle of a line."""
     return text[text.find(b"\n") + 1 :]

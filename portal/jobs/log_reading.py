@@ -31,7 +31,7 @@ class LogPart:
         return LogChunk.objects.filter(attempt=self.attempt, rank=self.rank, stream=self.stream).order_by("offset")
 
     def length(self) -> int:
-        """Return how many bytes are stored: chunks lie end to end."""
+        """Return how many bytes are stored. Chunks follow one another without gaps."""
         return self.chunks.aggregate(end=Max(F("offset") + F("length")))["end"] or 0
 
 
@@ -92,7 +92,7 @@ def log_sizes(job: Job) -> list[dict[str, int | str]]:
 
 
 def utf8_whole(data: bytes) -> bytes:
-    """Leave out a character's first bytes at the end, whose rest has not been read yet."""
+    """Drop an incomplete UTF-8 character at the end: its other bytes have not been read yet."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte & 0b1100_0000 == 0b1000_0000:

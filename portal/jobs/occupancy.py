@@ -1,4 +1,4 @@
-"""Read what the whole cluster holds, whoever's it is: pages must mask it for their reader.
+"""Read what the whole cluster holds, of all tenants. Pages must mask it for their reader.
 
 Each function costs a fixed number of queries, whatever the number of nodes and jobs.
 """

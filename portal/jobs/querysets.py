@@ -41,7 +41,7 @@ class JobQuerySet(models.QuerySet):
 
 class AttemptQuerySet(models.QuerySet):
     def runs(self) -> AttemptQuerySet:
-        """Leave out profiles: they are no run of their job."""
+        """Leave out profiles: a profile is not a run of its job."""
         return self.filter(kind="run")
 
     def profiles(self) -> AttemptQuerySet:

@@ -1,4 +1,4 @@
-"""What waits, counted by the database: how many jobs, what they need, how long, and why. Whoever's they are.
+"""What waits, counted by the database: how many jobs, what they need, how long, and why. Of all tenants.
 
 The words, the same on every page, in REST and in `/metrics`: a job *waits* while it is PENDING. Of those that wait the
 *eligible* ones wait for their turn or for room; the others are *set aside*, by their tenant's quota, a dependency or a

@@ -21,12 +21,12 @@ LONGEST_NUMBER = 18
 
 
 def text_of(*, name: str, labels: Mapping[str, str]) -> str:
-    """Return what a job of this name and these labels is found by."""
+    """Return the text that a search looks at for a job with this name and these labels."""
     return "\n".join([name, *(f"{key}={value}" for key, value in labels.items())]).lower()
 
 
 def job_text_add(job: Job) -> None:
-    """Let a job that lists show (no task of an array) be found."""
+    """Store the search text of a job. A task of an array has none, because lists do not show tasks."""
     JobText.objects.create(job=job, text=text_of(name=job.name, labels=job.labels))
 
 

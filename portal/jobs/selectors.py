@@ -43,7 +43,7 @@ def job_get(*, user: User, job_id: int | str) -> Job:
 
 
 def attempts_of(*, node: Node, series: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a node measured of attempts that are or were its own. What it tells of others is no one's to believe."""
+    """Return what a node measured of attempts that are or were its own. What it says about others is ignored."""
     if not series:
         return {}
     own = Allocation.objects.filter(node=node, attempt__key__in=list(series))
@@ -52,7 +52,7 @@ def attempts_of(*, node: Node, series: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts_wanted(*, node_id: int) -> dict[str, Any]:
-    """Return the whole truth of what should be on a node, as `sync` answers it.
+    """Return the complete list of what should run on a node, as `sync` answers it.
 
     The revision is read first: a change in between makes the next poll answer at once.
     """
@@ -80,6 +80,8 @@ def _wanted(part: Any) -> dict[str, Any]:
         "stop_reason": attempt.stop_reason or None,
         "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
         "lease_s": attempt.lease_s,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
+        "cores_sequence": part.cores_sequence,
     }
 
 
@@ -132,7 +134,7 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
-        "cores": part.core_ids,
+        "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }
 
@@ -148,7 +150,7 @@ def _spec_world(attempt: Attempt) -> dict[str, Any]:
 
 
 def disk_limit_mib(job: Job) -> int | None:
-    """Return what a job may have on the disk of each of its nodes: its own limit, else the operator's; None: no limit."""
+    """Return how much disk a job may use on each of its nodes: its own limit, else the operator's. None: no limit."""
     gib = job.disk_gib if job.disk_gib is not None else env("BERTH_JOB_DISK_GIB")
     return math.ceil(gib * GIB_MIB) if gib else None
 
@@ -159,7 +161,7 @@ def _time_limit_s(attempt: Attempt) -> int | None:
 
 
 def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
-    """Return the hyper-parameters as variables: what the job was given for the size that was chosen (section 1)."""
+    """Return the hyper-parameters for the chosen size as environment variables (section 1)."""
     values: dict[str, Any] = {"BERTH_BATCH_PER_GPU": job.batch_per_gpu, "BERTH_SAMPLES": job.samples}
     if job.batch_per_gpu and gpus:
         values["BERTH_BATCH"] = job.batch_per_gpu * gpus

@@ -18,5 +18,5 @@ def r_num_read_by(reader: Callable[[], int]) -> None:
 
 
 def r_num() -> int:
-    """Return the knob as it stands now; its default where nobody registered."""
+    """Return the knob's value in force; its default when nothing was registered."""
     return _readers[0]() if _readers else R_NUM

@@ -35,7 +35,7 @@ def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
 
 
 def queued_jobs(tenants: QuerySet[Tenant]) -> Counter[int]:
-    """Count the waiting and held jobs of each tenant; an array as many as it has tasks that wait or are to come.
+    """Count the waiting and held jobs of each tenant. An array counts its tasks that wait or have not been made yet.
 
     The index `job_top_by_tenant` counts them together with arrays' parents, which are then taken off. Three queries.
     """

@@ -91,7 +91,7 @@ NOWHERE = cluster_parse("nodes: [{cores: 1, memory_gib: 1}]")
 
 @contextmanager
 def _as_file(content: bytes, form: str, most: int | None) -> Iterator[TraceFile]:
-    """The readers open files: an uploaded trace is one for as long as it is read."""
+    """Make an uploaded trace a file while it is read, because readers open files."""
     with tempfile.TemporaryDirectory(prefix="berth-laboratory-") as folder:
         path = Path(folder) / FILE_NAME
         path.write_bytes(content)
@@ -99,7 +99,7 @@ def _as_file(content: bytes, form: str, most: int | None) -> Iterator[TraceFile]
 
 
 def cluster_checked(text: str) -> ClusterFile:
-    """The described cluster. Raises BerthError naming what of it is wrong."""
+    """Return the described cluster. Raises BerthError that says what is wrong with the description."""
     description_check(len(text))
     try:
         return cluster_parse(text, name="the description")
@@ -117,7 +117,7 @@ def description_check(chars: int) -> None:
 
 
 def order_check(*, user: User, order: SimulationOrder) -> None:
-    """Raise BerthError for what cannot be simulated; `user` must be allowed to see the trace."""
+    """Raise BerthError when the order cannot be simulated; `user` must be allowed to see the trace."""
     knobs = knobs_current()
     _check_asked(order)
     if order.trace is not None:
@@ -132,7 +132,7 @@ def order_check(*, user: User, order: SimulationOrder) -> None:
     if order.cluster:
         nodes = len(cluster_checked(order.cluster).world.nodes)
         if nodes > knobs["laboratory_nodes"]:
-            detail = f"The cluster has {nodes} nodes, the laboratory takes {knobs['laboratory_nodes']}."
+            detail = f"The cluster has {nodes} nodes; the laboratory takes at most {knobs['laboratory_nodes']}."
             raise BerthError("too_large", detail, field="cluster")
 
 
@@ -141,7 +141,7 @@ def _check_generator(order: SimulationOrder, most: int) -> None:
         names = ", ".join(GENERATORS)
         raise BerthError("invalid", f"Choose a trace, or a generator: {names}.", field="generator")
     if order.generated_jobs is None or not 1 <= order.generated_jobs <= most:
-        raise BerthError("invalid", f"Draw 1 to {most} jobs.", field="jobs")
+        raise BerthError("invalid", f"`jobs` must be a whole number from 1 to {most}.", field="jobs")
 
 
 def _check_asked(order: SimulationOrder) -> None:
@@ -170,5 +170,5 @@ def inputs_of(simulation: Simulation) -> Inputs:
 
 
 def description_of(cluster: Mapping[str, Any]) -> str:
-    """A cluster's description as text."""
+    """Return a cluster's description as text."""
     return yaml.dump(dict(cluster), Dumper=DUMPER, sort_keys=False, default_flow_style=None)

@@ -26,14 +26,14 @@ INTERRUPTED = 130
 
 
 class Refused(CommandError):
-    """What was asked cannot be: a sentence that names the option and the remedy."""
+    """The request cannot be done. The text is a sentence that names the option and the remedy."""
 
     def __init__(self, detail: object) -> None:
         super().__init__(str(detail), returncode=REFUSED)
 
 
 class LabCommand(BaseCommand):
-    """A command of `./berth`: its name and options alone in the help, one line for a refusal, quiet when the reader goes."""
+    """A command of `./berth`. Its help shows its own options only, a refusal is one line, and a closed pipe ends it quietly."""
 
     suppressed_base_arguments = set(
         """
@@ -47,7 +47,7 @@ class LabCommand(BaseCommand):
         return parser
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """As Django's, which prints an error's class before it and knows neither Ctrl-C nor a closed pipe."""
+        """Run like Django's, but without an error's class in the message, and with Ctrl-C and a closed pipe handled."""
         try:
             super().run_from_argv([*argv[:2], "--traceback", *argv[2:]])
             sys.stdout.flush()
@@ -62,13 +62,13 @@ class LabCommand(BaseCommand):
 
 
 def _leave_quietly() -> NoReturn:
-    """End although what is still in stdout's buffer can go nowhere: Python would complain of that at its own end."""
+    """End with stdout sent to /dev/null: nobody reads it any more, and Python would report that as an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
 
 
 def outputs_check(paths: Mapping[str, Path | None]) -> None:
-    """Refuse files, by option, that cannot be written, before anything is computed; none is made or emptied."""
+    """Refuse files that cannot be written, before anything is computed. No file is made or emptied. `paths`: by option."""
     for option, path in paths.items():
         if path is None:
             continue
@@ -81,7 +81,7 @@ def outputs_check(paths: Mapping[str, Path | None]) -> None:
 
 
 def file_write(path: Path, text: str) -> None:
-    """CommandError when it cannot be written."""
+    """Write a file. Raises CommandError when it cannot be written."""
     try:
         path.write_text(text)
     except OSError as error:
@@ -89,7 +89,7 @@ def file_write(path: Path, text: str) -> None:
 
 
 def database_check(field: str) -> None:
-    """SimulationError where this Berth has no database to read yet; a missing file is not made."""
+    """Raise SimulationError when this Berth has no database yet. A missing file is not created."""
     name = connection.settings_dict["NAME"]
     remedy = f"start it once with ./berth up (its data directory is {settings.DATA_DIR}; BERTH_DATA_DIR names another)"
     if connection.vendor == "sqlite" and "memory" not in str(name) and not os.path.isfile(name):  # noqa: PTH113 - a URI too

@@ -1,4 +1,4 @@
-"""What may be asked of a simulation, whoever asks: form, REST and command alike."""
+"""What may be asked of a simulation: the same limits for form, REST and command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_SEED = 2**31 - 1
 def asked_check(
     *, policies: Sequence[str], seed: int, until_h: float | None, knobs: Mapping[str, Any]
 ) -> dict[str, Parameters]:
-    """Return the knobs for each policy. SimulationError names the field that cannot be: policies, seed, until_h or knobs."""
+    """Return the knobs for each policy. SimulationError names the wrong field: policies, seed, until_h or knobs."""
     if not 1 <= len(policies) <= MOST_POLICIES:
         raise SimulationError("policies", f"Choose 1 to {MOST_POLICIES} policies.")
     if len(set(policies)) != len(policies):
@@ -30,7 +30,7 @@ def asked_check(
     if not 0 <= seed <= MOST_SEED:
         raise SimulationError("seed", f"A seed is a whole number from 0 to {MOST_SEED}.")
     if until_h is not None and not 0 < until_h <= MOST_HOURS:
-        raise SimulationError("until_h", f"Cut it off after more than 0 and at most {MOST_HOURS} hours.")
+        raise SimulationError("until_h", f"The end must be above 0 and at most {MOST_HOURS} hours.")
     try:
         return {name: parameters_for(name, knobs) for name in policies}
     except InvalidParameter as error:

@@ -1,4 +1,4 @@
-"""Pages that show simulations hear of them over the live socket: a stream each, two topics, and no figures."""
+"""Tells pages over the live socket that a simulation changed: one stream for each, two topics, no figures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def stream_of(number: int) -> str:
 
 
 def simulations_moved(numbers: Iterable[int]) -> None:
-    """Tell that their state or place in the queue changed; through the outbox, so that it is not lost."""
+    """Tell that their state or place in the queue changed. This goes through the outbox, so that it is not lost."""
     for number in numbers:
         page_event(stream=stream_of(number), topic=STATE)
 
 
 def simulation_advanced(number: int) -> None:
-    """Tell that it came further; the next one heals a lost one."""
+    """Tell that a simulation made progress. A lost message does no harm: the next one follows."""
     live_event(stream=stream_of(number), topic=PROGRESS)

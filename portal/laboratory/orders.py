@@ -31,7 +31,7 @@ MOST_CHARS = 100
 
 
 def cluster_chosen(*, choice: str, description: str, user: User, tenant: Tenant | None = None) -> tuple[str, str]:
-    """The cluster's description ("": the generator's own) and what it is called. `tenant`: a restricted token's."""
+    """Return the cluster's description ("": the generator's own) and its name. `tenant`: a restricted token's."""
     if choice == OWN:
         return "", "the workload's own"
     if choice == HERE:
@@ -45,7 +45,7 @@ def cluster_chosen(*, choice: str, description: str, user: User, tenant: Tenant 
 
 
 def knobs_away(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are away from their default; a knob that there is not stays, to be refused."""
+    """Return the knobs that differ from their defaults. An unknown knob stays among them, to be refused later."""
     defaults = {each.name: each.default for each in PARAMETERS}
     return {
         name: value
@@ -55,7 +55,7 @@ def knobs_away(knobs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def order_parse(body: Mapping[str, Any], *, user: User, tenant: Tenant | None = None) -> SimulationOrder:
-    """The order that a JSON body asks for; `tenant`: the only one that the token is restricted to.
+    """Return the order that a JSON body asks for. `tenant`: the one that the token is restricted to, or None.
 
     Raises BerthError naming the field that is not of its kind; what can be simulated is for `order_check` to say.
     """
@@ -87,7 +87,7 @@ def order_parse(body: Mapping[str, Any], *, user: User, tenant: Tenant | None = 
 
 
 def _trace(value: Any, *, user: User, tenant: Tenant | None) -> LabTrace:
-    """The trace of that number. A foreign and a missing one answer alike."""
+    """Return the trace with this number. A foreign and a missing one get the same answer."""
     number = checks.whole(value, "trace", 1, 2**63 - 1)
     found = traces_for(user=user, tenant=tenant).filter(pk=number).first()
     if found is None:
@@ -97,7 +97,7 @@ def _trace(value: Any, *, user: User, tenant: Tenant | None) -> LabTrace:
 
 
 def _description(value: Any) -> str:
-    """YAML as it is, an object as YAML."""
+    """Return YAML as it is, and an object as YAML."""
     if not isinstance(value, dict):
         return _text(value, "description")
     description_check(len(json.dumps(value)))

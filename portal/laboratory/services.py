@@ -41,30 +41,31 @@ def trace_add(
     disk_require()
     _member(user, tenant)
     name, knobs = _name(name), knobs_current()
-    limit_mib = knobs["laboratory_trace_mib"]
-    if len(content) > limit_mib * 2**20:
-        detail = f"The trace is too long, the laboratory takes {limit_mib} MiB; cut it, or use ./berth simulate."
-        raise BerthError("too_large", detail, field="file", status=413)
+    _length_check(content, limit_mib=knobs["laboratory_trace_mib"])
     jobs, span_s = trace_measure(form=form, content=content, most=knobs["laboratory_jobs"])
+    about = {"name": name, "origin": origin, "all_tenants": all_tenants, "format": form, "jobs": jobs, "span_s": span_s}
     with transaction.atomic():
         _tenant_lock(tenant)
-        if LabTrace.objects.filter(tenant=tenant).count() >= knobs["laboratory_traces"]:
-            most = knobs["laboratory_traces"]
-            raise Conflict("quota_exceeded", f"{tenant.name} keeps {most} traces already; delete one.", field="file")
-        trace = LabTrace.objects.create(
-            tenant=tenant,
-            owner=user,
-            name=name,
-            origin=origin,
-            all_tenants=all_tenants,
-            format=form,
-            jobs=jobs,
-            span_s=span_s,
-            content=zlib.compress(content),
-            size_bytes=len(content),
+        _count_check(tenant, most=knobs["laboratory_traces"])
+        packed = zlib.compress(content)
+        trace: LabTrace = LabTrace.objects.create(
+            tenant=tenant, owner=user, content=packed, size_bytes=len(content), **about
         )
         audit_record(actor=user, action="trace.add", target=f"trace:{trace.pk}", tenant=tenant, detail={"jobs": jobs})
     return trace
+
+
+def _length_check(content: bytes, *, limit_mib: int) -> None:
+    if len(content) > limit_mib * 2**20:
+        detail = (
+            f"The trace is too long: the laboratory takes at most {limit_mib} MiB. Cut it, or use ./berth simulate."
+        )
+        raise BerthError("too_large", detail, field="file", status=413)
+
+
+def _count_check(tenant: Tenant, *, most: int) -> None:
+    if LabTrace.objects.filter(tenant=tenant).count() >= most:
+        raise Conflict("quota_exceeded", f"{tenant.name} keeps {most} traces already; delete one.", field="file")
 
 
 def history_add(*, user: User, tenant: Tenant, days: float, name: str, within: Tenant | None = None) -> LabTrace:
@@ -163,7 +164,7 @@ def simulation_cancel(*, simulation: Simulation, actor: User) -> None:
         queued.update(state=Simulation.State.CANCELLED, cancel_requested_at=now, ended_at=now)
         or running.update(cancel_requested_at=now)
     ):
-        raise Conflict("terminal_state", "The simulation has ended already.")
+        raise Conflict("terminal_state", "The simulation has ended already; there is nothing to cancel.")
     simulations_moved([simulation.pk, *simulations_waiting()])
     audit_record(
         actor=actor, action="simulation.cancel", target=f"simulation:{simulation.pk}", tenant=simulation.tenant
@@ -173,10 +174,12 @@ def simulation_cancel(*, simulation: Simulation, actor: User) -> None:
 def owned_share(*, row: LabTrace | Simulation, actor: User, shared_with: str) -> None:
     """Say who else sees it."""
     if shared_with not in SharedWith.values:
-        raise BerthError("invalid", f"Share with {', '.join(SharedWith.values)}.", field="shared_with")
+        raise BerthError(
+            "invalid", f"`shared_with` must be one of {', '.join(SharedWith.values)}.", field="shared_with"
+        )
     trace = row if isinstance(row, LabTrace) else row.trace
     if shared_with == SharedWith.TENANT and trace is not None and trace.all_tenants:
-        detail = "It tells of every tenant's jobs, so operators alone may see it."
+        detail = "It holds jobs of every tenant, so only operators may see it."
         raise Forbidden(detail, field="shared_with")
     type(row).objects.filter(pk=row.pk).update(shared_with=shared_with)
     kind = "trace" if isinstance(row, LabTrace) else "simulation"
@@ -201,13 +204,13 @@ def _tenant_lock(tenant: Tenant) -> None:
 
 def _member(user: User, tenant: Tenant) -> None:
     if role_of(user=user, tenant=tenant) is None:
-        raise Forbidden(f"You are no member of {tenant.name}.", field="tenant")
+        raise Forbidden(f"You are not a member of {tenant.name}; choose one of your tenants.", field="tenant")
 
 
 def _name(text: str) -> str:
     name = text.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise BerthError("invalid", "A name has 1 to 100 printable characters.", field="name")
+        raise BerthError("invalid", "`name` must have 1 to 100 printable characters.", field="name")
     return name
 
 

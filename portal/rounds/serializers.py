@@ -58,10 +58,10 @@ class RoundSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
     def get_plannings(self, row: Round) -> int:
-        return row.planning_count or row.metrics.get("plannings", 0)  # type: ignore[attr-defined]
+        return row.planning_count or row.metrics.get("plannings", 0)
 
     def get_placed(self, row: Round) -> int:
-        return row.placed_count or row.metrics.get("placed", 0)  # type: ignore[attr-defined]
+        return row.placed_count or row.metrics.get("placed", 0)
 
     @extend_schema_field(_ANYTHING)
     def get_metrics(self, row: Round) -> dict[str, Any]:

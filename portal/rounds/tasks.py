@@ -12,6 +12,7 @@ from portal.rounds.planning.queue_kept import notes_expire
 from portal.rounds.planning.run import planning_run
 from portal.rounds.record.explanations import explanations_expire
 from portal.rounds.settings.knobs import knobs_current
+from portal.rounds.tuning.searching import tuning_pass
 
 
 @shared_task(name="rounds.plan")
@@ -41,3 +42,9 @@ def expire() -> int:
 def forecast() -> int | None:
     """Predict when waiting jobs start; None while another worker does, or a planning runs."""
     return forecasts_refresh()
+
+
+@shared_task(name="rounds.tune")
+def tune() -> int:
+    """Let core tuning go on; return how many steps were over."""
+    return tuning_pass()

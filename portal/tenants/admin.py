@@ -95,7 +95,7 @@ class TenantAdmin(ConsoleAdmin):
         adopt(obj, made)
 
     def save_formset(self, request: HttpRequest, form: forms.ModelForm, formset: Any, change: bool) -> None:
-        """Members through the services: another user in a row is one removed and one added."""
+        """Save members through the services. Another user in a row means: one member removed, one added."""
         formset.save(commit=False)
         for gone in formset.deleted_objects:
             services.membership_remove(user=gone.user, tenant=form.instance, actor=request.user)
@@ -192,7 +192,7 @@ class FailedSignInAdmin(ConsoleAdmin):
         Command(
             "forget-everywhere",
             "Forget failures from everywhere",
-            "The failed sign-ins of this name from every address are forgotten; this lifts a lock by name.",
+            "The failed sign-ins of this name from every address are forgotten; this ends a lock of the name.",
             lambda attempt, actor: services.sign_in_failures_forget(
                 username=attempt.username, ip_address=None, actor=actor
             ),

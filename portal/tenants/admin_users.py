@@ -63,7 +63,7 @@ class UserAdmin(ConsoleAdmin):
         Command(
             "deactivate",
             "Deactivate",
-            "The user can no longer sign in and the user's API tokens stop working. Jobs that are queued or run go on.",
+            "The user can no longer sign in and the user's API tokens stop working. Jobs that wait or run go on.",
             lambda user, actor: _activate(user, actor, is_active=False),
             lambda user: user.is_active,
             is_destructive=True,
@@ -78,7 +78,7 @@ class UserAdmin(ConsoleAdmin):
         Command(
             "reset-password",
             "Reset password",
-            "The old password and every session that was opened with it end.",
+            "The old password stops working, and every session that was opened with it ends.",
             _password_reset,
             always,
             form=PasswordForm,

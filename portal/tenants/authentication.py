@@ -30,7 +30,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Unauthorized(BerthError):
-    """401: no token, or one that is not good (any more)."""
+    """401: no token, or one that is not valid or no longer valid."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(code, detail, field="Authorization", status=401)
@@ -96,7 +96,7 @@ class HasScope(BasePermission):
 
 
 def scope_check(*, user: User, token: ApiToken | None, scope: str | None) -> None:
-    """Refuse a token without `scope`, and anybody but an operator where that is the scope. None: any token will do."""
+    """Refuse a token without `scope`; for the scope `operator`, also a person who is no operator. None: any token."""
     if scope == "operator" and not user.is_operator:
         raise Forbidden("Only an operator may do this.", code="operator_only")
     if scope is not None and token is not None and scope not in token.scopes:

@@ -26,7 +26,7 @@ PASSWORD_BYTES = 15
 
 
 def secret_digest(secret: str) -> str:
-    """SHA-256 of a random 256-bit secret; a slow hash would add nothing to so much entropy."""
+    """Return the SHA-256 of a random 256-bit secret. A slow hash would add nothing: nobody can guess such a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -105,7 +105,7 @@ def user_password_reset(*, user: User, actor: User | None, password: str = "") -
 
 @transaction.atomic
 def sign_in_failures_forget(*, username: str | None, ip_address: str | None, actor: User | None) -> None:
-    """Let a name that failed too often try again: from an address, or (None) from every one."""
+    """Let a name that failed too often try again: from one address, or from all (None)."""
     from axes.models import AccessAttempt
 
     attempts = AccessAttempt.objects.filter(username=username)
@@ -145,7 +145,7 @@ def _tenant_check(tenant: Tenant) -> None:
 
 @transaction.atomic
 def tenant_update(*, tenant: Tenant, actor: User | None, **values: Any) -> Tenant:
-    """Set some of TENANT_FIELDS. The name stays: tokens, scripts and the trail know the tenant by it."""
+    """Set some of TENANT_FIELDS. The name cannot change: tokens, scripts and the audit trail use it."""
     unknown = [name for name in values if name not in TENANT_FIELDS]
     if unknown:
         raise BerthError("unknown_field", f"Only {', '.join(TENANT_FIELDS)} can be changed.", field=unknown[0])
@@ -165,7 +165,9 @@ def tenant_update(*, tenant: Tenant, actor: User | None, **values: Any) -> Tenan
 @transaction.atomic
 def membership_add(*, user: User, tenant: Tenant, role: str = Membership.Role.MEMBER, actor: User | None) -> Membership:
     if role not in Membership.Role.values:
-        raise BerthError("invalid", f"{role!r} is no role; use one of {Membership.Role.values}.", field="role")
+        raise BerthError(
+            "invalid", f"{role!r} is not a role; choose one of {', '.join(Membership.Role.values)}.", field="role"
+        )
     membership, _ = Membership.objects.update_or_create(user=user, tenant=tenant, defaults={"role": role})
     audit_record(
         actor=actor,
@@ -230,7 +232,7 @@ def _token_check(*, user: User, name: str, scopes: list[str] | tuple[str, ...], 
     if not name.strip():
         raise BerthError("blank", "Give the token a name that tells what uses it.", field="name")
     if expires_at is not None and expires_at <= timezone.now():
-        raise BerthError("in_the_past", "The expiry must lie in the future.", field="expires_at")
+        raise BerthError("in_the_past", "The expiry must lie in the future; give a later time.", field="expires_at")
 
 
 @transaction.atomic

@@ -4,6 +4,7 @@ The owner's past jobs of the same category give their largest tuned number; with
 (speech); with no category, or one without a number of its own, the owner's whole past; with nothing at all 4. Then -1 if
 pipelined, -1 if the model is large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes
 a job gets at most 2 per GPU (our reading of "no more than two cores").
+What the job itself was tuned to counts before all that, then what its tenant asked; a tenant may fix that ("exactly").
 """
 
 from __future__ import annotations
@@ -22,15 +23,29 @@ def start_cores(
     *,
     category: str | None,
     tuned: Mapping[str | None, int],
+    given: int | None = None,
     pipelined: bool = False,
     model_parameters: int | None = None,
     large_model_parameters: int = 100_000_000,
     heavy_between_iterations: bool = False,
 ) -> int:
-    """N_start per GPU. `tuned`: the owner's largest tuned number per category of its past jobs (None = no category)."""
+    """N_start per GPU. `tuned`: the owner's largest tuned number per category of its past jobs (None = no category).
+
+    `given`: what is known of the job itself (`given_cores`); it is the start as it stands.
+    """
+    if given:
+        return given
     large = model_parameters is not None and model_parameters > large_model_parameters
     start = _from_past(category, tuned) - pipelined - large + heavy_between_iterations
     return max(1, start)
+
+
+def given_cores(*, own: int | None, asked: int | None, exactly: bool) -> int | None:
+    """The number that the job itself brings: `own`, what an earlier attempt of it was tuned to, else what its tenant asked.
+
+    What was asked `exactly` stands before both. None = nothing.
+    """
+    return asked if exactly and asked else own or asked
 
 
 def _from_past(category: str | None, tuned: Mapping[str | None, int]) -> int:

@@ -8,6 +8,7 @@ the interval is halved; on the way up, which may have jumped over the optimum an
 the last jump skipped (fewer without loss), then the one to the failed step - unless that step was level with the best:
 utilisation rises up to the optimum (CODA V-B), so nothing in between is better. At most 8 steps.
 A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored.
+`step` is what the service and the simulator call: it asks only for what can be had.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ FAST_STEPS_MOST = 8
 class Way(StrEnum):
     """Where the search is going."""
 
+    GATHER = "gather"  # it has fewer than were asked for, and gets them as they become idle; nothing is measured yet
     START = "start"
     FEWER = "fewer"
     MORE = "more"
@@ -47,6 +49,7 @@ class Tuning:
     stride: int = 1
     failed: int | None = None  # the nearest number known to be no better on this way; set = the fast search halves
     below: int | None = None  # on the way up: the nearest smaller number known to be worse
+    scale: float = 0.0  # of a search by throughput: the largest measured, which counts as full scale
 
     @property
     def is_done(self) -> bool:
@@ -59,6 +62,60 @@ def begin(start: int, most: int, *, fast: bool = False) -> Tuning:
         raise ValueError(f"most is {most}; a job needs at least 1 core per GPU")
     cores = min(most, max(1, start))
     return Tuning(cores, cores, most, fast=fast)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What an attempt on one node has and could have: cores `held`, and `idle` ones there that it may take."""
+
+    gpus: int
+    held: int
+    idle: int
+
+    @property
+    def cores(self) -> int:
+        return self.held + self.idle
+
+
+def gather(asked: int, node_cores: int, gpus: int, *, fast: bool = False) -> Tuning:
+    """The search of an attempt on one node that asked for so many cores a GPU, before its first step."""
+    return replace(begin(asked, max(asked, node_cores // gpus), fast=fast), way=Way.GATHER)
+
+
+def step(tuning: Tuning, room: Room, utilisation: float, *, band: float = DEFAULT_BAND) -> tuple[Tuning, int]:
+    """The search after a period at this mean utilisation (0 to 1), and the cores to hold from now on.
+
+    First the attempt gets what it asked for, as it becomes idle; the period in which it has it is step 1. From then on a
+    number that cannot be had ends the search, at the best so far or what is there. The service and the simulator both
+    call this. ValueError as `advance`.
+    """
+    if tuning.way is Way.GATHER:
+        asked = tuning.cores * room.gpus
+        if room.held < asked:
+            return tuning, min(room.cores, asked)
+        tuning = replace(tuning, way=Way.START)
+    tuning = _within(advance(tuning, utilisation, band=band), room.cores // room.gpus)
+    return tuning, tuning.cores * room.gpus
+
+
+def by_throughput(tuning: Tuning, rate: float) -> tuple[Tuning, float]:
+    """The search and what to `step` it with, when what was measured is a throughput: its part of the largest so far.
+
+    ValueError when the rate is not finite, or below 0.
+    """
+    if not (math.isfinite(rate) and rate >= 0):
+        raise ValueError(f"throughput is {rate}; it must be a number from 0")
+    scale = max(tuning.scale, rate)
+    if scale == 0:
+        return tuning, 0.0
+    return replace(tuning, scale=scale, best_utilisation=tuning.best_utilisation * tuning.scale / scale), rate / scale
+
+
+def _within(tuning: Tuning, most: int) -> Tuning:
+    """The search goes on only with what can be had."""
+    if tuning.cores <= most:
+        return tuning
+    return replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
 
 
 def advance(tuning: Tuning, utilisation: float, *, band: float = DEFAULT_BAND) -> Tuning:

@@ -1,9 +1,9 @@
-"""The candidate configurations of a job as its page shows them (algorithms.md section 7): alike ones as one *class*.
+"""The candidate configurations of a job as its page shows them (algorithms.md section 7): alike ones form one *class*.
 
-Located candidates that differ in their nodes alone are one class; the aggregated formulation speaks of classes anyway.
-The *binding* constraint of a rejected class is the first resource that fails when its best fitting node is added to the
-final plan, the job's own placement taken out of it; the best fitting node is the one where the latest resource fails
-(trust, GPUs, cores, memory, then quotas), by the least.
+Located candidates that differ in their nodes alone are one class. The aggregated formulation makes classes from the start.
+The *binding* constraint of a rejected class is the first resource that fails when the class is added to the final plan, without
+the job's own placement, on its best fitting node. That is the node where the latest of trust, GPUs, cores, memory and quotas
+fails, and by the least.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A class of candidates. `located`: its configurations; () where it is any node of these `pools`, `nodes_of` them.
+    """A class of candidates. `located`: its configurations; () if it stands for any node of `pools`, listed in `nodes_of`.
 
     Spread without `located`: over pieces of one GPU with `cores // gpus` cores each, on any nodes of the pools.
     """
@@ -60,7 +60,7 @@ class Verdict:
 
 
 class Candidates:
-    """The classes of candidates of a planning's jobs, and how they fare against what was idle before it and after."""
+    """The classes of candidates of a planning's jobs, compared with what was idle before the planning and after it."""
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
@@ -76,7 +76,7 @@ class Candidates:
         return sorted(found, key=_worth)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
-        """The first of `of`, and out of how many configurations, or classes; for reasons: every waiting job asks."""
+        """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
         classed = self._trail.classed.get(job.id)
         if classed is None:
             found = self.of(job)
@@ -116,7 +116,7 @@ class Candidates:
             yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
 
     def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
-        """Of one that took the best of what was left: all that it could have had when the planning began."""
+        """For a job that took the best of what was left: all that it could have had when the planning began."""
         if job.id not in self._trail.had_turns:
             return ()
         chosen = self._chosen.get(job.id)
@@ -128,13 +128,13 @@ class Candidates:
             return ()
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
-        """Of what the plan leaves idle but kept for others, so that no candidate was made of it."""
+        """For a job that has no candidates because idle resources are kept for others: what it could have there."""
         if job.is_cpu or job.id in self._chosen or not (job.id in self._kept_ids or self._withholds):
             return ()
         try:
             return generate(job, self._final.with_kept(), self._estimator)
         except InvalidJob:
-            return ()  # a speed that is no number: the planning says so once it is the job's turn
+            return ()  # a speed is unsound: the planning says so when it is the job's turn
 
     def _of_options(self, classed: Classed) -> Iterator[Alike]:
         for k in range(len(classed.group.options)):
@@ -159,8 +159,8 @@ class Candidates:
         )
 
     def ways(self, job: Job, alike: Alike) -> tuple[int | None, list[int]]:
-        """How many nodes (or sets of nodes) the class stood for when the planning began, None where they are not told
-        apart, and the nodes.
+        """How many nodes (or sets of nodes) the class stood for when the planning began, and these nodes. None and [] where
+        nodes are not distinguished.
         """
         if alike.located:
             nodes = dict.fromkeys(share.node for each in alike.located for share in each.shares)
@@ -181,7 +181,7 @@ class Candidates:
         return found
 
     def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
-        """How the class fares when it is added to the final plan, less what the job itself was given there."""
+        """What fails when the class is added to the final plan, without what the job itself was given there."""
         own = () if chosen is None else chosen.placement.pieces
         final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
         if alike.located:
@@ -201,7 +201,7 @@ class Candidates:
         return Verdict(short, Configuration(job.id, (share,), alike.throughput, alike.source))
 
     def _units(self, job: Job, alike: Alike, kinds: Sequence[Kind], own: Sequence[Piece]) -> Verdict:
-        """Spread, the nodes not chosen: the pieces of one GPU that are left in all, by GPUs, then with their cores."""
+        """For a spread class whose nodes are not chosen: whether enough GPUs are left in all, then GPUs with their cores."""
         rate = max(1, alike.cores // alike.gpus)
         left = [kind.units(job, rate, own) for kind in kinds]
         gpus, units = sum(each[0] for each in left), sum(each[1] for each in left)

@@ -3,13 +3,13 @@
 Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were not in the queue):
 
     array           "gpu-small" | "gpu-large" | "cpu" | null (the policy has no arrays)
-    share           the tenant's weighted dominant share when the job's turn came, the job itself not counted; of a job
-                    that had none: with everything that was picked; null where the policy knows no shares
+    share           the tenant's weighted dominant share when the job's turn came, without the job itself; for a job that
+                    had no turn: with everything that was picked; null where the policy uses no shares
     window          {side, turn, jobs, front_jobs, asked_gpus, capacity_gpus, idle_gpus, last_rank}. side: "front" |
                     "backfill" | "outside"; turn: 1 = picked first, null = not picked. The boundary: the array's window
                     has `jobs` jobs of `asked_gpus` GPUs at their smallest sizes and closes at `capacity_gpus`; the
                     front ended at `idle_gpus` (null: no front); the last job inside has rank `last_rank` in the queue.
-                    {side, turn} alone for CPU jobs; of a strict queue: the jobs it came to
+                    {side, turn} alone for CPU jobs; for a strict queue: the jobs that had their turn
     formulation     "located" | "aggregated" | "none"
     weight          w, null for CPU jobs
     candidates      the best CANDIDATES_SHOWN classes of candidates by value, each {gpu_type, gpus, cores, memory_mib,
@@ -52,7 +52,7 @@ NODES_NAMED = 4
 
 
 class Details:
-    """The details of one planning, by job id; what it reads is not changed any more."""
+    """The details of one planning, by job id. Nobody changes what it reads any more."""
 
     def __init__(
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
@@ -65,7 +65,7 @@ class Details:
         self._shares: dict[tuple[int, str], float] | None = None
         self._by_job: Mapping[int, Ranked] | None = None
         self._candidates = Candidates(start, final, outcome, estimator)
-        # What the plan leaves when promises to others are not counted: who fits that is bound by what is kept.
+        # What the plan leaves, with promised resources: a candidate that fits it is bound by what is kept.
         self._unkept = Candidates(start, final.with_kept(), outcome, estimator) if final.withholds else None
 
     def __call__(self, job_id: int) -> Figures:
@@ -109,7 +109,7 @@ class Details:
         return known
 
     def _find_outside(self, array: str, job: Job) -> dict[str, Any]:
-        """`share` is None where it tells nothing: the policy knows no shares, or nobody else has one."""
+        """`share` is None where it tells nothing: the policy uses no shares, or no other tenant has one."""
         view = next((each for each in self._standings.windows if each.array == array), None)
         fair = bool(self._standings.turn_shares)
         several = fair and len({each.tenant for each in self._standings.shares if each.resource == "gpus"}) > 1
@@ -139,7 +139,7 @@ class Details:
 
     @cached_property
     def _window(self) -> list[Ranked]:
-        """Its GPU jobs, in queue order."""
+        """The window's GPU jobs, in queue order."""
         window = self._standings.window
         return [each for each in self._queue if each.job.id in window and not each.job.is_cpu]
 
@@ -165,7 +165,7 @@ class Details:
         }
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
-        """Weight, candidates, the chosen and the best rejected one with what bound it."""
+        """Weight, candidates, the chosen one, and the best rejected one with what bound it."""
         chosen = self._answers.chosen.get(job.id)
         best = self._best_rejected(found, chosen)
         rejected = None
@@ -226,7 +226,7 @@ class Details:
         return chosen.weight * chosen.gain * self._candidates.factor(job, chosen.configuration)
 
     def _best_rejected(self, found: Sequence[Alike], chosen: Chosen | None) -> Alike | None:
-        """The best class but the chosen one's own: the same elsewhere is no other choice."""
+        """The best class other than the chosen one's: the same configuration on another node is no other choice."""
         if chosen is None:
             return found[0] if found else None
         made = chosen.configuration

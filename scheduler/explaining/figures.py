@@ -1,6 +1,6 @@
 """The figures behind a reason: JSON-able, and fit to be shown to the job's tenant.
 
-Nodes stand by name, the tenant's own jobs by id, jobs of others only as a number.
+They name nodes by name and the tenant's own jobs by id. Jobs of other tenants are only counted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def needs(job: Job) -> dict[str, Any]:
 
 
 def offered(job: Job, offers: Iterable[Offer]) -> dict[str, Any]:
-    """What there is on nodes of the job's types: idle per type, the largest block and where, the best nodes."""
+    """What there is on nodes of the job's types: idle GPUs per type, the largest block and its nodes, the best nodes."""
     fitting = [offer for offer in offers if type_allowed(job, offer.node)]
     by_type: dict[str, int] = {}
     for offer in fitting:
@@ -78,7 +78,7 @@ def offered(job: Job, offers: Iterable[Offer]) -> dict[str, Any]:
 
 
 def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
-    """The level's reason with what is needed and what there is. `ever` false: whole nodes were looked at."""
+    """The reason of the failed level, with what is needed and what there is. `ever` false: whole nodes were looked at."""
     reason = LEVEL_REASONS[level]
     figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, offers), "ever": ever}
     if level is Level.GPUS:
@@ -124,9 +124,9 @@ def _described(configuration: Configuration, ledger: Ledger) -> dict[str, Any]:
 
 
 def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
-    """Needed and the most there is, on nodes that meet every need before this one.
+    """What is needed and the most that there is, on nodes that meet every need before this one.
 
-    Of a job that only several nodes can hold: GPUs needed, and those with enough beside them; see `spread`.
+    For a job that only several nodes can hold: the GPUs needed, and the GPUs that have enough beside them; see `spread`.
     """
     before = [offer for offer in offers if usable(job, offer, Level.TRUST)]
     if not job.is_cpu:
@@ -142,7 +142,7 @@ def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
 
 
 def _spread(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
-    """`spread`: `gpus` of one type that have what one GPU needs beside it, and that, `beside` (cores or MiB)."""
+    """`spread`: the most `gpus` of one type with enough beside them, and what each needs there, `beside` (cores or MiB)."""
     by_type: dict[str | None, int] = {}
     for offer in offers:
         part = distributed_gpus(job, offer, job.min_gpus, level)

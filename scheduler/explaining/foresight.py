@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 UNASKED = Why(Reason.HELD, {})
-"""Of a kind of job that nobody has asked about yet."""
+"""Stands for a kind of job that nobody has asked about yet."""
 
 
 class Foresight:
-    """Answers for the snapshot: what whole nodes could hold, those that are up and all of them."""
+    """Tells what whole nodes could hold: the nodes that are up, and all nodes."""
 
     def __init__(self, start: Ledger, never: dict[tuple[object, ...], Why | None] | None = None) -> None:
-        """`never`: what was found of jobs' shapes before, for as long as no node comes, goes or changes."""
+        """`never`: what was found for shapes of jobs before; valid while no node comes, goes or changes."""
         self._start = start
         self._largest = start.largest
         self._never = {} if never is None else never
@@ -40,7 +40,7 @@ class Foresight:
         return whole_offers(self._start.nodes)
 
     def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
-        """By id, those of the jobs that take no part in this planning whatever is idle, and why."""
+        """The jobs that take no part in this planning whatever is idle: job id -> why."""
         found: dict[int, Why] = {}
         never: dict[Alike, Why | None] = {}
         limited = self._start.limited_tenants()
@@ -69,7 +69,7 @@ class Foresight:
         return self._never[shape]
 
     def _why_never(self, job: Job) -> Why | None:
-        """Why not even empty nodes would hold the job: those that are up, or all of them."""
+        """Why even empty nodes would not hold the job: the nodes that are up, or all nodes."""
         if not any(type_allowed(job, offer.node) for offer in self._all) and not job.is_cpu:
             return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types()})
         if first_failing(job, self._up, self._largest) is None:
@@ -86,7 +86,7 @@ class Foresight:
         return short_of(job, level, self._all, ever=False)
 
     def _is_kept_by_checkpoint(self, job: Job) -> bool:
-        """Nodes that are up could hold the job, but not those that can read its checkpoint."""
+        """Whether nodes that are up could hold the job, but none of those that can read its checkpoint."""
         anywhere = replace(job, checkpoint_domain=None)
         return job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None
 

@@ -1,6 +1,6 @@
-"""Plain sentences for what is kept: for whom, until when, and what a job that is kept out could do.
+"""Plain sentences for resources that are kept: for whom, until when, and what a job that is kept out could do.
 
-A time stands as an instant, 2026-11-22T07:14Z; pages print it in the reader's zone.
+A time is written as an instant, 2026-11-22T07:14Z. Pages print it in the reader's time zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOVING = frozenset({"resize", "move"})
 
 
 def kept_words(figures: Figures) -> str:
-    """For a job that would fit what idles, were that not kept for others."""
+    """For a job that would fit idle resources if they were not kept for others."""
     if figures.get("kept_for") == "array":
         return _kept_in_pool(figures)
     keepers = figures.get("keepers") or ()
@@ -32,7 +32,7 @@ def kept_words(figures: Figures) -> str:
 
 
 def kept_for_it_words(figures: Figures) -> str:
-    """After the reason of a job that waited long: what is kept for it until others end by themselves."""
+    """Follows the reason of a job that has waited long: what is kept for it until other jobs end."""
     if (kept := figures.get("kept_for_it")) is None:
         return ""
     when = f" at about {instant(kept['until_s'])}" if "until_s" in kept else ""
@@ -55,7 +55,7 @@ def _kept(keeper: Figures, figures: Figures) -> str:
 
 
 def _until(keeper: Figures) -> str:
-    """Nothing where the time that was told is past."""
+    """Empty if the time that was told has passed."""
     if (until_s := keeper.get("until_s")) is None:
         return ""
     at = instant(until_s)
@@ -63,7 +63,7 @@ def _until(keeper: Figures) -> str:
 
 
 def _then(keeper: Figures) -> str:
-    """What its job waits for, and who may use them meanwhile."""
+    """What the keeper's job waits for, and which jobs may use the nodes meanwhile."""
     it = "That job" if keeper["job"] is None else f"Job {keeper['job']}"
     if keeper["cause"] == RESERVATION:
         return (
@@ -76,7 +76,7 @@ def _then(keeper: Figures) -> str:
 
 
 def _kept_in_pool(figures: Figures) -> str:
-    """`owner`: the pool whose the idle resources are; it lends to jobs that can be stopped."""
+    """`owner`: the pool that the idle resources belong to. It lends them to jobs that can be stopped."""
     stoppable = "a job that can be stopped may borrow them: one that is checkpointable or restartable."
     is_cpu, owner = figures["array"] == "gpu", str(figures.get("owner"))
     if not is_cpu and owner not in QUEUES:

@@ -1,4 +1,4 @@
-"""A pool's nodes as arrays: where a piece fits, or comes nearest to fitting, without asking node by node."""
+"""The nodes of a pool as arrays: tells where a piece fits, or nearly fits, without a loop over nodes."""
 
 from __future__ import annotations
 

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from scheduler.placement.answers import Answers
 
 MOST_LOOKED_AT = 256
-"""Of those who wait, only the first are looked through for one whom the GPUs would serve."""
+"""Only so many waiting jobs, the first, are looked at for one that could use the GPUs."""
 
 
 def next_larger(
     job: Job, chosen: Chosen, gpu_type: str, found: Sequence[Alike], queue: Sequence[Ranked], answers: Answers
 ) -> dict[str, Any] | None:
-    """{gpus, adds, job}: the next larger size of its type among its candidates, the part of its speed that it would add, and
-    the first job that waits for so many GPUs: its id where it is of the same tenant, else None. None: nobody waits for them.
+    """{gpus, adds, job}, or None if no job waits for such GPUs.
+
+    `gpus`: the next larger size on the job's GPU type among its candidates. `adds`: the part of its speed that it would add.
+    `job`: the first job that waits for so many GPUs; its id if it is of the same tenant, else None.
     """
     made = chosen.configuration
     larger = [each for each in found if each.gpu_type == gpu_type and each.gpus > made.gpus]

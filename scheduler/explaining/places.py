@@ -1,9 +1,9 @@
 """Where a waiting job stands: one numbering for the sentence, the queue page, the job's page, the form and REST.
 
 A *queue* holds the eligible jobs of one array that go on waiting after the planning. First come those of the array's
-window, in the order of their turns, then the others by rank. A job's *place* counts from 1. Who was placed, is invalid or
-was set aside (held, dependency, its tenant's quota used or asked for by its jobs ahead) has no place. For a tenant an array
-is a *pool* of GPUs: to them an array is a job array.
+window, in the order of their turns, then the others by rank. A job's *place* counts from 1. A job has no place if it was placed,
+is invalid, or stands aside (held, dependency, or its tenant's quota is used or asked for by its jobs ahead). Tenants read *pool*
+for an array, because for them an array is a job array.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUEUES: Mapping[str, str] = {
 PLACE_FIGURES = frozenset(
     {"queue", "place", "queue_length", "considered", "started", "window_gpus", "share", "blocked_by"}
 )
-"""The figures of a job outside its window: each planning makes them anew, so that nobody keeps them."""
+"""The figures of a job outside its window. Each planning computes them again, so that they are not stored."""
 
 
 def queue_of(array: str, capacities: Mapping[str, int]) -> str:
@@ -45,14 +45,14 @@ def queue_of(array: str, capacities: Mapping[str, int]) -> str:
 
 
 def is_strange(queue: str, min_gpus: int) -> bool:
-    """Whether a job of this size stands in the other pool's queue: its own pool could never hold it."""
+    """Whether a job of this size stands in the other pool's queue, because its own pool could never hold it."""
     large = min_gpus >= LARGE_FROM_GPUS
     return (queue == Array.GPU_LARGE and not large) or (queue == Array.GPU_SMALL and large)
 
 
 @dataclass(slots=True)
 class _Line:
-    """One array's: its window's waiting jobs as (turn, rank, job), the other waiting jobs, and what became of the window."""
+    """One array's queue: its window's waiting jobs as (turn, rank, job), the other waiting jobs, and two counts."""
 
     inside: list[tuple[int, int, int]] = field(default_factory=list)
     outside: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Line:
 
 
 class Places:
-    """The places of a planning's queue; the cost is one walk over it."""
+    """The places of a planning's queue. To make them costs one walk over the queue."""
 
     def __init__(self, queue: Sequence[Ranked], answers: Answers, standings: Standings, final: Ledger) -> None:
         self._answers, self._standings, self._final = answers, standings, final
@@ -81,7 +81,7 @@ class Places:
         if line is None:
             line = self._lines[standing.array] = _Line()
         inside, placed = job.id in standings.window, job.id in answers.chosen
-        line.considered += inside and job.promise is None  # a promise is kept ahead of the window
+        line.considered += inside and job.promise is None  # a job with a promise does not stand in the window
         line.started += placed and job.promise is None
         if placed or job.id in answers.invalid or job.id in standings.sated or self._final.over_quota(job) is not None:
             return

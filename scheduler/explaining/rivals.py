@@ -24,12 +24,12 @@ class Rivals:
 
 
 class Takers:
-    """Those whom one plan placed, by the nodes that were idle before it. Jobs are alike: each kind is looked at once."""
+    """The jobs that one plan placed, by the nodes that were idle before it. Each kind of waiting job is looked up once."""
 
     def __init__(self, queue: Sequence[Ranked], chosen: Mapping[int, Chosen], idle: Sequence[Offer]) -> None:
         self._idle = idle
         self.exclusive = any(offer.node.exclusive_tenant for offer in idle)
-        """Whether some node takes one tenant at a time, so that tenants have to be told apart."""
+        """Whether some node takes one tenant at a time: then it matters whose job asks."""
         self._takers = [
             (each, frozenset(piece.node for piece in chosen[each.job.id].placement.pieces))
             for each in who_of(queue, chosen)

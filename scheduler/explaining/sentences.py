@@ -1,6 +1,6 @@
-"""Plain sentences for each reason, from its figures: what the job's page says first, before the numbers.
+"""Plain sentences for each reason, made from its figures: what the job's page says first, before the numbers.
 
-Written for a tenant who is new here: short, one fact a sentence, what the job needs before what there is.
+They are written for a tenant who is new here: short, with one fact in a sentence, and what the job needs before what there is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESOURCE_WORDS: Mapping[str, str] = {
 
 
 def sentence(reason: Reason | str | None, figures: Figures) -> str:
-    """The sentences for a reason of the vocabulary; for None, where the job was placed."""
+    """The sentences for a reason. For None: where the job was placed."""
     if reason is None:
         return f"Placed on {_places(figures.get('nodes', {}))}."
     if "promised" in figures:
@@ -36,12 +36,12 @@ def sentence(reason: Reason | str | None, figures: Figures) -> str:
 
 
 def queue_words(figures: Figures) -> str:
-    """As: place 3 of 21 in the queue for jobs of 1 to 3 GPUs. For figures with `queue`, `place` and `queue_length`."""
+    """For example: place 3 of 21 in the queue for jobs of 1 to 3 GPUs. From `queue`, `place` and `queue_length`."""
     return f"place {figures['place']} of {figures['queue_length']} in the queue for {QUEUES[figures['queue']]}"
 
 
 def _promised(figures: Figures) -> str:
-    """For a job that others are being stopped for, whatever kept it from starting at once."""
+    """For a job for which others are being stopped."""
     nodes = listed(figures["promised"]["nodes"])
     needed = _need(figures)
     one = needed.startswith("1 ")
@@ -121,7 +121,7 @@ def _no_node_with_type(figures: Figures) -> str:
 
 
 def _not_enough_idle_gpus(figures: Figures) -> str:
-    """A job runs on GPUs of one type, so that of several types the one with most counts."""
+    """A job runs on GPUs of one type, so of several types the one with most idle GPUs counts."""
     offered = figures["offered"]
     idle = {name: count for name, count in offered["idle_gpus"].items() if count}
     most = offered["most_of_a_type"]
@@ -216,7 +216,7 @@ def _lost(figures: Figures) -> str:
 
 
 def _bound(binding: Figures) -> str:
-    """What fails first if it is added to the plan all the same."""
+    """What fails first if the job is added to the plan nevertheless."""
     resource = binding.get("resource", "")
     if resource == "trust" and binding.get("node"):
         return f" On {binding['node']} another tenant's jobs run under the same account."

@@ -1,7 +1,7 @@
 """Why a job waits (algorithms.md section 7): its one reason, the figures behind it, and the sentence.
 
-`Foresight` answers before the queue is drawn up, for jobs that cannot take part whatever is idle; `Hindsight` after the
-plan, for the queue. The *binding* constraint of a rejected candidate is the first resource that fails when it is
+`Foresight` answers before the queue is made, for jobs that cannot take part whatever is idle. `Hindsight` answers after the plan,
+for the jobs of the queue. The *binding* constraint of a rejected candidate is the first resource that fails when the candidate is
 added to the final plan.
 """
 
@@ -53,7 +53,7 @@ class Hindsight:
         keepers: Sequence[Keeper] = (),
         late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`keepers`: of what is promised. `late`: whether it is too late to look for more than what lies at hand."""
+        """`keepers`: the jobs for which something is promised. `late`: whether it is too late for reasons that need a search."""
         self._details, self._late, self._is_late = details, late, False
         self._start, self._final, self._limit_s = start, final, limit_s
         self._outcome, self._queue = outcome, queue
@@ -95,7 +95,7 @@ class Hindsight:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
 
     def _why_of_kind(self, ranked: Ranked) -> Why:
-        """The reason, one object for all whom nothing tells apart: alike, of one tenant, behind as many who took a place."""
+        """The reason, one object for all jobs of a tenant that ask for the same and have as many rivals ahead of them."""
         kind = ranked.job.alike
         group = self._known.groups.get(kind)
         if group is None:
@@ -142,7 +142,7 @@ class Hindsight:
         return self._why_beaten(ranked)
 
     def _why_beaten(self, ranked: Ranked) -> Why:
-        """It fitted what was idle: that is kept from it, or went to others."""
+        """For a job that fitted what was idle: that is kept for others, or went to others."""
         job, obstacles = ranked.job, self._obstacles
         if (kept := self._kept_by_promise(job)) is not None:
             return Why(Reason.RESERVED, {"needs": needs(job), **kept})
@@ -151,7 +151,7 @@ class Hindsight:
         return self._lost(ranked)
 
     def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
-        """For whom it is kept what would fit the job beside what the plan leaves; None where that is not why it waits."""
+        """For whom the promised resources are kept that the job would fit; None if it does not wait because of that."""
         if not self._keepers:
             return None
         shape = (*_shape(job), job.checkpoint_domain, job.tenant)
@@ -173,7 +173,7 @@ class Hindsight:
         return kept_figures(job, in_the_way(self._keepers, helps), names)
 
     def _failing(self, job: Job) -> Level | None:
-        """The need that failed before the plan took anything; asked once per shape, for queues are long."""
+        """The need that failed before the plan took anything; looked up once for each shape, because queues are long."""
         tenant = job.tenant if self._takers.exclusive else None
         shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, tenant)
         if shape not in self._known.levels:
@@ -200,7 +200,7 @@ class Hindsight:
         return Why(why.reason, {**why.figures, "asked_ahead": tenant.gpu_quota})
 
     def _outside(self, ranked: Ranked) -> Why:
-        """Its turn has not come: where it stands, and how far the planning came or who blocks a strict queue."""
+        """For a job whose turn has not come: where it stands, and how far the planning came, or which job blocks it."""
         obstacles = self._obstacles
         figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
         blocked = obstacles.blocked_by or obstacles.blocked_tenants.get(ranked.job.tenant)
@@ -214,16 +214,16 @@ class Hindsight:
         return Why(Reason.OUTSIDE_WINDOW, figures)
 
     def _lost(self, ranked: Ranked) -> Why:
-        """It fitted at the start; what it could have used is taken, or the solver stopped before settling it."""
+        """For a job that fitted at the start: others took what it could have used, or the solver stopped too early."""
         job, obstacles = ranked.job, self._obstacles
         rivals = self._takers.rivals_of(job)
         ahead = bisect_left(rivals.ranks, ranked.rank)
         figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
-        if job.id in self._standings.window:  # of others no candidates were made
+        if job.id in self._standings.window:  # other jobs have no candidates
             figures |= self._details.rejected(job)
         swept = obstacles.unswept is not None and not job.is_cpu
         if swept and not rivals.ranks and (level := first_failing(job, self._left, self._start.largest)) is not None:
-            return short_of(job, level, self._left, ever=True)  # not jobs took it: profiles, or what runs now
+            return short_of(job, level, self._left, ever=True)  # no job of the queue took it, but profiles
         if not rivals.ranks or (self._outcome.solver.status in STOPPED_SHORT and not ahead and not swept):
             return Why(Reason.SOLVER_LIMIT, {**figures, "limit_s": self._limit_s, "gap": self._outcome.solver.gap})
         figures["lost_to"] = {
@@ -243,9 +243,9 @@ class Hindsight:
 
 @dataclass(slots=True)
 class _Known:
-    """What was found for a job and holds for all that are alike: queues are long, and few of their jobs differ.
+    """What was found once for a job, and is the same for all jobs that ask for the same.
 
-    `groups`: by kind the ranks of its rivals, and the reason by how many of them are ahead.
+    `groups`: by kind of job, the ranks of its rivals, and the reason by how many of them are ahead.
     """
 
     levels: dict[tuple[object, ...], Level | None] = field(default_factory=dict)

@@ -119,15 +119,9 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
     turns = _within_tenants(places, jobs)
     at = turns.tolist()
     # One pass in C, over figures that lie side by side in the order of the queue.
-    queue = map(
-        Ranked,
-        map(jobs.__getitem__, at),
-        range(1, len(jobs) + 1),
-        np.minimum(cap, priors[places]).tolist(),
-        ratios[turns].tolist(),
-        ages_s[turns].tolist(),
-        map(known.sources.__getitem__, at),
-    )
+    figures = (np.minimum(cap, priors[places]), ratios[turns], ages_s[turns])
+    beside = (*(each.tolist() for each in figures), map(known.sources.__getitem__, at))
+    queue = map(Ranked, map(jobs.__getitem__, at), range(1, len(jobs) + 1), *beside)
     if len(jobs) < COLUMNS_FROM or (numbers := np.array(ids)).dtype != np.int64:  # ids may be any numbers
         return list(queue)
     columns = {"ids": numbers, "kinds": _kinds(jobs), "waits_s": waits_s, "gave_back": _gave_back(jobs)}

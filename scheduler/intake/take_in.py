@@ -1,7 +1,7 @@
-"""What a planning is told besides nodes and waiting jobs, checked: what is unsound is left out or replaced, and named.
+"""Checks of what a planning reads besides nodes and waiting jobs. What is unsound is left out or replaced, and named.
 
-One bad value never stops a round. A running job keeps what it holds whatever else is wrong with it, for that is a fact;
-a tenant in doubt gets nothing beyond it; a speed that is no number takes the jobs that it belongs to out of the queue.
+One bad value never stops a round. A running job keeps what it holds, whatever else is wrong with it, because that is a fact. A
+tenant with a bad quota gets nothing more. A speed that is no number takes the jobs that it belongs to out of the queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The state with only what is sound, but for its nodes and jobs; `suspects`: signature -> what is wrong with it."""
+    """The sound part of the state; its nodes and jobs are not checked here. `suspects`: signature -> what is wrong with it."""
 
     state: ClusterState
     faults: tuple[SchedulerError, ...]
@@ -60,7 +60,7 @@ def check_speeds(job: Job, suspects: Mapping[str, str]) -> None:
 
 
 def _running(live: Running, faults: list[SchedulerError]) -> Running:
-    """The attempt itself, or when a field of it is unsound what it holds and nothing that could be planned with."""
+    """The attempt, or if a field of it is unsound, only what it holds, so that it cannot be changed."""
     wrong = next(_running_faults(live), None)
     if wrong is None:
         return live
@@ -166,7 +166,7 @@ def _array_history(history: ArrayHistory, faults: list[SchedulerError]) -> Array
 
 
 def _knowledge(knowledge: Knowledge, faults: list[SchedulerError]) -> tuple[Knowledge, dict[str, str]]:
-    """Measurements that are numbers, and for each signature that has others what they are."""
+    """The sound measurements, and for each signature with unsound ones what they are."""
     suspects: dict[str, str] = {}
     for key, cell in knowledge.cells.items():
         if not (is_rate(cell.mean) and is_count(cell.count)):

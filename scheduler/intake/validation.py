@@ -1,4 +1,4 @@
-"""Bad input to the core: each check raises a typed error naming the node or job, the field and what would be right."""
+"""Checks of the core's input: each raises a typed error that names the node or job, the field and what would be right."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _check_capacities(node: Node) -> None:
 
 
 def _are_counts(ids: Sequence[int]) -> bool:
-    if {one.__class__ for one in ids} <= {int}:  # a quick look, for a node has many cores
+    if {one.__class__ for one in ids} <= {int}:  # the fast case: a node has many cores
         return not ids or (min(ids) >= 0 and max(ids) <= COUNT_MOST)
     return all(is_count(one) for one in ids)
 
@@ -117,7 +117,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool:
-    """A quick look, for queues are long: True means that `check_job` refuses nothing but a double or a bad speed.
+    """A fast check for long queues: if it is True, `check_job` can refuse only a job listed twice, or a bad speed.
 
     `shapes`: the (requirement, GPU types) that `check_job` found sound in another job.
     """

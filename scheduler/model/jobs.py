@@ -1,4 +1,4 @@
-"""Jobs as the scheduler is told of them, waiting and running, and the words for why one waits."""
+"""Jobs as the scheduler knows them, waiting and running, and the reasons why a job waits."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Span:
 class Job:
     """A waiting job. `cores` wanted per GPU, or in all for a CPU job (`requirement == (0,)`); `memory_mib` in all.
 
-    `least_cores` per GPU are a hard need. Section 5 asks for one; a scheduler that takes what tenants ask as it stands, as
-    CODA's FIFO and DRF do, has them all hard.
+    `least_cores` per GPU are a hard need. Section 5 needs one core; a scheduler that gives tenants exactly what they ask, as
+    CODA's FIFO and DRF do, needs all of them.
     """
 
     id: int
@@ -105,7 +105,7 @@ class Job:
     gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
-    instrumented: bool = False  # it tells its iterations' times, so its speed can be profiled (section 2)
+    instrumented: bool = False  # it reports the times of its iterations, so its speed can be profiled (section 2)
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
     most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
@@ -162,9 +162,9 @@ class Profiled:
 class Running:
     """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
 
-    A profile is one too; its `job` is an id that no job has (below 0), for the job that it measures waits.
-    Of a movable job `description` is the job as if it waited, with its `promise` where it has one: a job that is being
-    stopped has its next resources promised to it before it waits. The service sets it for elastic ones alone.
+    A profile is an attempt too; its `job` is an id below 0, which no job has, because the job that it measures waits.
+    For a movable job `description` is the job as if it waited, with its `promise` if it has one: a job that is being stopped
+    gets its promise before it waits. The service sets the description for elastic jobs alone.
     """
 
     job: int

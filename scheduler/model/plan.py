@@ -73,9 +73,9 @@ class ShareView:
 
 @dataclass(slots=True)
 class Decision:
-    """What was decided about one job, and why: the very object the job's page shows.
+    """What was decided about one job, and why: the object that the job's page shows.
 
-    Nobody changes one; not frozen for the same reason as `Ranked`.
+    Nothing changes one. It is not frozen for the same reason as `Ranked`.
     """
 
     job: int
@@ -112,11 +112,11 @@ class SolverFigures:
     objective: float | None = None
     bound: float | None = None
     gap: float | None = None  # proven, relative: of the jobs that were looked at
-    unseen: int = 0  # jobs of the window that time ended before: neither objective nor bound speaks of them
+    unseen: int = 0  # jobs of the window for which no time was left: objective and bound do not count them
     gap_allowed: float | None = None
     topped_up: int = 0  # jobs placed greedily on what the solve left
     participants: int = 0  # running jobs that took part in the re-plan
-    left_out: int = 0  # those that could have, but for the size of the cluster: see `participants.gather`
+    left_out: int = 0  # those that were left out, because the cluster is large: see `participants.gather`
     order_s: float = 0.0  # drawing up the queue
     window_s: float = 0.0  # filling the windows
     build_s: float = 0.0
@@ -170,7 +170,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Under a strict order a job that does not fit: nobody may pass it, or none of its `tenant`'s jobs."""
+    """Under a strict order a job that does not fit: no job may pass it, or no other job of its `tenant`."""
 
     job: int
     tenant: int | None
@@ -243,7 +243,7 @@ class Plan:
     lapsed: tuple[int, ...] = ()  # jobs whose promise is given up
     replan: bool = False
     replan_early: bool = False  # the round ends here: a re-plan should follow at once
-    window_ran_out: bool = False  # not everybody who fits what is idle had a turn: a planning should follow
+    window_ran_out: bool = False  # not every job that fits what is idle had a turn: a planning should follow
     windows: tuple[WindowView, ...] = ()
     shares: tuple[ShareView, ...] = ()
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
@@ -262,7 +262,7 @@ class Plan:
 def _as_mapping(value: object) -> dict[str, Any]:
     """A dataclass by its fields' names; a decision with its detail in the place of what computes it."""
     if not is_dataclass(value):
-        raise TypeError(f"{value!r} is no part of a plan")
+        raise TypeError(f"{value!r} is not part of a plan")
     names = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Decision):
         del names["explain"]

@@ -234,6 +234,37 @@ PARAMETERS: tuple[Parameter, ...] = (
         604_800,
     ),
     Parameter(
+        "tune_cores",
+        "Whether the CPU cores of running training jobs on one node are tuned by how well they keep their GPUs busy; a node and "
+        "a job can be left out of it.",
+        "",
+        "on",
+        choices=("on", "off"),
+    ),
+    Parameter(
+        "tune_step_s",
+        "How long each number of cores is held and measured before the next is tried.",
+        "s",
+        90.0,
+        5,
+        3600,
+    ),
+    Parameter(
+        "tune_band",
+        "Noise band of core tuning: differences of GPU utilisation (or of throughput, against the largest) up to this are none.",
+        "of full scale",
+        0.01,
+        0.001,
+        0.2,
+    ),
+    Parameter(
+        "tune_faster",
+        "Search for the best number of cores by doubling, then halving, instead of one core a step: for starts that are far off.",
+        "",
+        "off",
+        choices=("on", "off"),
+    ),
+    Parameter(
         "raqlr_hours",
         "For how many hours back RAQLR counts jobs that ended (its h).",
         "h",

@@ -44,6 +44,10 @@ class Parameters:
     profile_share: float = 0.1
     profile_limit_s: float = 60.0
     profile_again_s: float = 3600.0
+    tune_cores: str = "on"
+    tune_step_s: float = 90.0
+    tune_band: float = 0.01
+    tune_faster: str = "off"
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
     off: tuple[str, ...] = ()
@@ -53,7 +57,7 @@ class Parameters:
     def from_mapping(cls, values: Mapping[str, Any]) -> Parameters:
         """Parameters from `{name: value}`; absent ones take their default. InvalidParameter names the one at fault."""
         if unknown := sorted(set(values) - set(_BY_NAME)):
-            raise InvalidParameter(unknown[0], f"no such parameter; there are {', '.join(_BY_NAME)}")
+            raise InvalidParameter(unknown[0], f"there is no such parameter; the parameters are {', '.join(_BY_NAME)}")
         checked = {name: _BY_NAME[name].check(value) for name, value in values.items()}
         return cls(**{"lambda_" if name == "lambda" else name: value for name, value in checked.items()})
 

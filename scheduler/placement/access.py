@@ -1,8 +1,8 @@
-"""Which part of what is idle a job may use: the arrays' and reservations' terms as the placement sees them (section 4).
+"""Which part of what is idle a job may use, by arrays and reservations (section 4).
 
-A node lies in a *zone*: its array and the reservations that keep it. A job's *access* names the arrays it may use, the
-reservations that bar it, and whether its cores are *limited* to those reserved for its array (the ledger keeps what is
-left of them on each node). With an array that is not its own a configuration is worth less, by a factor.
+A node lies in a *zone*: its array and the reservations that keep it. A job's *access* names the arrays that it may use, the
+reservations that bar it, and whether its cores are *limited* to those reserved for its array. The ledger knows how many of these
+are left on each node. In another array a configuration is worth less, by a factor.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Access(NamedTuple):
 
 
 class Rules(Protocol):
-    """The terms of a planning: who may use what, and what it is worth."""
+    """The access rules of a planning: which job may use what, and what it is worth there."""
 
     @property
     def gain(self) -> Gain: ...
@@ -67,7 +67,7 @@ EVERYTHING = Access("", ("",), limited=False, barred=frozenset(), borrowed=1.0)
 
 
 class NoRules:
-    """Every job may use everything, and is worth what speed it gets."""
+    """The rules without arrays: every job may use everything, and nothing is worth less."""
 
     gain = LINEAR
 

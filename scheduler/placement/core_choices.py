@@ -1,11 +1,11 @@
 """What may vary about a configuration beside its size: how many cores, and how fast the node is (sections 5 and 6).
 
-*Cores.* A job wants c cores a GPU; on a node with G idle GPUs and C idle cores it gets min(c*g, C), and where its share
-floor(C*g/G) is smaller, that too, its throughput falling linearly with the missing cores. Ours: the counts that the
-nodes of a type would give form one list of choices for the type, thinned to `MENU_LEVELS` that include the largest and the
-smallest, and every node of the type that has the cores offers them all. So the number of choices does not grow with the
-number of nodes, and nodes with the same idle resources are interchangeable whatever their neighbours have.
-Spread over nodes every part gets the same whole number of cores a GPU, 2 or 1, for the job waits for its slowest part.
+*Cores.* A job wants c cores for each of its g GPUs. On a node with G idle GPUs and C idle cores it may get min(c*g, C), and also
+its share floor(C*g/G) if that is smaller; its throughput falls linearly with the missing cores. Ours: the counts of all nodes of
+a type form one list of choices for the type, thinned to `MENU_LEVELS` with the largest and the smallest. Every node of the type
+offers all of them that its idle cores allow. So the number of choices does not grow with the number of nodes, and nodes with the
+same idle resources are interchangeable, whatever other nodes have. A job that is spread over nodes gets the same whole number of
+cores per GPU in every part, 2 or 1, because it waits for its slowest part.
 
 *Speed.* The entity factor of a node in 5 % steps, independent of the job.
 """
@@ -32,7 +32,7 @@ MOST_CORES = 1 << 20
 """No node has more."""
 SPEED_STEP = 0.05
 MEASURED_THERE = "entity"
-"""The estimator's layer that already speaks of this very node: its answer is not scaled by the node's factor again."""
+"""The estimator's layer that knows the node itself: its answer is not scaled by the node's factor again."""
 
 
 def speed_class(node: Node) -> int:

@@ -1,8 +1,8 @@
 """CPU jobs: best fit by cores and memory, away from nodes whose GPUs are idle and short of cores (section 7, step 8).
 
-Among the nodes that hold the job, the one where it costs idle GPUs the fewest cores they would want (4 each, CODA's
-start for a job of no known kind); then the fewest cores left over, then the least memory left over, then the id. Nodes
-without idle GPUs cost nothing, so CPU nodes and busy GPU nodes fill first.
+Of the nodes that can hold the job it takes the one where the fewest cores are lost that idle GPUs would want (4 each, CODA's
+start for a job of unknown kind). Ties: the fewest cores left over, then the least memory left over, then the id. On nodes without
+idle GPUs nothing is lost, so CPU nodes and busy GPU nodes fill first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scheduler.model import Configuration, Share
 from scheduler.placement.feasibility import domain_allowed, idle_offers
 
 LIMIT_SHARE = 0.03
-"""Of a planning's limit, what CPU jobs have to themselves, however long the solver took: their places cost next to nothing."""
+"""The part of a planning's time limit that is the CPU jobs' own, however long the solver took: to place them is fast."""
 
 if TYPE_CHECKING:
     from scheduler.model import Job
@@ -39,7 +39,7 @@ def on(job: Job, offer: Offer) -> Configuration:
 
 
 def shape(job: Job) -> tuple[object, ...]:
-    """What decides whether a CPU job fits: within a planning room only shrinks, so a shape that failed stays failed."""
+    """What decides whether a CPU job fits. Within a planning room only shrinks, so once a shape does not fit, it never does."""
     return (job.tenant, job.cores, job.memory_mib, job.checkpoint_domain)
 
 

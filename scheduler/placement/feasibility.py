@@ -1,8 +1,8 @@
 """Could a job's smallest size be placed on what is offered, and if not, which need fails first? (sections 5 and 7)
 
-Needs are added one after another - GPUs, the checkpoint's storage domain, trust between tenants, memory, cores - so the
-first level at which nothing is left is the reason. The same question is put to what is idle, to whole nodes that are up
-("would it ever start?") and to all nodes ("would it start if every node were back?").
+Needs are added one after another: GPUs, the checkpoint's storage domain, trust between tenants, memory, cores. The first level at
+which nothing is left is the reason. The same question is asked of what is idle, of whole nodes that are up ("would it ever
+start?") and of all nodes ("would it start if every node were back?").
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) ->
 
 
 def any_fits(jobs: Iterable[Job], ledger: Ledger) -> bool:
-    """Whether what is idle could hold the smallest size of any of these jobs; each kind of job is asked about once."""
+    """Whether what is idle could hold the smallest size of any of these jobs. Each kind of job is looked at once."""
     offers = [offer for offer in idle_offers(ledger) if offer.gpus or offer.cores]
     asked: set[tuple[object, ...]] = set()
     for job in jobs:

@@ -7,11 +7,11 @@ T: the configuration's throughput; least: the smallest of all that the job could
 
     a = 1 - STEEPNESS * (1 - p) / p        p = mean over the elastic jobs of log(T_max / T_min) / log(R_max / R_min)
 
-p is 1 where jobs go as many times faster as they have GPUs; then larger costs nothing and a is 1. At p = 0.75 (the second
-four GPUs add 68 %) a is 0.5: four times the speed counts as twice the worth, so GPUs go to who waits before they go to
-who would use them badly. It is one number for all jobs of a planning: with one for each, those that scale well take the
-cluster from the others (docs/evidence.md). G rises with T under every a, so a job alone still takes what is idle, and a
-restart pays exactly when it does in throughput: what a restart leaves of T stands inside the power (`Gain.kept`).
+p is 1 if twice the GPUs make jobs twice as fast: then a larger size costs nothing, and a is 1. At p = 0.75 (the second four GPUs
+add 68 %) a is 0.5: four times the speed is worth twice as much, so that GPUs go to waiting jobs rather than to jobs that would
+use them badly. There is one a for all jobs of a planning: if each job had its own, those that scale well would take the cluster
+from the others (docs/evidence.md). G rises with T under every a, so a job that is alone still takes what is idle. A restart pays
+exactly when it pays in throughput, because what a restart leaves of T stands inside the power (`Gain.kept`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 STEEPNESS = 1.5
 FLATTEST = 0.3
 SAMPLE = 256
-"""So many waiting and so many running jobs, the first, say how the jobs of a planning scale."""
+"""How the jobs of a planning scale is told by its first waiting and first running jobs, so many of each."""
 
 LEAST_SCALING = 0.05
 STEEP = 0.8
-"""From this exponent on sizes count as in Hops for what a running job weighs."""
+"""From this exponent on a running job weighs as in Hops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,10 @@ class Gain:
 
     @property
     def floor(self) -> float:
-        """Below which part of those who wait, by weight, no running job's weight falls: the median, as in Hops, from `STEEP` on;
-        the flatter G is, the fewer: then all gain about as much by running at all, and who waited longest goes first.
+        """The quantile of the waiting jobs' weights below which no running job's weight falls.
+
+        From `STEEP` on it is the median, as in Hops. The flatter G is, the lower: then all jobs gain about as much by running
+        at all, and the job that waited longest goes first.
         """
         return 0.5 * min(1.0, max(0.0, self.exponent - FLATTEST) / (STEEP - FLATTEST))
 
@@ -102,7 +104,7 @@ class Worth:
 
 
 def efficient(waiting: Iterable[Job], work: Work) -> Gain:
-    """The gain for a planning, by how the first of its waiting and of its changeable jobs of several sizes scale."""
+    """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
     running = (each.job for each in islice(work.changeable.values(), SAMPLE))
     nodes = [room.node for room in work.ledger.rooms.values()]
     return gain_for([*islice(waiting, SAMPLE), *running], nodes, work.estimator)
@@ -120,9 +122,9 @@ def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -
 
 
 def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | None:
-    """How it scales, p, from its fewest GPUs to its most: the mean over the types it may use; None = nothing tells it.
+    """How the job scales, p, from its fewest GPUs to its most: the mean over the types it may use; None = not known.
 
-    Of a job whose speed is assumed, to the most that one node holds: what several nodes would cost it nobody knows.
+    If its speed is only assumed: to the most GPUs on one node, because the cost of several nodes is not known.
     """
     found = []
     least, known = job.min_gpus, estimator.is_known(job)
@@ -142,5 +144,5 @@ def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | No
 
 
 def _smallest_first(node: Node) -> tuple[int, int]:
-    """So that of each type the largest node comes last, of equals the first."""
+    """A key by which the largest node of each type comes last, and of equal ones the one with the lowest id."""
     return (node.gpus_total, -node.id)

@@ -1,8 +1,8 @@
-"""Greedy placement in queue order: the limit of Hops' ILP for an endless lambda (Hops 3.6), the plan when the solver
-has none, and what tops up a plan that a gap or a time limit left incomplete.
+"""Greedy placement in queue order.
 
-Each job in turn takes the feasible configuration with the highest throughput; among equals the one that leaves the
-fewest idle GPUs on its nodes, then the fewest nodes, then the lowest node ids.
+It is what Hops' ILP does for an infinite lambda (Hops 3.6). It is also the plan when the solver has none, and it completes a plan
+that a gap or a time limit left incomplete. Each job in turn takes the configuration with the highest throughput that fits; of
+equal ones the one that leaves the fewest idle GPUs on its nodes, then the one on the fewest nodes, then on the lowest node ids.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, in
 
 
 def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger, without: Collection[int] = ()) -> list[int]:
-    """The candidates (by position) a greedy pass in queue order takes; the ledger is used up by it, so pass a copy.
+    """The candidates, by position, that a greedy pass in queue order takes. It takes from the ledger, so pass a copy.
 
-    The rule above, with the objective value in throughput's place: what is borrowed counts for less.
+    The rule is the one above, with the objective value in place of the throughput: what is borrowed counts for less.
     """
     per_job: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):

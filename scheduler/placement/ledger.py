@@ -1,4 +1,4 @@
-"""What is idle and what quotas leave, as a plan takes from it: the one place that says whether a configuration fits."""
+"""What is idle and what quotas leave while a plan is made. Only the ledger decides whether a configuration fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Ledger:
     """Rooms of the schedulable nodes and allowances of the tenants. A planning takes from one.
 
-    `changed`: nodes whose rooms are other than when it was made, or than when its owner last cleared the set.
+    `changed`: nodes whose rooms have changed since it was made, or since its owner last cleared the set.
     """
 
     def __init__(self, nodes: Iterable[Node], tenants: Iterable[Tenant], running: Iterable[Running]) -> None:
@@ -46,7 +46,7 @@ class Ledger:
         }
 
     def copy(self, nodes: Collection[int] | None = None) -> Ledger:
-        """The state as it is now, to compare with later. `nodes`: these alone."""
+        """A copy of the present state. `nodes`: copy these alone."""
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
         rooms = self.rooms.items() if nodes is None else ((k, r) for k, r in self.rooms.items() if k in nodes)
@@ -65,7 +65,7 @@ class Ledger:
     def reset(
         self, node: int, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
     ) -> None:
-        """Make the node's room what it really is, nothing withheld: for an owner that keeps the ledger between plannings."""
+        """Set the node's room to what it really has, nothing withheld. For an owner that keeps the ledger between plannings."""
         room = self.rooms.get(node)
         if room is None:
             return
@@ -73,7 +73,7 @@ class Ledger:
         self._ungrouped.add(node)
 
     def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
-        """Make what tenants hold, and what their quotas leave, what it really is."""
+        """Set what tenants really hold, and what their quotas leave."""
         self.held = {tenant: list(units) for tenant, units in held.items()}
         for tenant in self.quotas.values():
             gpus, cores = held.get(tenant.id, (0, 0))
@@ -95,7 +95,7 @@ class Ledger:
         held[1] += cores
 
     def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
-        """From now on these jobs together may take so many cores of each node (no limit on nodes not named)."""
+        """From now on these jobs together may take at most so many cores of each node; no limit on nodes not named."""
         self.limited, self.core_limits = frozenset(jobs), dict(cores)
 
     def cores_for(self, node: int, *, limited: bool) -> int:
@@ -143,7 +143,7 @@ class Ledger:
         return None
 
     def limited_tenants(self) -> set[int]:
-        """Those with a quota."""
+        """The tenants that have a quota."""
         return {tenant for tenant, left in self.allowances.items() if left.gpus is not None or left.cores is not None}
 
     def over_quota(self, job: Job) -> Shortfall | None:
@@ -164,7 +164,7 @@ class Ledger:
         return self.quota_shortfall(tenant, configuration.gpus, configuration.cores)
 
     def withhold(self, shares: Iterable[Share]) -> list[Share]:
-        """Keep what is idle of the shares from everybody in this planning; what that was."""
+        """Keep the idle part of the shares from all jobs of this planning. Returns what that was."""
         kept = [self.rooms[share.node].withhold(share) for share in shares]
         for share in kept:
             self.note(share.node)
@@ -188,7 +188,7 @@ class Ledger:
                 self.core_limits[piece.node] += len(piece.cores)
 
     def take(self, configuration: Configuration, tenant: int) -> Placement:
-        """Hand the configuration's resources to the tenant's job. ValueError when they are not there (a bug)."""
+        """Give the configuration's resources to the tenant's job. ValueError if they are not there, which is a bug."""
         if (short := self.shortfall(configuration, tenant)) is not None:
             raise ValueError(f"job {configuration.job} does not fit: {short}")
         self.set_aside_quota(tenant, configuration.gpus, configuration.cores)

@@ -1,8 +1,8 @@
 """What a planning leaves to the next (algorithms.md section 6, *memory between plannings*): prices and columns.
 
-They are suggestions: prices to start from and patterns to begin the master with, named by what stays the same (homes,
-classes and kinds of pieces, not numbers). Whatever no longer exists is passed over. So a planning without them, or with
-those of another cluster, gives as good a plan and the same bound, later.
+They are suggestions: prices to start from, and patterns to begin the master with. They are named by what stays the same (homes,
+classes and kinds of pieces), not by numbers. What no longer exists is ignored. So a planning without them, or with those of
+another cluster, finds as good a plan and the same bound, but later.
 """
 
 from __future__ import annotations

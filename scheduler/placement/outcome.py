@@ -55,7 +55,7 @@ class Standings:
     """Where each job stood when places were given out, and what each tenant had."""
 
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
-    sated: set[int] = field(default_factory=set)  # kept out of it: the tenant's jobs ahead ask for its whole quota
+    sated: set[int] = field(default_factory=set)  # not in it, because the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
     window_s: float = 0.0  # spent on filling the windows
     turns: Mapping[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
@@ -88,15 +88,15 @@ def _standing(array: str, inside: bool) -> Standing:
 class Obstacles:
     """What kept waiting jobs from a place, where a step knows it."""
 
-    out_of_time: frozenset[int] = frozenset()  # inside the window, yet time ended before their turn
-    unswept: frozenset[int] | None = None  # who fits what is idle, yet time ended; None = no sweep offered it to all
-    blocked_by: Ranked | None = None  # strict order: the job that nobody may pass
+    out_of_time: frozenset[int] = frozenset()  # inside the window, but time ended before their turn
+    unswept: frozenset[int] | None = None  # fit what is idle, but time ended; None = there was no sweep
+    blocked_by: Ranked | None = None  # strict order: the job that no other may pass
     blocked_tenants: Mapping[int, Ranked] = field(default_factory=lambda: MappingProxyType({}))  # within each tenant
     kept: Mapping[int, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
-    """Job id -> for whom the idle GPUs are kept that would fit it."""
+    """Job id -> for whom the idle GPUs are kept that it would fit."""
 
     def jobs(self) -> set[int]:
-        """Everybody of whom a step knows it."""
+        """The ids of the jobs for which a step knows it."""
         return {*self.out_of_time, *(self.unswept or ()), *self.kept}
 
 

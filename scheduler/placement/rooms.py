@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """The first resource that fails: what, where (None = the tenant's quota), how much is needed, how much is there."""
+    """The first resource that fails: which, on which node (None = the tenant's quota), how much is needed and available."""
 
     resource: str  # gpus | cores | memory_mib | gpu_quota | core_quota | trust
     node: int | None
@@ -25,7 +25,7 @@ class Shortfall:
 
 @dataclass(slots=True)
 class Withheld:
-    """What of a node is idle and withheld from this planning, for jobs it is promised to."""
+    """What is idle on a node, but withheld from this planning, because it is promised to jobs."""
 
     gpus: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ class Withheld:
 
 @dataclass(slots=True)
 class Room:
-    """What one node still offers. GPU indices and core ids are taken from the front: the same plan names the same."""
+    """What one node still offers. GPU indices and core ids are taken from the front, so that equal plans take equal ones."""
 
     node: Node
     gpus: tuple[int, ...]
@@ -64,7 +64,7 @@ class Room:
         return piece
 
     def withhold(self, share: Share) -> Share:
-        """Put aside what is idle of the share; what was."""
+        """Put the idle part of the share aside, and return it."""
         gpus, cores = min(share.gpus, len(self.gpus)), min(share.cores, len(self.cores))
         memory_mib = min(share.memory_mib, self.memory_mib)
         kept = self.kept

@@ -4,9 +4,9 @@
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
     w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
 
-T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. That *not* selecting a running
-job costs w * G_present * S / period is written as a gain of every way to select it: the same programme up to a constant,
-and no row more. Who takes part is `scheduler.replan.participants`.
+T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs
+w * G_present * S / period. This is written as a gain of every way to select it: that is the same program up to a constant, and
+needs no more rows. `scheduler.replan.participants` says which jobs take part.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A running job that a re-plan may resize, move or stop. `ranked`: as if it waited, before all who do."""
+    """A running job that a re-plan may resize, move or stop. `ranked`: ranked as if it waited, before all waiting jobs."""
 
     live: Running
     ranked: Ranked
@@ -49,7 +49,7 @@ class Participant:
         return (self.present, *(each for each in found if not self.keeps(each)))
 
     def own_offers(self, offers: Sequence[Offer], ledger: Ledger) -> list[Offer]:
-        """The offers, and of its own nodes that are kept for another job no more than it holds there now."""
+        """The offers, and on its own nodes that are kept for another job what it holds there now."""
         open_to = {offer.node.id for offer in offers}
         rooms = [ledger.rooms[share.node] for share in self.present.shares]
         own = [
@@ -72,7 +72,7 @@ class Participant:
 def joint_weights(
     picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float, *, floor: float = 0.5
 ) -> dict[int, float]:
-    """W of the waiting and the running ones, by one measure. `floor`: the quantile of those who wait, see `gain.Gain.floor`."""
+    """The weights of waiting and running jobs, by one measure. `floor`: a quantile of the waiting ones, see `gain.Gain.floor`."""
     found = weights([*(each.ranked for each in participants.values()), *picked], lambda_)
     if picked and participants:
         least = float(np.quantile([found[each.job.id] for each in picked], floor))
@@ -99,7 +99,7 @@ def least_of_all(
     participants: Mapping[int, Participant],
     candidates: Mapping[int, Sequence[Configuration]],
 ) -> dict[int, float]:
-    """What the G of running jobs divides by: the present configuration and those on kept nodes count among all."""
+    """What the G of running jobs divides by: the least of all, with the present configuration and those on kept nodes."""
     smallest = {number: min(each.throughput for each in candidates[number]) for number in participants}
     return {number: min(own, least.get(number, own)) for number, own in smallest.items()}
 
@@ -119,7 +119,7 @@ def changes(candidates: Sequence[Candidate], participants: Mapping[int, Particip
 
 
 def must_run(program: Program, candidates: Sequence[Candidate], jobs: Collection[int]) -> None:
-    """Rows that select each of these jobs, as far as they have candidates."""
+    """Add rows that select each of these jobs, if it has candidates."""
     columns: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):
         if candidate.ranked.job.id in jobs:

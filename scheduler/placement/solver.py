@@ -1,8 +1,7 @@
 """The one file that knows a solver: PuLP states the model, HiGHS solves it, in this process and on one thread.
 
-PuLP's hand-over adds row after row and has no start solution, so above `PULP_VARIABLES` the same program goes to
-HiGHS as arrays in one call; a test holds the two equal. Both libraries are imported on the first solve, not at
-start-up.
+PuLP passes the program row by row and takes no start solution. So above `PULP_VARIABLES` the same program goes to HiGHS as arrays
+in one call; a test checks that both give the same. The libraries are imported at the first solve, not at start-up.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.placement.located import Program
 
 PULP_VARIABLES = 400
-"""Up to this many variables PuLP's own hand-over takes a few milliseconds."""
+"""Up to so many variables PuLP takes a few milliseconds to pass the program on."""
 
 PRESOLVE_VARIABLES = 5_000
 """Above this HiGHS' presolve is left out: at 20 000 it took 1.6 s without looking at the limit, and removed nothing."""
@@ -100,7 +99,7 @@ def solve_arrays(
 
 
 def highs_options(seed: int) -> dict[str, int | float]:
-    # The absolute gap must not end a search early when weights are small: the relative one decides. Restarts cost more
+    # The relative gap decides: with small weights the absolute one would end a search too early. Restarts cost more
     # than they gain on programs of a few hundred columns, the common case.
     return {"random_seed": seed, "mip_abs_gap": 1e-9, "mip_allow_restart": False}
 
@@ -137,7 +136,7 @@ def _start_from(highspy: Any, highs: Any, program: Program, start: Sequence[int]
 
 
 def _solution(highs: Any, values: Any, program: Program, *, sign: float) -> Solution:
-    """Read the incumbent and check it against the program's rows: a solver's word is not taken for feasibility."""
+    """Read the incumbent and check it against the program's rows: the solver is not trusted to be feasible."""
     status = str(highs.getModelStatus()).rpartition(".k")[2]
     info = highs.getInfo()
     bound = sign * info.mip_dual_bound

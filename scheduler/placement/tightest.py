@@ -1,4 +1,4 @@
-"""The idle nodes as arrays: where a job's smallest size fits, tightest first, without a walk over the nodes for each job."""
+"""The idle nodes as arrays: finds the tightest nodes for a job's smallest size without a loop over nodes for each job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IdleNodes:
-    """Nodes with idle GPUs. `refresh` a node after the ledger gave something of it away; nothing is ever given back."""
+    """Nodes with idle GPUs. Call `refresh` for a node after something of it was taken from the ledger; nothing comes back."""
 
     def __init__(self, ledger: Ledger, rules: Rules) -> None:
         self._ledger, self._rules = ledger, rules
@@ -54,7 +54,7 @@ class IdleNodes:
         self._idle[:, k] = len(room.gpus), len(room.cores), ledger.cores_for(node, limited=True), room.memory_mib
 
     def most_by_type(self, estimator: Estimator) -> dict[str, int]:
-        """No job with a larger smallest size fits the type: GPUs idle on a node, or on all where it may be spread."""
+        """By type, the largest smallest size that may fit: the most GPUs idle on one node, or on all if it may be spread."""
         block: dict[str, int] = {}
         total: dict[str, int] = {}
         for name, gpus in zip(self._types, self._idle[0].tolist(), strict=True):
@@ -66,8 +66,10 @@ class IdleNodes:
         }
 
     def tightest(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
-        """What to generate the smallest size on; [] = nowhere. On one node: of each type and speed the tightest with the cores
-        that it wants, or else with most of them, at home if it fits there; spread: every node with a part.
+        """The nodes to generate the job's smallest size on; [] = nowhere.
+
+        On one node: for each type and speed the tightest node with the cores that the job wants, or else with most of them, in
+        its own array if it fits there. Spread: every node that can hold a part.
         """
         if not self._rooms:
             return []
@@ -111,7 +113,7 @@ class IdleNodes:
         ]
 
     def _usable(self, job: Job, access: Access) -> np.ndarray:
-        """Type, zone, storage domain and trust. What was given away may close a node to other tenants."""
+        """Which nodes are open to the job, by type, zone, storage domain and trust. A job may close a node to other tenants."""
         key = (access, job.gpu_types, job.checkpoint_domain)
         known = self._open.get(key)
         if known is None:

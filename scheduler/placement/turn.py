@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Turns(NamedTuple):
-    """Jobs by id: whose turn came, and whose did not, for time had ended."""
+    """The ids of the jobs whose turn came, and of those for which time ended before."""
 
     came: frozenset[int]
     out_of_time: frozenset[int]
@@ -51,7 +51,7 @@ def take_turn(ranked: Ranked, work: Work, answers: Answers, worth: Worth, trail:
 
 
 def place_cpu_jobs(queue: Iterable[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> Turns:
-    """Step 8 of section 7: CPU jobs in queue order, whoever fits; no window, for they do not compete for GPUs."""
+    """Step 8 of section 7: place CPU jobs that fit, in queue order. They have no window, because they need no GPUs."""
     failed: set[tuple[object, ...]] = set()
     waiting, ends_s = list(queue), work.ends_s(cpu.LIMIT_SHARE)
     for position, ranked in enumerate(waiting):
@@ -63,7 +63,7 @@ def place_cpu_jobs(queue: Iterable[Ranked], work: Work, answers: Answers, worth:
 
 
 def turns(queue: Sequence[Ranked], came: int) -> Turns:
-    """Of the queue so many came to their turn, the first."""
+    """The turns of a queue of which the first `came` jobs had theirs."""
     return Turns(frozenset(each.job.id for each in queue[:came]), frozenset(late.job.id for late in queue[came:]))
 
 
@@ -77,12 +77,12 @@ def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:
 
 
 def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
-    """Whether it is worth looking for a place at all: most jobs of a long queue are told by one comparison."""
+    """Whether the job could fit at all. For most jobs of a long queue one comparison is enough to say no."""
     return any(job.min_gpus <= gpus and _may_use(job, name) for name, gpus in most.items()) or _may_spread(job, work)
 
 
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
-    """What the best is among: of alike nodes the first, where that is all that tells configurations apart."""
+    """The configurations to choose from. Where alike nodes make no difference, only the first of them is looked at."""
     ledger, sigma = work.ledger, work.parameters.sigma
     if not any(job.min_gpus <= idle and _may_use(job, name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
         return ()
@@ -99,9 +99,9 @@ def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
 
 
 def _tightest(job: Job, offers: Sequence[Offer]) -> list[Offer]:
-    """For a job of one size: of equally fast nodes with all the cores that it wants, the one with fewest GPUs to spare.
+    """For a job of one size: of equally fast nodes with all the cores that it wants, the one with the fewest idle GPUs.
 
-    It beats the others, and what has fewer cores is slower. Where no node has them, all that there are.
+    The greedy rule prefers it to the others, and nodes with fewer cores are slower. If no node has the cores, all nodes.
     """
     wanted = job.cores * job.min_gpus
     by_speed: dict[tuple[str | None, int], list[Offer]] = {}
@@ -123,7 +123,7 @@ def _may_use(job: Job, gpu_type: str | None) -> bool:
 
 
 def _may_spread(job: Job, work: Work) -> bool:
-    """Whether configurations over several nodes may be among them: those are told apart by nodes."""
+    """Whether the job may have configurations over several nodes, for which every node matters."""
     if any(job.min_gpus > most for name, most in work.ledger.largest.items() if _may_use(job, name)):
         return True
     return work.estimator.sensitivity(job) <= work.parameters.sigma

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 PLACING_LEAST = 0.1
-"""Of the limit, what is left for placing even if checking, ordering and windows used it up: on a starved core nothing would
-be placed, planning after planning. Better late by that than never."""
+"""The part of the limit that placing has in any case, even if checking, ordering and the windows used it all. Otherwise a very
+slow machine would never place anything."""
 
 
 def taken_as_sound(_job: Job) -> None:
-    """Of drivers whose running jobs were looked at when they came."""
+    """Stands for the check of a running job where the driver has checked the jobs before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One planning's input to a policy: the eligible queue in order, what is idle, and the means."""
+    """What a policy works on: the eligible queue in order, what is idle, the estimator, the knobs and the time."""
 
     queue: Sequence[Ranked]
     ledger: Ledger
@@ -40,7 +40,7 @@ class Work:
     rng: Generator
     clock: Clock
     deadline_s: float  # on `clock`
-    state: ClusterState  # the snapshot, for what runs, weights and history; what is idle is the ledger's to say
+    state: ClusterState  # the snapshot: running jobs, weights, history. The ledger says what is idle
     now_s: float  # the snapshot's time
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
     left_out: Mapping[int, Participant] = field(
@@ -48,22 +48,22 @@ class Work:
     )  # others that it may, on what is idle: see `better`
     replan: bool = False
     memory: Memory = NOTHING  # what the last planning left
-    check: Callable[[Job], None] = taken_as_sound  # InvalidJob unless a running job can be planned with as described
+    check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described
 
     @property
     def remaining_s(self) -> float:
         return self.deadline_s - self.clock()
 
     def with_least(self) -> Work:
-        """The same with `PLACING_LEAST` of the limit left, if what went before has used more."""
+        """The same work with at least `PLACING_LEAST` of the limit left."""
         return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
 
     def before(self, share: float) -> Work:
-        """The same for the steps before one that has so much of the limit to itself."""
+        """The same work for earlier steps, where a later step has this share of the limit to itself."""
         return replace(self, deadline_s=self.deadline_s - share * self.parameters.limit_s)
 
     def ends_s(self, share: float) -> float:
-        """When that step ends, on `clock`, if it begins now: it has its time however late those before it were."""
+        """When a step with this share of the limit must end, on `clock`, if it begins now, however late it begins."""
         return max(self.deadline_s, self.clock() + share * self.parameters.limit_s)
 
     @property
@@ -73,5 +73,5 @@ class Work:
 
     @property
     def adjusts_sensitivity(self) -> bool:
-        """Between re-plans, unless the operator has it off."""
+        """Whether windows are adjusted by sensitivity: between re-plans, unless the operator switched it off."""
         return not self.replan and self.parameters.sensitivity_adjustment == "on"

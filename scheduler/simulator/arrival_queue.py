@@ -1,7 +1,7 @@
-"""The queue of a policy that serves who came first, kept in order between plannings: nobody sorts it anew.
+"""The queue of a policy that serves the first job first. It stays in order between plannings and is not sorted again.
 
-Section 3: FIFO orders by seconds since submission, so two jobs never change places; ties go to the lower id. It reads as
-the sequence that `order` would give, each job described when it is looked at.
+Section 3: FIFO orders by seconds since submission, so two jobs never change places; ties go to the lower id. The queue is the
+same sequence that `order` would give. A job is described when it is looked at.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ArrivalQueue(Lines):
-    """Who waits, first come first."""
+    """The waiting jobs, in the order in which they came."""
 
     def __init__(self) -> None:
         self._keys: list[Key] = []
@@ -34,7 +34,7 @@ class ArrivalQueue(Lines):
         self._age: Callable[[Job], Age]
 
     def at(self, now_s: float, describe: Callable[[Load], Job], age: Callable[[Job], Age]) -> ArrivalQueue:
-        """The queue as of now; how its jobs are described, and their ages."""
+        """Set how the jobs of the queue are described now, and their ages."""
         self._now_s, self._describe, self._age = now_s, describe, age
         return self
 

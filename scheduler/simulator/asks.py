@@ -1,10 +1,11 @@
-"""What the waiting jobs ask of a node, and which idle GPUs would serve them but for cores (section 10's first kind)."""
+"""What the waiting jobs ask of a node, and which idle GPUs lack only cores for them (the first kind of section 10)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection
 
     from scheduler.simulator.cluster import Cluster, Idle
@@ -13,8 +14,18 @@ Ask = tuple[tuple[int, ...], frozenset[str], int, int]
 """Sizes, GPU types, hard cores a GPU, memory."""
 
 
+Asked = TypeVar("Asked")
+
+
+def count(counts: Counter[Asked], key: Asked, by: int) -> None:
+    """Count the key up or down, and drop it at 0."""
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]
+
+
 def gpus_short_of_cores(asks: Collection[Ask], cluster: Cluster) -> int:
-    """Idle GPUs of nodes that would serve one of the jobs, but for cores."""
+    """Idle GPUs of nodes that would serve one of the jobs if they had enough idle cores."""
     short = 0
     for number, idle in cluster.idle.items() if asks else ():
         node, gpus = cluster.nodes[number], len(idle.gpus)

@@ -1,17 +1,17 @@
-"""What a scheduler that knew everything could do with a workload, were placement free: the relaxed clairvoyant schedules.
+"""What a scheduler that knows everything could do with a workload if placement were free: relaxed clairvoyant schedules.
 
-Each GPU type is one pool: no nodes, no fragments, no cores or memory that bind. Lengths and speeds are known exactly, a job
-may be stopped, moved or resized at any instant at no cost, and what is given out changes at every arrival and end. Jobs take
-turns in one of two orders:
+Each GPU type is one pool: no nodes, no fragments, no limits of cores or memory. Lengths and speeds are known exactly. A job may
+be stopped, moved or resized at any instant at no cost, and what is handed out changes at every arrival and end. Jobs take turns
+in one of two orders:
 
 - `least-work`: least work left first, in GPU-seconds of the cluster's mean GPU at its most frugal size (SRPT): for the mean JCT;
-- `latency-ratio`: largest waiting over age first, looked at anew every `STEP_S` (Hops' fairness): what fairness costs.
+- `latency-ratio`: largest waiting over age first, computed again every `STEP_S` (Hops' fairness): what fairness costs.
 
-Each in its turn takes, of the sizes and types that the pools still hold, that of largest speed / GPUs^theta (GPUs weighted by
-their type's speed): theta 1 is the most frugal, 0 the fastest. What is then left over makes jobs faster, in the same order.
-Of `THETAS` the best mean JCT counts. Real policies know less, pay for restarts and meet nodes: how far they are from this is
-what knowledge, placement and order together could still bring. It is *not* a proven bound: no order is optimal for jobs
-that run beside each other, and another rule of sizes might do better.
+At its turn a job takes, of the sizes and types that the pools still hold, the one with the largest speed / GPUs^theta (GPUs
+weighted by their type's speed): theta 1 is the most frugal, 0 the fastest. What is left over then makes jobs faster, in the same
+order. Of `THETAS` the one with the best mean JCT counts. Real policies know less, pay for restarts and have to use nodes: their
+distance from this is what better knowledge, placement and order together could bring. It is *not* a proven bound: no order is
+optimal for jobs that run beside each other, and another rule for sizes might do better.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOUR_S = 3600.0
 
 
 class Way(NamedTuple):
-    """To run a job: so many GPUs of the type with that index, and its speed there."""
+    """A way to run a job: so many GPUs of the type with that index, and its speed there."""
 
     pool: int
     gpus: int
@@ -45,7 +45,7 @@ class Way(NamedTuple):
 
 @dataclass(slots=True)
 class _Task:
-    """A job on its way. `left`: its work; `way`: how it runs at present."""
+    """A job that has come. `left`: its remaining work; `way`: how it runs at present."""
 
     job: int
     arrival_s: float
@@ -96,7 +96,7 @@ class Relaxed:
         return [speed * sum(self.pools) / whole for speed in speeds]
 
     def schedule(self, order: str, theta: float) -> list[_Task]:
-        """Every job, served to its end in that order."""
+        """Run every job to its end in that order."""
         coming = sorted(
             (self._task(traced, ways, theta) for traced, ways in self.jobs),
             key=lambda each: (-each.arrival_s, -each.job),

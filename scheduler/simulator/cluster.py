@@ -67,7 +67,7 @@ class Cluster:
         )
 
     def take(self, pieces: Iterable[Piece], tenant: int) -> None:
-        """Hand these out. SimulationError when they are not idle: the plan was not feasible."""
+        """Hand these pieces out. SimulationError if they are not idle: the plan was not feasible."""
         for piece in pieces:
             idle = self.idle[piece.node]
             gpus, cores = _without(idle.gpus, piece.gpus), _without(idle.cores, piece.cores)
@@ -78,7 +78,7 @@ class Cluster:
             self._count(piece, tenant, 1)
 
     def give(self, pieces: Iterable[Piece], tenant: int) -> None:
-        """Make these idle again."""
+        """Make these pieces idle again."""
         for piece in pieces:
             idle = self.idle[piece.node]
             idle.gpus, idle.cores = _with(idle.gpus, piece.gpus), _with(idle.cores, piece.cores)
@@ -88,7 +88,7 @@ class Cluster:
         """The piece with so many cores, taken from what is idle there or given back. SimulationError when there are not."""
         held = piece.cores[:cores] + self.idle[piece.node].cores[: max(0, cores - len(piece.cores))]
         if len(held) < cores:
-            raise SimulationError(f"node {piece.node} has not {cores} cores for {piece}")
+            raise SimulationError(f"node {piece.node} does not have {cores} cores for {piece}")
         changed = replace(piece, cores=held)
         self.give([piece], tenant)
         self.take([changed], tenant)
@@ -130,7 +130,7 @@ class Cluster:
         return max(0.0, drawn_gbs) / has_gbs if has_gbs else 0.0
 
     def spots(self, pieces: Sequence[Piece]) -> tuple[Spot, ...]:
-        """These parts of nodes as they bear on a job's speed, now."""
+        """These parts of nodes, with all that affects a job's speed there now."""
         speeds = self._world.speeds
         return tuple(
             Spot(

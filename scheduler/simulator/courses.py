@@ -1,7 +1,7 @@
 """Quantities that hold from one planning to the next: their time-weighted means, and their course in equal steps.
 
-A record says how the planning left the cluster; that counts until the next record. The time under account reaches from
-the first submission to the end of the run.
+A record says how the planning left the cluster. That holds until the next record. The time that counts is from the first
+submission to the end of the run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Steps:
         return np.array([field(record) for record in self.records], dtype=np.float64)
 
     def mean(self, values: Values, where: NDArray[np.bool_] | None = None) -> float | None:
-        """Over all the time (nothing was there before the first planning), or that where `where`; None for no time."""
+        """The mean over all the time (0 before the first planning), or over the part where `where` is true; None for no time."""
         if where is None:
             whole_s = self.ends_s - self.begins_s
             return float(values @ self.length_s) / whole_s if whole_s > 0 else None

@@ -1,12 +1,11 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
-What happens at one instant happens in this order: attempts end, ordered stops are through, steps of core tuning and
-periods of watching a node's memory end, profiles are known, jobs arrive, then a planning is made if one is due. Plans are
-applied to the letter, as the portal applies them: what is placed starts at once, who is ordered to stop waits again after
-`stop_s`, promises are kept with their jobs. A planning is due at the first multiple of `tick_s` after something happened;
-a re-plan at each multiple of `replan_s` while jobs are live, if the policy re-plans; and one more at once when the window
-ran out before the idle GPUs did, or when stops that take no time freed what is promised. The rules in full:
-docs/simulator.md.
+The events of one instant happen in this order: attempts end; ordered stops are done; steps of core tuning and periods of
+watching a node's memory end; profiles are known; jobs arrive; and then a planning is made if one is due. Plans are applied as
+the portal applies them: what is placed starts at once, a job that must stop waits again after `stop_s`, and promises are stored
+with their jobs. A planning is due at the first multiple of `tick_s` after something happened. A re-plan is due at each multiple
+of `replan_s` while jobs are live, if the policy re-plans. One more planning follows at once when the window ran out before the
+idle GPUs did, or when stops that take no time freed what is promised. docs/simulator.md has the rules in full.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ if TYPE_CHECKING:
     Watch = Callable[[ClusterState, Plan, Decided], None]
 
 REPEATS = 20
-"""Plannings at one instant at most, as in the service."""
+"""At most so many plannings are made at one instant, as in the service."""
 
 NO_LIMIT_S = 1e9
-"""The time limit of a planning: none. Its clock stands still too, so that no plan depends on the machine's speed."""
+"""The time limit of a planning: in effect none. Its clock stands still too, so that no plan depends on the machine's speed."""
 
 STUCK_REPLANS = 3
-"""Re-plans on an idle cluster that start nobody, nobody being expected: those who wait can never start."""
+"""After so many re-plans on an idle cluster that start no job, and with no job to come, the waiting jobs can never start."""
 
 
 class Engine:
@@ -68,8 +67,8 @@ class Engine:
         watch: Watch | None = None,
         policy: Policy | None = None,
     ) -> None:
-        """`watch` is shown every planning before it is applied: a snapshot, the plan that the service would make of it,
-        and what was decided from the input that is kept. `policy`: in place of the one that the parameters name.
+        """`watch` is called before each planning is applied, with a snapshot, the plan that the service would make of it, and
+        what was decided from the engine's own input. `policy`: used in place of the one that the parameters name.
         """
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
@@ -95,7 +94,7 @@ class Engine:
         self._announce(traced.job.submitted_s, Event.ARRIVAL, traced.job.id, None)
 
     def run(self, until_s: float = math.inf) -> None:
-        """Everything that happens up to then, that moment included."""
+        """Let everything happen up to that time, that moment included."""
         while self._events and self._events[0][0] <= until_s:
             self.now_s = max(self.now_s, self._events[0][0])
             self._happen()
@@ -148,7 +147,7 @@ class Engine:
             self._plan_by(self.now_s)
 
     def _one(self, event: Event, number: int, attempt: Attempt | None) -> bool:
-        """Let one event happen; whether a planning follows it."""
+        """Let one event happen. Returns whether a planning should follow it."""
         if event is Event.ARRIVAL:
             self._to_come -= 1
             self.simulated.arrive(self.simulated.loads[number], self.now_s)
@@ -191,7 +190,7 @@ class Engine:
             self._plan_by(self._rounds.next_s)
 
     def _plan_once(self) -> bool:
-        """One planning, applied; whether another should follow at once."""
+        """Make one planning and apply it. Returns whether another should follow at once."""
         now_s, began_s = self.now_s, self._clock()
         replan = now_s >= self._rounds.next_s
         decided = self._decide(replan=replan)
@@ -224,20 +223,20 @@ class Engine:
         )
 
     def _show(self, decided: Decided, *, replan: bool) -> None:
-        """Show whoever watches the snapshot, and the plan that the service would make of it."""
+        """Show `watch` the snapshot, and the plan that the service would make of it."""
         if self._watch is not None:
             state = state_of(self.simulated, self._arrays, self.now_s, self._rounds.replanned_s)
             made = plan(state, self.now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
             self._watch(state, made, decided)
 
     def _rng(self) -> np.random.Generator:
-        """A planning's own; who never re-plans draws nothing, so one that is made once serves."""
+        """The random numbers of one planning. A policy that never re-plans draws none, so that one generator is enough."""
         if not self.policy.replans:
             return self._undrawn
         return np.random.default_rng([self.seed, len(self._plannings)])
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
-        """Do what was decided; whether another planning should follow at once."""
+        """Do what was decided. Returns whether another planning should follow at once."""
         simulated, now_s, outcome = self.simulated, self.now_s, decided.outcome
         for number in decided.lapsed:
             simulated.promise(simulated.loads[number], None)
@@ -265,14 +264,14 @@ class Engine:
         return any(freed) or (again and bool(outcome.answers.chosen))
 
     def _note_eligible(self, ineligible: set[int]) -> None:
-        """Waiting counts for whom it should from now on."""
+        """From now on the waiting of these jobs does not count, and that of all others does."""
         for number in ineligible ^ self._ineligible:
             if number in self.simulated.waiting:
                 self.simulated.loads[number].waits_from(self.now_s, eligible=number not in ineligible)
         self._ineligible = ineligible
 
     def _stop(self, order: StopOrder) -> bool:
-        """Order it; whether it is through at once."""
+        """Order the stop. Returns whether it is done at once."""
         load, stop_s = self.simulated.loads[order.job], self.simulated.world.stop_s
         attempt = self.simulated.order_stop(load, order)
         if stop_s > 0:

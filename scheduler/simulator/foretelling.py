@@ -1,8 +1,8 @@
 """Start ranges replayed: a simulated cluster whose forecasts are made and recorded as the service does it.
 
-Every `every_s` the waiting jobs are forecast from the cluster's own snapshot, with what the service would know then: run times
-and arrivals of the past, and how earlier ranges fared. What counts is the range as first given in a wait, against the start
-that followed. The replay goes on after the last forecast until every job that was given a range has started.
+Every `every_s` the starts of waiting jobs are forecast from the cluster's own snapshot, with what the service would know then:
+run times and arrivals of the past, and how earlier ranges turned out. The first range that a job gets in a wait is compared with
+the start that followed. After the last forecast the replay goes on until every job with a range has started.
 """
 
 from __future__ import annotations

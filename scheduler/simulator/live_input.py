@@ -1,8 +1,8 @@
-"""The input of a planning, kept current between plannings: only what an event has changed is written anew.
+"""The input of a planning, kept up to date between plannings: only what an event has changed is written again.
 
-It answers what `SnapshotInput` of `scheduler.planning.inputs` would answer of a snapshot taken now. `state` has no nodes and no
-waiting jobs: what is idle is the ledger's to say, and who waits the queue's. What the planning takes from the ledger is taken for
-good when the plan is applied; before the next planning the rooms that either side touched are made equal to the cluster again.
+It gives the same answers as `SnapshotInput` of `scheduler.planning.inputs` on a snapshot taken now. `state` has no nodes and no
+waiting jobs: the ledger knows what is idle, and the queue which jobs wait. What a planning takes from the ledger is really taken
+when the plan is applied. Before the next planning the changed rooms are set to what the cluster has.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _Live(Sequence[Running]):
-    """What runs; put together when somebody looks at more than how many there are."""
+    """The running jobs, made into a list only when more than their number is needed."""
 
     def __init__(self, simulated: SimulatedCluster, now_s: float) -> None:
         self._simulated, self._now_s = simulated, now_s
@@ -91,7 +91,7 @@ class LiveInput:
         )
 
     def open(self, now_s: float, arrays: ArrayHistory, replanned_s: float | None = None) -> None:
-        """Bring them up to now."""
+        """Bring them up to the present time."""
         simulated, cluster, ledger = self._simulated, self._simulated.cluster, self.ledger
         self._now_s = now_s
         for number in ledger.changed | cluster.changed:
@@ -110,7 +110,7 @@ class LiveInput:
         self.state = ClusterState((), (), _Live(simulated, now_s), **beside(simulated, arrays, now_s, replanned_s))
 
     def join(self, load: Load, now_s: float) -> bool:
-        """Look at a job that has come to wait, for the first time or again; False when it cannot be planned with."""
+        """Check a job that waits from now on, for the first time or again; False if it cannot be planned."""
         job = job_now(load, self._simulated, now_s)
         if not load.starts:
             try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
-"""So long ended attempts are remembered one by one."""
+"""For so long each ended attempt is remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class Attempt:
     rate: float = 0.0
     counted_s: float = 0.0
     end_s: float = math.inf
-    order: StopOrder | None = None  # that ended it, or will
+    order: StopOrder | None = None  # the stop that ended it, or will end it
     measured_s: float = 0.0  # its speed was told up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
     share: float = 1.0  # what a throttle leaves it of its speed and of its memory traffic
@@ -47,7 +47,7 @@ class Attempt:
         return self.placement.pieces
 
     def exchange(self, cluster: Cluster, cores: int, tenant: int) -> None:
-        """Have so many cores on its one node, out of what is idle there or giving some back."""
+        """Set the cores on its one node: take idle ones or give some back."""
         piece = self.pieces[0]
         if len(piece.cores) != cores:
             piece = cluster.exchange(piece, cores, tenant)
@@ -104,7 +104,7 @@ class Load:
         return self.waited_s if self.since_s is None else self.waited_s + (now_s - self.since_s)
 
     def waits_from(self, now_s: float, *, eligible: bool) -> None:
-        """From now on its waiting counts, or does not."""
+        """From now on its waiting counts, or does not count."""
         if eligible and self.since_s is None:
             self.since_s = now_s
         elif not eligible and self.since_s is not None:

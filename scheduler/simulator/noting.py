@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def planning_record(
     simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int], now_s: float, solve_s: float
 ) -> PlanningRecord:
-    """What a planning leaves: `ineligible` are those who wait, but not for the cluster."""
+    """What a planning leaves. `ineligible`: jobs whose waiting the cluster does not cause."""
     outcome = decided.outcome
     without = [simulated.waiting[number] for number in ineligible if number in simulated.waiting]
     cpu_jobs = simulated.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
@@ -41,14 +41,14 @@ def planning_record(
 
 
 def _fragments(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
-    """Section 10, all kinds: what is idle of the types that an eligible waiting job could start on."""
+    """Fragments of all kinds (section 10): the idle GPUs of types on which an eligible waiting job could start."""
     idle = simulated.cluster.idle_by_type
     asked = _asked(simulated, decided, ineligible)
     return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
 
 
 def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
-    """Of them what reservations and promises keep on nodes where one who waits would fit by its GPUs."""
+    """The fragments that reservations and promises keep, on nodes with enough GPUs for some waiting job."""
     outcome, rooms = decided.outcome, decided.inputs.ledger.rooms
     reserved = {node for each in outcome.reservations for node in each.nodes}
     given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.answers.promises)]
@@ -70,7 +70,7 @@ def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[
 def _asked(
     simulated: SimulatedCluster, decided: Decided, without: Collection[int]
 ) -> Collection[tuple[int, frozenset[str]]]:
-    """R_1 and allowed types of those who wait for the cluster alone."""
+    """R_1 and allowed types of the jobs whose waiting the cluster causes."""
     asked: Collection[tuple[int, frozenset[str]]] = simulated.wanting
     apart = {*without, *decided.measuring.profiles.waiting}
     if apart:

@@ -1,4 +1,4 @@
-"""What the scheduler is shown of the simulated cluster: a snapshot with the fields that the portal's has, filled alike."""
+"""What the scheduler sees of the simulated cluster: a snapshot with the same fields as the portal's, filled in the same way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def running_in(simulated: SimulatedCluster, now_s: float) -> list[Running]:
 
 
 def done_fraction(load: Load) -> float:
-    """How much of its work the service knows to be done: what instrumented jobs tell, as a planning has it counted."""
+    """The part of a job's work that the service knows to be done, from what instrumented jobs report."""
     return min(1.0, load.done / load.traced.work) if load.traced.reports else 0.0
 
 
@@ -79,8 +79,8 @@ def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
 
 
 def job_now(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
-    """As `job_of`, in one object that lasts from one start or end of an attempt to the next: its waiting is brought up to
-    date. For who looks at it during a planning and does not keep it.
+    """The same as `job_of`, in one object that is used again until an attempt starts or ends; only its waiting is brought up
+    to date. Use it during a planning, and do not keep it.
     """
     job = load.described
     if job is None:
@@ -131,7 +131,7 @@ def _measured_restart_s(load: Load, world: World) -> float | None:
 
 
 def restart_s(load: Load, world: World) -> float:
-    """What a restart really costs the job."""
+    """The seconds that a restart really costs the job."""
     return world.restart_s if load.traced.restart_s is None else load.traced.restart_s
 
 

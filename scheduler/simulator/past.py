@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.load import Load
 
 HISTORY_JOBS = 2000
-"""Completed jobs behind the medians: the latest so many."""
+"""The medians are over the latest completed jobs, so many."""
 
 ARRAY_HISTORY_S = 7 * 86_400.0
 
@@ -51,7 +51,7 @@ class _Medians:
 
 
 class Past:
-    """Grows by every ended job."""
+    """What is remembered of ended jobs."""
 
     def __init__(self, raqlr_hours: float) -> None:
         self._horizon_s = raqlr_hours * 3600.0
@@ -59,7 +59,7 @@ class Past:
         self._latest: deque[tuple[tuple[str, object, float], ...]] = deque()
         self._ended: deque[Ended] = deque()
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
-        # The mappings grow in place: whoever holds it sees what is known now.
+        # The mappings grow in place, so that the same object always tells what is known now.
         self.history = RunHistory()
         self._largest_tuned: dict[int, dict[str | None, int]] = {}  # owner -> category -> cores a GPU
         self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
@@ -69,7 +69,7 @@ class Past:
             self._large[load.id] = load
 
     def ended(self, load: Load, now_s: float) -> None:
-        """A job ended, its `ran_s` and waiting being final."""
+        """Note that a job ended; its `ran_s` and waiting are final."""
         if load.age_s is not None and load.age_s > 0:
             self._ended.append(Ended(now_s, load.waited_s, load.age_s))
         if load.state == "COMPLETED":
@@ -99,7 +99,7 @@ class Past:
         )
 
     def tuned(self, load: Load, now_s: float) -> None:
-        """The optimum of a job's cores was found."""
+        """Note the optimum of a job's cores that was found."""
         job = load.traced.job
         assert load.cores is not None
         own = self._largest_tuned.setdefault(job.tenant if job.owner is None else job.owner, {})
@@ -117,9 +117,9 @@ class Past:
         return tuple(self._ended)
 
     def arrays(self, now_s: float) -> ArrayHistory:
-        """What the arrays are divided by from now on; asked once a round, so that no border moves in one.
+        """What the arrays are divided by from now on. It is asked for once in a round, so that no border moves within a round.
 
-        It is put together when a planning first looks at it: a policy without arrays never does.
+        It is computed when a planning first reads it, and a policy without arrays never does.
         """
         return cast("ArrayHistory", _LaterHistory(self, now_s))
 

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: one record a job, one a planning; the report is computed from these alone."""
+"""What a simulation leaves: one record for each job and one for each planning. The report is computed from these alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What became of a job. Seconds on the virtual clock; None = it has not come to that."""
+    """What became of a job. Times are seconds on the virtual clock; None = it did not happen."""
 
     job: int
     name: str
@@ -29,12 +29,12 @@ class JobRecord:
     restarts: int
     gpus_first: int  # size of the first attempt
     gpus_mean: float  # time-weighted over its attempts
-    ideal_s: float | None  # alone on an equal part of the cluster (finish-time fairness): see `report`
+    ideal_s: float | None  # its time alone on an equal part of the cluster (finish-time fairness): see `report`
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningRecord:
-    """The cluster as a planning left it; what it says holds until the next record. `solve_s` is wall time."""
+    """The cluster as a planning left it, until the next record. `solve_s` is wall time."""
 
     at_s: float
     replan: bool

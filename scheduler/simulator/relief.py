@@ -1,8 +1,8 @@
 """The simulated service's contention eliminator (CODA V-D; algorithms.md section 9): the rule itself is `scheduler.contention`.
 
-While a node's memory is pressed, or somebody is throttled there, one period follows the other (`PERIOD_S`). A throttled CPU
-job has its share of the memory traffic, works as much slower, and gives that part of its cores back, one at least being
-left to it. When the throttle is lifted it takes its cores again as they are idle, and works by those that it has.
+While a node's memory is pressed, or a job is throttled there, one period (`PERIOD_S`) follows another. A throttled CPU job gets
+its share of the memory traffic, works slower by the same factor, and gives that part of its cores back, but keeps at least one.
+When the throttle is lifted it takes back those of its cores that are idle, and its speed follows the cores that it has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Relief:
         self.orders: list[tuple[float, int, Order]] = []
 
     def look(self, node: int) -> bool:
-        """Something came or went there. Whether a period begins, at whose end `period` is to be called."""
+        """Note that something came or went on the node. Returns whether a period begins; call `period` when it ends."""
         watch = self._watches.get(node, Watch())
         pressed = self._cluster.pressure(node) >= self._rules.threshold
         if not pressed:
@@ -44,7 +44,7 @@ class Relief:
         return True
 
     def period(self, node: int, now_s: float) -> tuple[list[int], bool]:
-        """One is over: the jobs whose share changed, and whether cores have become idle."""
+        """End a period. Returns the jobs whose share changed, and whether cores have become idle."""
         self._due.discard(node)
         changed = self._regain(node)
         self._watches[node], order = observe(self._watches.get(node, Watch()), self._reading(node), self._rules)
@@ -74,7 +74,7 @@ class Relief:
         return Reading(self._cluster.pressure(node), trainings, drawn)
 
     def _apply(self, node: int, order: Order) -> bool:
-        """Hold the job to its share; whether it gave cores back."""
+        """Limit the job to its share. Returns whether it gave cores back."""
         load = self._running[order.job]
         attempt = load.attempt
         assert attempt is not None
@@ -92,7 +92,7 @@ class Relief:
         return len(attempt.pieces[0].cores) < held
 
     def _regain(self, node: int) -> list[int]:
-        """Those who are throttled no more take back of their cores what is idle; the jobs that have changed."""
+        """Jobs that are not throttled any more take back their cores that are idle. Returns the jobs that have changed."""
         throttles = self._watches.get(node, Watch()).throttles
         changed = []
         for number, whole in list(self._owed.get(node, {}).items()):

@@ -1,9 +1,9 @@
 """The figures of one simulation (algorithms.md section 13), from its records alone.
 
-JCT = end - submission, of the jobs that ended well or ill; waiting = eligible and not running, over all attempts; LR =
-waiting over the run time that the scheduler expected at the first start (Hops eq. 8), of the jobs that started. Figures
-of those that never started are in no mean: `jobs_unstarted` says how many there were. Jobs that would have come after the
-run was cut off count nowhere but in `jobs_to_come`.
+JCT = end - submission, of the jobs that completed or failed. Waiting = time eligible and not running, over all attempts. LR =
+waiting over the run time that the scheduler expected at the first start (Hops eq. 8), of the jobs that started. Jobs that never
+started are in no mean: `jobs_unstarted` is their number. Jobs that would have come after the run was cut off count in
+`jobs_to_come` alone.
 
 *FTF rho* (Themis; Hops 4.4) = T_shared / T_ideal of each job that ended: T_shared is its JCT, T_ideal its time alone on
 1/N of the cluster, N being the time-weighted mean number of live jobs while it was there; its size there is the largest
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 HOUR_S = 3600.0
 LONG_WAIT_S = 600.0
-"""CODA counts the GPU jobs that wait longer."""
+"""CODA counts the GPU jobs that wait longer than this."""
 
 SHORT_WAIT_S = 180.0
-"""CODA counts the CPU jobs that wait no longer."""
+"""CODA counts the CPU jobs that wait no longer than this."""
 
 BINS = 240
 """Points of the courses over time."""
 
 
 def figures(run: Run) -> dict[str, Any]:
-    """All figures, JSON-able; None where nothing came to be measured."""
+    """All figures, JSON-able; None where there was nothing to measure."""
     whole, run = run, _arrived(run)
     return {
         "policy": run.policy,
@@ -113,7 +113,7 @@ def _waiting(run: Run) -> dict[str, Any]:
 
 
 def _kinds(run: Run) -> dict[str, Any]:
-    """CODA's figures of GPU and CPU jobs. A job that starts with the first planning after it came has not waited."""
+    """CODA's figures of GPU and CPU jobs. A job that starts with the first planning after its arrival did not wait."""
     gpu_s = [job.wait_s for job in run.jobs if job.requirement != (0,)]
     cpu_s = [job.wait_s for job in run.jobs if job.requirement == (0,)]
     return {

@@ -27,7 +27,7 @@ def policy_named(name: str) -> Policy:
     """The policy of that name. SimulationError names all there are."""
     policy = POLICIES.get(name) or RIVALS.get(name)
     if policy is None:
-        raise SimulationError(f"there is no policy {name!r}; there are {', '.join([*POLICIES, *RIVALS])}")
+        raise SimulationError(f"there is no policy {name!r}; the policies are {', '.join([*POLICIES, *RIVALS])}")
     return policy
 
 

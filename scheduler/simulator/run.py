@@ -26,11 +26,11 @@ def simulate(
     progress: Callable[[float, int], None] | None = None,
     until_s: float | None = None,
 ) -> Run:
-    """What becomes of the jobs under `parameters.policy` (ours or a rival's).
+    """Simulate the jobs under `parameters.policy` (ours or a rival's).
 
-    `clock`: monotonic, for the records' `solve_s` alone; nothing else depends on it. `progress` is told (virtual seconds,
-    jobs ended) now and then, and may raise to give up. `until_s`: cut off then. The same arguments give an equal Run,
-    `solve_s` apart. SimulationError: jobs or a world that cannot be.
+    `clock`: monotonic; used for the records' `solve_s` alone. `progress`: called with (virtual seconds, ended jobs) now and then;
+    it may raise to end the simulation. `until_s`: the simulation is cut off then. The same arguments give an equal Run, except
+    for `solve_s`. Raises SimulationError for jobs or a world that cannot be simulated.
     """
     engine = Engine(jobs, world, parameters, seed=seed, clock=clock, progress=progress)
     engine.run(math.inf if until_s is None else until_s)

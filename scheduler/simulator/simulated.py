@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
-from scheduler.simulator.asks import Ask, gpus_short_of_cores
+from scheduler.simulator.asks import Ask, count, gpus_short_of_cores
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Event(IntEnum):
-    """What happens, in the order of one instant."""
+    """The kinds of events, in the order in which they happen at one instant."""
 
     END = 0
     STOPPED = 1
@@ -54,7 +54,8 @@ class SimulatedCluster:
         announce: Callable[[float, Event, int, Attempt | None], None],
     ) -> None:
         self.world, self._seed, self._announce = world, seed, announce
-        self._large_model_parameters = parameters.large_model_parameters
+        self._parameters = parameters
+        self._tunes = world.tunes_cores and parameters.tune_cores == "on"
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
         self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
@@ -80,8 +81,8 @@ class SimulatedCluster:
         load.since_s = now_s
         load.unit_rate = self.ideal.unit_rate(load)
         self.past.arrived(load)
-        if self.world.tunes_cores:
-            load.cores = tuning.wish(load, self.past, self._large_model_parameters)
+        if self._tunes:
+            load.cores = tuning.wish(load, self.past, self._parameters.large_model_parameters)
         self.knowing.arrived(load)
         self._join(load)
 
@@ -105,19 +106,19 @@ class SimulatedCluster:
         self._press(attempt, load.traced.bandwidth_gbs, now_s)
         self._look(attempt.pieces, now_s)
         if tuning.is_tuned(load):
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+            self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
 
     def tune(self, load: Load, attempt: Attempt, now_s: float) -> bool:
         """A step of the search for the attempt's cores is over; whether that gave cores back."""
         piece = attempt.pieces[0]
-        held = len(piece.cores)
-        if self.relief is not None and self.relief.upset_since(piece.node, now_s - tuning.STEP_S):
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)  # once more, it tells nothing
+        held, step_s = len(piece.cores), self._parameters.tune_step_s
+        if self.relief is not None and self.relief.upset_since(piece.node, now_s - step_s):
+            self._announce(now_s + step_s, Event.TUNED, load.id, attempt)  # once more, it tells nothing
             return False
-        if tuning.step(load, self.cluster, attempt.rate / attempt.noise):
+        if tuning.step(load, self.cluster, attempt.rate / attempt.noise, self._parameters):
             self.past.tuned(load, now_s)
         else:
-            self._announce(now_s + tuning.STEP_S, Event.TUNED, load.id, attempt)
+            self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
         holds, attempt.shown = len(attempt.pieces[0].cores), None
         if holds != held:
             self._find_rate(load, now_s)
@@ -136,7 +137,7 @@ class SimulatedCluster:
         return freed
 
     def _look(self, pieces: Iterable[Piece], now_s: float) -> None:
-        """Something came, went or changed its speed on these nodes."""
+        """Note that something came, went or changed its speed on these nodes."""
         if self.relief is None:
             return
         for piece in pieces:
@@ -159,7 +160,7 @@ class SimulatedCluster:
                 self._find_rate(load, now_s)
 
     def _find_rate(self, load: Load, now_s: float) -> None:
-        """The attempt's speed from now on, and its end."""
+        """Set the attempt's speed from now on, and when it will end."""
         attempt = load.attempt
         assert attempt is not None
         self.knowing.measure(load, now_s)  # what it was until now
@@ -173,12 +174,12 @@ class SimulatedCluster:
         self._announce(attempt.end_s, Event.END, load.id, attempt)
 
     def target(self, load: Load) -> float:
-        """The work at which the attempt ends: all of it, or where it fails."""
+        """The work after which the attempt ends: all of it, or the point where it fails."""
         fails = load.traced.fails if self.world.failures else ()
         return load.traced.work * fails[load.failures] if load.failures < len(fails) else load.traced.work
 
     def _leave(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """The attempt is over: its resources are free."""
+        """End the attempt, and free its resources."""
         self._count_live(now_s)
         self.knowing.measure(load, now_s, last=True)
         count_work(load, now_s)
@@ -201,7 +202,7 @@ class SimulatedCluster:
         self._look(attempt.pieces, now_s)
 
     def end(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """The attempt reached its end: the job has completed, or failed and perhaps waits again."""
+        """The attempt reached its end: the job has completed, or has failed and may wait again."""
         target = self.target(load)
         self._leave(load, attempt, now_s)
         load.done = target
@@ -218,7 +219,7 @@ class SimulatedCluster:
         self._wait_again(load, now_s)
 
     def stopped(self, load: Load, attempt: Attempt, now_s: float) -> None:
-        """An ordered stop is through: the job's work is kept, and it waits again."""
+        """An ordered stop is done: the job's work is kept, and it waits again."""
         self._leave(load, attempt, now_s)
         load.restarts += 1
         load.gave_back = attempt.order is not None and attempt.order.cause == "call-back"
@@ -235,7 +236,7 @@ class SimulatedCluster:
         self.knowing.ended(load)
 
     def order_stop(self, load: Load, order: StopOrder) -> Attempt:
-        """Ask the job's attempt to stop. SimulationError when it may not be asked."""
+        """Ask the job's attempt to stop. SimulationError if it may not be stopped."""
         attempt = load.attempt
         if attempt is None or attempt.stopping or not load.traced.job.movable:
             raise SimulationError(f"a plan stops job {load.id}, which does not run, is stopping or may not be stopped")
@@ -245,7 +246,7 @@ class SimulatedCluster:
         return attempt
 
     def promise(self, load: Load, promise: Promise | None) -> None:
-        """Keep a promise with the job, or forget it."""
+        """Store a promise with the job, or remove it."""
         load.promise, load.described = promise, None
         if promise is None:
             self.promised.pop(load.id, None)
@@ -274,13 +275,8 @@ class SimulatedCluster:
         if job.is_cpu:
             self.cpu_waiting += sign
             return
-        self.wanting[job.min_gpus, job.gpu_types] += sign
-        if not self.wanting[job.min_gpus, job.gpu_types]:
-            del self.wanting[job.min_gpus, job.gpu_types]
-        ask = (job.requirement, job.gpu_types, load.least_cores, job.memory_mib)
-        self.asking[ask] += sign
-        if not self.asking[ask]:
-            del self.asking[ask]
+        count(self.wanting, (job.min_gpus, job.gpu_types), sign)
+        count(self.asking, (job.requirement, job.gpu_types, load.least_cores, job.memory_mib), sign)
 
     def gpus_short_of_cores(self) -> int:
         """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""

@@ -1,4 +1,4 @@
-"""Traced jobs checked as they are given to the engine: what cannot be run is refused, with the job and the remedy named."""
+"""Checks of traced jobs when they are given to the engine: an error names the job, what is wrong and the remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(traced: TracedJob, known: Container[int], now_s: float) -> None:
-    """SimulationError unless the job can be simulated. What its tenant declares the scheduler checks itself."""
+    """Raise SimulationError if the job cannot be simulated. The scheduler itself checks what the tenant declares."""
     number = traced.job.id
     if number in known:
         raise SimulationError(f"job {number} is listed twice; give each job an id of its own")

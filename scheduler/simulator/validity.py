@@ -1,21 +1,21 @@
-"""The rules of the simulator that published results for Shockwave's 120 jobs, to hold the engine against it (section 13).
+"""The rules of the simulator that published results for Shockwave's 120 jobs, to compare our engine with it (section 13).
 
 Its results are public (NSDI '23, reproduction package: 32 V100, rounds of 120 s). `MaxMinRounds` is an adapter: Gavel's
 max-min fairness as that simulator ran it, on our planning and engine. What had to be matched, all of it read from the
 figures and from what is public about that simulator:
 
-- all GPUs count as one server, so every job goes at the table's speed for one server: here one node of 32 GPUs;
-- the LP is told that every job has speed 1: what is shared out equally is GPU time; where that leaves the answer open, its
-  interior point solver takes the middle (`equal_time`);
-- fractions are computed anew when jobs came or went, but not within 1 000 s of the last time; a job that came since then
-  waits for the next time, and the room that its place in the order would give it stays empty;
-- priorities are fractions over the time received since then, which begins at half a round for everybody; between equals
-  the one that has had less than its due before goes first, then the one that came first;
-- a job that did not run in the round before loses 20 s, at its first start too (but for the first round of all): here 20 s
-  a restart and 20 s more work; those 20 s do not count as received;
-- jobs whose batch size grows run as `traces.batch_sizes` says; GPUs of a job that ends idle until the round is over.
+- all GPUs count as one server, so that every job runs at the table's speed for one server: here one node of 32 GPUs;
+- every job has speed 1 in the LP, so that GPU time is shared equally. Where several answers are optimal, its interior point
+  solver takes the middle (`equal_time`);
+- fractions are computed again when jobs came or went, but not within 1 000 s of the last time. A job that came since then waits
+  for the next time, and the GPUs that its place in the order would get stay idle;
+- priorities are fractions over the time received since then, which begins at half a round for every job. Of equal ones the job
+  goes first that received less than its due before, then the job that came first;
+- a job that did not run in the round before loses 20 s, at its first start too, except in the very first round: here 20 s for
+  a restart, and 20 s more work at the first start. These 20 s do not count as received;
+- jobs whose batch size grows run as `traces.batch_sizes` says. The GPUs of a job that ends stay idle until the round is over.
 
-Not matched: it lets a job that is about to end within a round of its restart off the 20 s, and it counts whole steps.
+Not matched: in that simulator a job that ends within the round of its restart does not lose the 20 s, and whole steps count.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def figures(run: Run) -> dict[str, float]:
 
 
 def _with_first_start(jobs: Iterable[TracedJob], node: Node) -> list[TracedJob]:
-    """The jobs with what their first start costs as work. Those of the first round start for nothing."""
+    """The jobs with the cost of their first start as work. Jobs of the first round start at no cost."""
     every = list(jobs)
     first_s = min((each.job.submitted_s for each in every), default=0.0)
     left, free = node.gpus_total, set[int]()
@@ -119,7 +119,7 @@ def _with_more(traced: TracedJob, node: Node) -> TracedJob:
 
 @dataclass(slots=True)
 class _Account:
-    """What a job has had of its due. `received_s`: since the last reset, half a round to begin with."""
+    """What a job has received of its due. `received_s`: since the last reset; it begins at half a round."""
 
     received_s: float = ROUND_S / 2
     deficit_s: float = 0.0
@@ -127,7 +127,7 @@ class _Account:
 
 @dataclass(slots=True)
 class MaxMinRounds:
-    """One run's policy: it remembers from round to round, which our own policies do not."""
+    """The policy of one run. It remembers from round to round, which our own policies do not."""
 
     name: str = "shockwave-max-min"
     meaning: str = "max-min fairness of GPU time as Shockwave's simulator ran it"
@@ -167,7 +167,7 @@ class MaxMinRounds:
         return fraction / account.received_s, account.deficit_s, fraction
 
     def _settle(self, begins: Round) -> None:
-        """Count the round that is over."""
+        """Account for the round that is over."""
         for number in sorted(begins.jobs):
             running = begins.running.get(number)
             if number not in self._accounts:
@@ -181,7 +181,7 @@ class MaxMinRounds:
             self._stale = True
 
     def _reset(self, begins: Round, now_s: float) -> None:
-        """Fractions anew, and everybody's time received begins again."""
+        """Compute the fractions again; the time received begins again for every job."""
         for number, account in self._accounts.items():
             due_s = self._fractions.get(number, 0.0) * (now_s - self._reset_s)
             account.deficit_s += due_s - (account.received_s - ROUND_S / 2)
@@ -195,8 +195,8 @@ class MaxMinRounds:
 def equal_time(sizes: Sequence[int], gpus: int) -> np.ndarray:
     """The fraction of its time for each job: max min of size * fraction.
 
-    With more jobs than GPUs the answer is one. With fewer, GPU time beyond the level is nobody's by the objective; that
-    simulator's solver, an interior point method, then answers with the middle of what is optimal: its analytic centre.
+    With more jobs than GPUs there is one answer. With fewer, the objective does not say who gets the GPU time beyond the level.
+    That simulator's solver, an interior point method, then answers with the analytic centre of what is optimal.
     """
     level = min(1.0, gpus / len(sizes))
     least = np.array([level / size for size in sizes])

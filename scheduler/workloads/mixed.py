@@ -1,7 +1,8 @@
-"""A cluster as it has grown: nodes of 1 to 16 GPUs, six types, cores binding on half of them, 30 % partly busy.
+"""A cluster that has grown over time: nodes of 1 to 16 GPUs, six types, few cores on half of them, 30 % partly busy.
 
-Each node, independent: a type of the six; 1, 2, 4, 8 or 16 GPUs; half have 16 cores a GPU, which no job's wish exceeds,
-the others 2 to 6; three in ten hold jobs on some of their GPUs, with 1 to 10 cores for each of those as far as there are.
+Each node is drawn independently: one of the six types; 1, 2, 4, 8 or 16 GPUs; half of the nodes have 16 cores per GPU, more
+than any job wants, the others 2 to 6. Three in ten hold jobs on some of their GPUs, with 1 to 10 cores for each, if there are
+as many.
 """
 
 from __future__ import annotations

@@ -62,6 +62,18 @@ def test_idle_gpus_that_lack_only_the_cores_asked_as_a_hard_need_are_of_the_firs
     assert counted([job(1, 2, cores=4)], [node(1, 4, cores=7)]) == (0, 4)
 
 
+def test_of_jobs_that_differ_in_memory_alone_few_are_asked_about_each_node(monkeypatch):
+    """100 000 amounts of memory times the nodes short of cores took a third of recording on a starved core."""
+    asked = []
+    real = metrics._fits_but_for_cores
+    monkeypatch.setattr(metrics, "_fits_but_for_cores", lambda *given_: asked.append(given_) or real(*given_))
+    nodes = [node(k, 4, cores=7, memory_mib=100) for k in range(1, 6)]
+    jobs = [job(k, 2, cores=4, least_cores=4, memory_mib=2000 - 10 * k) for k in range(1, 51)]
+    assert counted(jobs, nodes) == (0, 20), "none of them fits the nodes' memory"
+    assert len(asked) == len(nodes)
+    assert counted([*jobs, job(51, 2, cores=4, least_cores=4, memory_mib=50)], nodes) == (20, 0)
+
+
 def test_no_demand_is_no_fragment():
     assert counted([], [node(1, 4)]) == (0, 0)
     assert counted([job(1)], [node(1, 4)]) == (0, 0)

@@ -44,7 +44,11 @@ def test_values_are_taken_as_their_type():
         ("tick_s", 0, "0 is outside 1 to 3600 s"),
         ("tick_s", None, "None is not a finite number"),
         ("large_model_parameters", 1.5, "1.5 is not a whole number"),
-        ("epsilon", 1.4, "parameter epsilon: no such parameter; there are policy, priority, placement, lambda"),
+        (
+            "epsilon",
+            1.4,
+            "parameter epsilon: there is no such parameter; the parameters are policy, priority, placement, lambda",
+        ),
     ],
 )
 def test_bad_values_name_the_parameter(name, value, words):

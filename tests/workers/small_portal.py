@@ -41,6 +41,7 @@ class SmallPortal:
         self.sequences: dict[tuple, int] = {}
         self.reports: list[dict] = []
         self.report_lengths: list[int] = []
+        self.holding: list[dict] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
         self.logs: dict[tuple, bytes] = {}
@@ -216,6 +217,7 @@ class SmallPortal:
     def report(self, body: dict) -> dict:
         self.problems = body.get("problems", [])
         self.disk = body.get("disk")
+        self.holding = body["holding"]
         self.health = body.get("health")
         if self.swallow_reports:
             raise RefusalError(503, "away")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,10 @@ from workers import VERSION
 from workers.agent.network import network_mbps
 from workers.agent.settings import AgentSettings, SettingError
 from workers.system.procs import boot_id
-from workers.telemetry.sampler import GpuFailedError, GpuSampler
 
 if TYPE_CHECKING:
     from workers.protocol.wire import Gpu, Inventory, Links
+    from workers.telemetry.sampler import GpuSampler
 
 _KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
 
@@ -125,14 +126,20 @@ def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
-    """Return what the machine has. Raises GpuFailedError when its GPUs are of several types: a node has one type."""
+    """Return what the machine has. Of GPUs of several types those of the most frequent one: a node has one type."""
     found = sampler.gpus()
-    types = sorted({gpu.type for gpu in found})
-    if len(types) > 1:
-        raise GpuFailedError(
-            f"this machine has GPUs of several types ({', '.join(types)}); a node may have only one type"
-        )
-    gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found]
+    counts = Counter(gpu.type for gpu in found)
+    own = max(counts, key=lambda name: counts[name], default=None)  # of equally many the first on the machine
+    gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found if g.type == own]
     base = _base(settings)
     links: Links = {**sampler.links(), "network_mbps": base["links"]["network_mbps"]}
-    return {**base, "gpu_type": types[0] if types else None, "gpus": gpus, "links": links}
+    return {**base, "gpu_type": own, "gpus": gpus, "links": links}
+
+
+def types_left_out(inventory: Inventory, sampler: GpuSampler) -> str | None:
+    """Say which GPUs of the machine the inventory leaves out, None when it has them all."""
+    names = Counter(gpu.type for gpu in sampler.gpus() if gpu.type != inventory["gpu_type"])
+    if not names:
+        return None
+    counted = ", ".join(f"{count} of {name}" for name, count in names.items())
+    return f"A node has GPUs of one type, here {inventory['gpu_type']}: {counted} get no jobs."

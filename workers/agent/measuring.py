@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None, Inventory]:
-    """Return the sources of figures, and what the node declares. Raises SettingError or GpuFailedError."""
+    """Return the sources of figures, and what the node declares. Raises SettingError."""
     if settings.virtual is None:
         from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
 
@@ -51,7 +51,7 @@ class Measuring:
     def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int, files: FileWork) -> None:
         self._files = files
         self._sampling = Sampling(host=host)
-        self.beat, self.driver_trouble = Beat(sampler), sampler.trouble()
+        self.sampler, self.beat, self.driver_trouble = sampler, Beat(sampler), sampler.trouble()
         self._window = Window(backlog_s)
         self._shims: dict[str, Shim] = {}
         self._last: LastReadings | None = None
@@ -105,7 +105,10 @@ class Measuring:
         except OSError:  # the files do not answer or may not be read: this second has no figures
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
-        return [Running(p.attempt, tuple(p.gpus), *each) for p, each in zip(parts, found, strict=True)]
+        return [
+            Running(p.attempt, tuple(p.gpus), *each, cores=len(p.cores), response=tuple(p.response))
+            for p, each in zip(parts, found, strict=True)
+        ]
 
     def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
         """Return what the part uses, and its shim, of which the file is read once: before its job can have changed it."""

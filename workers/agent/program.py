@@ -24,7 +24,6 @@ from workers.system import log
 from workers.system.filework import FileWork
 from workers.system.modes import entries, put_right
 from workers.system.procs import hide
-from workers.telemetry.sampler import GpuFailedError
 
 if TYPE_CHECKING:
     import argparse
@@ -97,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
             asyncio.run(_serve(settings))
     except (SettingError, TrustError, EnrolError) as error:
         return _complain(str(error), NO_USE_TO_RETRY)
-    except (HeldError, GpuFailedError) as error:
+    except HeldError as error:
         return _complain(str(error))
     log.info("agent ends; jobs run on")
     return 0

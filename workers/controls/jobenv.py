@@ -50,6 +50,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_GPUS_TOTAL": launch["world"]["gpus_total"],
         "BERTH_GPU_TYPE": launch["gpu_type"],
         "BERTH_CORES": len(launch["cores"]),
+        "BERTH_CORES_FILE": launch.get("cores_file"),
         "BERTH_MEMORY_MIB": launch["memory_mib"],
         "BERTH_TENANT": launch["tenant"],
         "BERTH_USER": launch["user"],

@@ -12,8 +12,11 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from workers.controls.cores import CoreOrders, cores_map
+from workers.controls.cpuset import cpuset_make
 from workers.controls.diskuse import disk_meter
 from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended
@@ -25,9 +28,6 @@ from workers.system.files import BrokenFileError, read_record, write_json
 from workers.system.modes import put_right
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # How often the shim reads its files (stop, lease) and measures the job. A signal makes it look at once.
 TICK_S = 1.0
@@ -66,6 +66,7 @@ class Shim:
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
+        self.cores = _core_orders(launch, directory, self.meter.tree)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
@@ -76,8 +77,9 @@ class Shim:
             self._write_result("lease", "its lease ended before it started")
             return
         try:
-            self.pid = command_spawn(self.launch, self.log)
+            self.pid = command_spawn(self.launch, self.log, self.cores.cpuset)
         except StartFailedError as failure:
+            self._remove_cpuset()
             self._write_result("start_failed", str(failure))
             return
         leader = Identity.of(self.pid)
@@ -85,6 +87,7 @@ class Shim:
         # The agent reports the job as running when this file exists. Limits and lease are watched in any case.
         self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
         self._note_job()
+        self.cores.begin()
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
@@ -92,6 +95,7 @@ class Shim:
             self._sleep()
         self.log.finish()
         self.meter.measure()
+        self._remove_cpuset()
         reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
         self._write_result(reason, detail)
 
@@ -165,7 +169,12 @@ class Shim:
         if self.launch["leased"] and now - self.blind_since > BLIND_S:
             self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
 
+    def _remove_cpuset(self) -> None:
+        if self.cores.cpuset is not None:
+            self.cores.cpuset.remove()
+
     def _follow_orders(self, now: float) -> None:
+        self.cores.look(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         limit_s = self.launch["time_limit_s"]
         if stop is not None:
@@ -203,7 +212,7 @@ class Shim:
 
     def _sleep(self) -> None:
         """Wait until the next look is due or a signal comes. Meanwhile move the job's output into its log."""
-        until = self.next_tick
+        until = min(self.next_tick, self.cores.next_at) if self.cores.is_busy else self.next_tick
         if self.ending is not None:
             # Once killing has begun, look often until all are gone.
             until = min(until, max(self.ending.kill_at, boottime() + 0.02))
@@ -240,6 +249,17 @@ class Shim:
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
             },
         )
+
+
+def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree) -> CoreOrders:
+    """Return what follows orders about cores. A virtual node's cores are only declared, so no kernel wall is built for them."""
+    orders = CoreOrders(directory, tree, launch["cores"])
+    if launch.get("cores_file"):
+        orders.told = Path(launch["cores_file"])
+    if not launch["virtual"]:
+        real = sorted(os.sched_getaffinity(0))
+        orders.cpuset = cpuset_make(directory.name, cores_map(launch["cores"], real))
+    return orders
 
 
 def main(directory: Path) -> int:

@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from workers.controls.cores import cores_map
 from workers.controls.jobenv import job_environment
 from workers.system.landlock import Walls
 from workers.system.procs import die_with_parent, show
 from workers.system.seclude import seclude
 
 if TYPE_CHECKING:
+    from workers.controls.cpuset import Cpuset
     from workers.controls.joblog import JobLog
 
 AUTOGROUP, AUTOGROUP_TRIES = Path("/proc/self/autogroup"), 10
@@ -26,13 +28,11 @@ class StartFailedError(Exception):
     """The command could not be started; the text says which step failed and why."""
 
 
-def cores_map(cores: list[int], real: list[int]) -> set[int]:
-    """Return real cores for the declared ones. A virtual node declares more cores than there are, so numbers wrap around."""
-    return {real[core % len(real)] for core in cores} or set(real)
+def command_spawn(launch: dict[str, Any], log: JobLog, cpuset: Cpuset | None = None) -> int:
+    """Start `/bin/sh -c COMMAND` as its own session, writing into `log`; return its pid. Raises StartFailedError.
 
-
-def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
-    """Start `/bin/sh -c COMMAND` as its own session, writing into `log`; return its pid. Raises StartFailedError."""
+    `cpuset`: in which it begins; it holds the launch's cores already.
+    """
     environment = job_environment(launch)
     try:
         outputs = [stream.open() for stream in log.streams]
@@ -42,7 +42,7 @@ def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(launch, outputs, environment, writer, parent)
+        _child(launch, outputs, environment, writer, parent, cpuset)
     for descriptor in (writer, *outputs):
         os.close(descriptor)
     with os.fdopen(reader, "rb") as file:
@@ -54,7 +54,12 @@ def command_spawn(launch: dict[str, Any], log: JobLog) -> int:
 
 
 def _child(
-    launch: dict[str, Any], outputs: list[int], environment: dict[str, str], writer: int, parent: int
+    launch: dict[str, Any],
+    outputs: list[int],
+    environment: dict[str, str],
+    writer: int,
+    parent: int,
+    cpuset: Cpuset | None,
 ) -> NoReturn:
     """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
@@ -64,6 +69,8 @@ def _child(
         step = "session"
         os.setsid()
         step = "cores"
+        if cpuset is not None:
+            cpuset.enter()
         os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
         show()  # undo the shim's `hide`, which fork has copied: while hidden, /proc/self belongs to root
         step = "niceness"

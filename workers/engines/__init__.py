@@ -44,6 +44,15 @@ class Engine(Protocol):
     def lease(self, directory: Path, *, until: float) -> None:
         """Let the part run until `until` (seconds since boot)."""
 
+    def cores(self, directory: Path, cores: list[int], *, sequence: int) -> None:
+        """Order that the part runs on these declared cores from now on. Calling it again does no harm. Raises OSError."""
+
+    def cores_held(self, directory: Path) -> dict[str, Any] | None:
+        """Return the last order that holds, `sequence, cores, settled, by`; None before the first.
+
+        `settled` false: the job kept binding itself elsewhere. `by`: the kernel's means, `cpuset2`, `cpuset1`, `affinity`.
+        """
+
     def result(self, directory: Path) -> dict[str, Any] | None:
         """Return how it ended: `reason, detail, exit_code, signal, pid, ended_at`; None before that."""
 

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from workers.controls.cores import HELD, ORDER
+from workers.controls.cpuset import cpuset_remove
 from workers.controls.leftovers import Traces, leftovers_kill
 from workers.controls.parthold import void_part
 from workers.controls.usage import Usage, usage_read
@@ -106,6 +108,18 @@ class ProcessEngine:
         # Its length and layout never change, so that on a full disk it can be written over.
         write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
+    def cores(self, directory: Path, cores: list[int], *, sequence: int) -> None:
+        # Not durable: the journal has the order, and after a power cut nothing runs that it could be for.
+        write_json(directory / ORDER, {"sequence": sequence, "cores": cores}, durable=False)
+        shim = self.shim(directory)
+        if shim is not None and shim.pid:
+            shim.signal(signal.SIGUSR1)
+
+    def cores_held(self, directory: Path) -> dict[str, Any] | None:
+        return self._read(
+            lambda path: read_record(path, sequence=int, cores=list, settled=bool, by=str), directory / HELD
+        )
+
     def result(self, directory: Path) -> dict[str, Any] | None:
         return self._read(_result, directory / "result.json")
 
@@ -116,7 +130,9 @@ class ProcessEngine:
         return void_part(directory)
 
     def purge(self, directory: Path, *, mark: str) -> int:
-        return leftovers_kill(self._traces(directory, mark))
+        killed = leftovers_kill(self._traces(directory, mark))
+        cpuset_remove(directory.name)
+        return killed
 
     def abandon(self, directory: Path) -> int:
         shim = self.shim(directory)

@@ -12,6 +12,7 @@ from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
 from workers.system.room import is_no_room
+from workers.telemetry.simulated import RESPONSE, response_parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +86,9 @@ class Beginning:
             return False
         if not part.live:  # it was stopped while it was prepared
             return False
-        part.gpus = spec["gpus"]
+        part.gpus, part.cores = spec["gpus"], spec["cores"]
+        if place.virtual:
+            part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
         if wanted["go"]:
             self._tools.journal.enter(part, "prepared")
         else:

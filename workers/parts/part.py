@@ -31,6 +31,13 @@ class Part:
     phase: Phase = "claimed"
     lease_s: float | None = None
     gpus: list[int] = field(default_factory=list)
+    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores"}`, and `cores_sequence` the
+    # order that holds; they differ until the shim has followed.
+    cores: list[int] = field(default_factory=list)
+    cores_order: dict[str, Any] | None = None
+    cores_sequence: int = 0
+    # Of a virtual node's job: how its virtual GPUs answer to its cores.
+    response: list[float] = field(default_factory=list)
     sequence: int = 0
     reports: list[Report] = field(default_factory=list)
     # The portal has closed it: nothing more about it is reported.

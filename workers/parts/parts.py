@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from workers.parts.adjusting import Adjusting
 from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
 from workers.parts.reconcile import Action, decide, forgotten
@@ -35,6 +36,7 @@ class Parts:
     def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
         self._tools = tools
         self._ending = Ending(tools, self._spawn)
+        self._adjusting = Adjusting(tools, self._spawn)
         self._beginning = Beginning(tools, self._ending, tenant_file=tenant_file, trust_tenants=trust_tenants)
         self._begins: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,6 +103,10 @@ class Parts:
         sure = behind & self._tools.reporter.told_before(asked_at)
         for action in decide(wanted, parts, retell=sure):
             self._act(action)
+        for item in wanted:
+            part = parts.get(part_key(item))
+            if part is not None and part.job_name == job_key(item):
+                self._adjusting.want(part, item)
         return behind != sure
 
     async def tidy(self, *, keep_ended_s: float) -> None:
@@ -217,6 +223,7 @@ class Parts:
         if descriptor is None:
             self._spawn(self._ending.end_started(part))
             return
+        self._adjusting.follow(part)
         self._watched[part.key] = descriptor
         asyncio.get_running_loop().add_reader(descriptor, self._shim_ended, part)
 

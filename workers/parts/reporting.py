@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.protocol.client import Portal
-    from workers.protocol.wire import DiskRoom, Health, PartName, Report, ReportAnswer, ReportBody, Wanted
+    from workers.protocol.wire import DiskRoom, Health, Held, PartName, Report, ReportAnswer, ReportBody, Wanted
 
 
 MOST_ENTRIES = 500
@@ -71,12 +71,12 @@ class Reporter:
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
-                    await self._exchange(reports[piece], [p.name for p in holding[piece]])
+                    await self._exchange(reports[piece], [_held(p) for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # it is still to be sent
                 raise
 
-    async def _exchange(self, reports: list[Report], holding: list[PartName]) -> None:
+    async def _exchange(self, reports: list[Report], holding: list[Held]) -> None:
         begun = boottime()
         body: ReportBody = {
             "boot_id": self._boot_id,
@@ -151,3 +151,14 @@ class Reporter:
             self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
             return
         self.leased_until[part.key] = until
+
+
+def _held(part: Part) -> Held:
+    """Name a part that is here, and the order about its cores that holds: none while one is open.
+
+    A part that an older agent began has a shim that follows no such order, and its record names no cores.
+    """
+    held: Held = {"attempt": part.attempt, "epoch": part.epoch, "rank": part.rank}
+    if part.cores_sequence >= 0 and part.cores:
+        held["cores_sequence"] = part.cores_sequence
+    return held

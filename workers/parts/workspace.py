@@ -139,6 +139,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **part_name(spec),
         "mark": rooms.mark,
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
+        "cores_file": str(rooms.job / "cores"),
         "walls": _walls(place, rooms, checkpoint_dir),
         **_of_the_node(place, scratch=scratch),
         "leased": wanted["lease_s"] is not None,

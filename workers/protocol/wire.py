@@ -96,6 +96,14 @@ class Wanted(PartName):
     stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell"] | None
     grace_s: float
     lease_s: float | None
+    cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
+    cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
+
+
+class Held(PartName):
+    """What a node names in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given."""
+
+    cores_sequence: NotRequired[int]
 
 
 class Sync(TypedDict):
@@ -196,7 +204,7 @@ class ReportBody(TypedDict):
     boot_id: str
     disk: NotRequired[DiskRoom]
     reports: list[Report]
-    holding: list[PartName]
+    holding: list[Held]
     problems: NotRequired[list[Problem]]
     health: NotRequired[Health]
 

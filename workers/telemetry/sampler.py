@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Links
 
 
-class GpuFailedError(Exception):
-    """The machine has GPUs, but they cannot be read. The text says which, and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class GpuFound:
     """A GPU as the inventory names it."""
@@ -89,6 +85,8 @@ class PartUse:
     memory_mib: float
     read_mb_s: float | None = None  # 10^6 bytes a second from disks; None: its shim does not tell
     write_mb_s: float | None = None
+    cores: int = 0  # that it has by the last order that holds; 0: not known
+    response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
 
 
 class GpuSampler(Protocol):

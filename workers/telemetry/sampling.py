@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
 OUTSIDE_MOST = 64
+DIGITS = {
+    "memory_mib": 0,
+    "gpu_memory_mib": 0,
+    "energy_j": 0,
+    "power_w": 1,
+    "utilisation": 1,
+    "gpu_utilisation": 1,
+    "pcie_tx_mb_s": 1,
+    "pcie_rx_mb_s": 1,
+    "cpu_cores": 3,
+}
+"""After the point; 2 of all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,8 @@ class Running:
     gpus: tuple[int, ...]
     usage: Usage | None
     shim: Shim | None = None
+    cores: int = 0
+    response: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -47,6 +61,11 @@ class _OnGpus:
         memory_mib, use, before = process.memory_mib, process.utilisation, self.uses[gpu]
         self.memory_mib = None if self.memory_mib is None or memory_mib is None else self.memory_mib + memory_mib
         self.uses[gpu] = None if before is None or use is None else before + use
+
+
+def _rounded(measure: Measure, value: float | None) -> float | None:
+    """Return a figure with the digits that it is worth: each one more is stored for all GPUs of all nodes, each second."""
+    return None if value is None else round(value, DIGITS.get(measure[2].partition(".")[0], 2))
 
 
 class Sampling:
@@ -85,7 +104,7 @@ class Sampling:
         if taken.look is not None:
             values |= self._on_gpus(running, taken.look)
         values |= {("host", "", name): value for name, value in self._host_values().items()}
-        return Second(at_unix, values)
+        return Second(at_unix, {measure: _rounded(measure, value) for measure, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
         if self._host is not None:
@@ -140,4 +159,5 @@ class Sampling:
         cpu_cores = max(0.0, usage.cpu_s - before.cpu_s) / span_s
         wait_cores = max(0.0, usage.wait_s - before.wait_s) / span_s
         read, write = (None if rate is None else rate / 1e6 for rate in (moved["read"], moved["write"]))
-        return PartUse(part.gpus, cpu_cores, wait_cores, usage.memory_mib, read, write)
+        memory_mib = usage.memory_mib
+        return PartUse(part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response)

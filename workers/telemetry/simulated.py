@@ -5,6 +5,10 @@ they waited for a core counts, because a virtual node declares more cores than t
 computes without pause fills one GPU. With `core-percent`, that share of a core fills it: jobs read the share in
 BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. The use is smoothed over about three seconds,
 as NVML's is. Memory is that of the processes, spread over their GPUs. Power grows linearly from idle to board power.
+
+A job may say how a virtual GPU answers to its CPU cores: VIRTUAL_RESPONSE in its environment is the part of full speed at
+1, 2, 3 ... cores a GPU, as a data loader would make it. No more than that part of the GPU is then used, by the cores that
+the part truly has.
 """
 
 from __future__ import annotations
@@ -23,10 +27,28 @@ _IDLE_SHARE = 0.12
 # Board power in watts from the makers' data sheets. The first word that occurs in the type's name counts.
 _BOARD_POWER_W = {"H200": 700, "H100": 700, "A100": 400, "V100": 300, "A40": 300, "L40": 300, "T4": 70, "P100": 250}
 _OTHER_POWER_W = 300
+RESPONSE = "VIRTUAL_RESPONSE"
+RESPONSE_MOST = 64
 
 
 def board_power_w(gpu_type: str) -> int:
     return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), _OTHER_POWER_W)
+
+
+def response_parse(text: str) -> tuple[float, ...]:
+    """Read VIRTUAL_RESPONSE: parts from 0 to 1, at most `RESPONSE_MOST` of them; nothing where it is not that."""
+    try:
+        parts = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        return ()
+    return parts if len(parts) <= RESPONSE_MOST and all(0 <= part <= 1 for part in parts) else ()
+
+
+def response_at(part: PartUse) -> float:
+    """Return the part of full speed that the part's present cores allow; beyond the last one given it stays at that."""
+    if not part.response or not part.cores:
+        return 1.0
+    return part.response[min(len(part.response), max(1, part.cores // len(part.gpus))) - 1]
 
 
 class SimulatedSampler:
@@ -56,8 +78,9 @@ class SimulatedSampler:
 
     def _sample(self, gpu: GpuFound, part: PartUse | None) -> GpuSample:
         wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share if part else 0.0
+        most = response_at(part) if part else 1.0
         before = self._smooth[gpu.index]
-        share = before + (min(1.0, wanted) - before) * _SMOOTHING
+        share = before + (min(most, wanted) - before) * _SMOOTHING
         self._smooth[gpu.index] = share
         memory_mib = min(part.memory_mib / len(part.gpus), gpu.memory_mib) if part else 0.0
         power_w = board_power_w(gpu.type) * (_IDLE_SHARE + (1 - _IDLE_SHARE) * share)

@@ -28,6 +28,7 @@ from portal.cluster.services.operating import (
     node_drain,
     node_resume,
     node_token_revoke,
+    node_tuning,
 )
 
 __all__ = [
@@ -51,5 +52,6 @@ __all__ = [
     "node_settled",
     "node_token_revoke",
     "node_touch",
+    "node_tuning",
     "nodes_touch",
 ]

@@ -40,7 +40,7 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
 
 
 def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
-    """Keep what is wrong with a node; what is new becomes an event of its history. The same again writes nothing."""
+    """Store the problems of a node. A new problem becomes an event in its history; the same problems write nothing."""
     known = {each["subject"]: each["detail"] for each in node.problems}
     told = {each["subject"]: each["detail"] for each in problems}
     if told == known:
@@ -53,7 +53,7 @@ def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
 
 
 def node_disk_note(*, node: Node, disk: Mapping[str, Any]) -> None:
-    """Keep what a node tells of its disk; one that runs full, or has room again, is an event. Small changes are no write."""
+    """Store how full a node's disk is. Getting full, and having room again, are events. Small changes write nothing."""
     values = {f"disk_{name}": disk[name] for name in ("free_mib", "total_mib", "low")}
     same = node.disk_low == disk["low"] and node.disk_total_mib == disk["total_mib"]
     if same and abs((node.disk_free_mib or 0) - disk["free_mib"]) * DISK_NOTED_SHARE < disk["total_mib"]:
@@ -77,12 +77,12 @@ def node_settled(*, node: Node) -> None:
 
 
 def node_touch(*, node_id: int) -> None:
-    """Count a change of what should run on a node; its long poll answers on it."""
+    """Count a change of what should run on a node. Its long poll then answers."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
 
 
 def nodes_touch(*, node_ids: Iterable[int]) -> None:
-    """The same of many nodes, in one query."""
+    """Do the same as `node_touch` for many nodes, in one query."""
     Node.objects.filter(pk__in=among(node_ids)).update(revision=F("revision") + 1)
 
 

@@ -140,10 +140,12 @@ def _outside_note(node: Node, strangers: Sequence[Mapping[str, Any]]) -> None:
     ended = Gpu.objects.filter(node=node, outside_since__isnull=False).exclude(index__in=used)
     over = sorted(ended.values_list("index", flat=True))
     ended.update(outside_since=None)
-    for kind, indices in (("GPU used outside", begun), ("GPU free again", over)):
+    for kind, indices, more in (
+        ("GPU used outside", begun, ": by a process that Berth did not start"),
+        ("GPU free again", over, ""),
+    ):
         if indices:
-            words = f"GPU {', '.join(map(str, indices))}: a process that Berth did not start"
-            NodeEvent.objects.create(node=node, kind=kind, detail=words)
+            NodeEvent.objects.create(node=node, kind=kind, detail=f"GPU {', '.join(map(str, indices))}{more}")
 
 
 @transaction.atomic

@@ -47,7 +47,7 @@ def join_token_create(
 
 @transaction.atomic
 def join_token_revoke(*, join_token: JoinToken, actor: User | None) -> None:
-    """Let nothing more join with a token; nodes that did keep theirs."""
+    """Let no more nodes join with a token. Nodes that joined with it keep their own tokens."""
     if JoinToken.objects.filter(pk=join_token.pk, uses_left__gt=0).update(uses_left=0):
         audit_record(actor=actor, action="join-token.revoke", target=f"join-token:{join_token.pk}")
 
@@ -61,7 +61,7 @@ def gpu_type_upsert(
     share_weight: float | None = None,
     actor: User | None = None,
 ) -> GpuType:
-    """Make a type or change what is given of it. A new speed or weight is audited and heeded by the next planning."""
+    """Make a GPU type, or change the given values of it. A change is audited, and the next planning uses it."""
     row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
     if memory_mib is not None:
         row.memory_mib = memory_mib
@@ -72,7 +72,7 @@ def gpu_type_upsert(
             continue
         if not 0 < value < math.inf:
             words = field.replace("_", " ")
-            raise BerthError("invalid", f"A {words} is a number above 0.", field=field)
+            raise BerthError("invalid", f"The {words} must be a number above 0.", field=field)
         setattr(row, field, value)
     row.save()
     changed = {field: [old, getattr(row, field)] for field, old in before.items() if getattr(row, field) != old}
@@ -157,7 +157,7 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
-    """Make the GPU rows what the agent sees; one that it no longer sees is marked, never deleted (it has a history)."""
+    """Make the GPU rows match what the agent sees. A GPU that it no longer sees is marked, not deleted: it has a history."""
     seen = []
     for gpu in gpus:
         Gpu.objects.update_or_create(
@@ -171,7 +171,7 @@ def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
 
 @transaction.atomic
 def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
-    """Take an agent's start: refresh the inventory; a new boot id ends at once all that ran here (invariant 2)."""
+    """Handle an agent's start: update the inventory. A new boot id ends at once all that ran here (invariant 2)."""
     followers.node_lock(node=node)
     # The fresh row: a second hello, sent again by an impatient agent, must not end what came after the first.
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]

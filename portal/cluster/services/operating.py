@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @transaction.atomic
 def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
-    """Place nothing new on a node; what runs there ends by itself."""
+    """Let no new job start on a node. What runs there ends by itself."""
     if not reason.strip():
         raise BerthError("blank", "Say why, for those who find the node drained.", field="reason")
     if node.drained_at is None or node.drained_by_check:
@@ -34,7 +34,7 @@ def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
 
 @transaction.atomic
 def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
-    """Say where a node stands and what word it goes by: pages group by them, scheduling does not look at them."""
+    """Set a node's rack and label. Pages group nodes by them; scheduling does not use them."""
     found = {"rack": rack.strip(), "label": label.strip()}
     for name, value in found.items():
         if len(value) > 100:
@@ -42,6 +42,17 @@ def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> N
     Node.objects.filter(pk=node.pk).update(**found)
     audit_record(actor=actor, action="node.describe", target=f"node:{node.pk}", detail=found)
     page_event(stream="cluster", topic="node")
+    node.refresh_from_db()
+    return node
+
+
+@transaction.atomic
+def node_tuning(*, node: Node, actor: User | None, allowed: bool) -> Node:
+    """Say whether the cores of jobs that run on a node may be tuned; searches there end at their next step."""
+    if node.tunes_cores != allowed:
+        Node.objects.filter(pk=node.pk).update(tunes_cores=allowed)
+        detail = "may be tuned" if allowed else "are left as they are"
+        _node_changed(node=node, actor=actor, kind="core tuning", detail=f"The cores of jobs here {detail}.")
     node.refresh_from_db()
     return node
 

@@ -93,7 +93,7 @@ class Facts:
 
 
 def facts_read() -> Facts:
-    """Read them all as of now."""
+    """Read all columns as of now."""
     facts = Facts(at=timezone.now().timestamp())
     present: dict[int, list[GpuRow]] = defaultdict(list)
     seen = Gpu.objects.present().order_by("index")

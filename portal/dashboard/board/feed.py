@@ -43,7 +43,7 @@ def stream_of(hours: int) -> str:
 
 
 def facts_now(sharing: Sharing) -> Facts:
-    """Return the shared facts: a second old at most, for measurements come without an event of the cluster's stream."""
+    """Return the shared facts. They are at most a second old: new measurements cause no event in the cluster's stream."""
     return Facts(**sharing.get("facts", lambda _: facts_read().plain(), every_s=FACTS_S, longest_s=FACTS_S))
 
 

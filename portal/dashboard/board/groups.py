@@ -19,7 +19,7 @@ WITHOUT = {"type": "without GPUs", "rack": "no rack given", "label": "no label g
 
 
 def groupings(facts: Facts) -> list[str]:
-    """Return by what the nodes may be grouped: by type, and by what an operator has told of them."""
+    """Return how nodes may be grouped: by type, and by rack or label when an operator has given any."""
     told = {"rack": facts.racks, "label": facts.labels}
     return ["type", *(name for name, values in told.items() if any(values))]
 

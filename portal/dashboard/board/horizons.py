@@ -1,4 +1,4 @@
-"""h: over how many hours the pages on the whole cluster look back."""
+"""The horizon h: how many hours the pages about the whole cluster look back."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def horizon(text: str | None) -> int:
     if not text:
         return HORIZONS_H[0]
     if text not in {str(hours) for hours in HORIZONS_H}:
-        raise BerthError("invalid", f"h is {' or '.join(map(str, HORIZONS_H))}, in hours.", field="h")
+        raise BerthError("invalid", f"`h` must be {' or '.join(map(str, HORIZONS_H))}, in hours.", field="h")
     return int(text)

@@ -47,7 +47,7 @@ def _run() -> None:
 
 
 def once() -> None:
-    """Do one second's work. Raises what Redis and the database raise."""
+    """Do the work of one second. Raises what Redis and the database raise."""
     broker = client(settings.REDIS_URL)
     streams, measured = followed(broker), nodes_measured()
     for hours in HORIZONS_H:

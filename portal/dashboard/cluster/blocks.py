@@ -19,7 +19,7 @@ STEPS = 4
 
 
 def blocks_context(snapshot: Snapshot) -> BlocksContext | None:
-    """Return the table, a row a node, or a row a GPU type where nodes are many; None without a GPU in the cluster."""
+    """Return the table: one row for each node, or for each GPU type when nodes are many; None without any GPU."""
     facts = snapshot.facts
     nodes = [place for place in facts.alive if facts.gpus[place]]
     if not nodes:
@@ -49,7 +49,7 @@ def block_sizes(largest_node: int, largest_need: int) -> list[int]:
 
 
 def blocks_in(size: int, gpus: int, cores: int) -> int:
-    """Return how many jobs of `size` GPUs fit, a core a GPU at least."""
+    """Return how many jobs of `size` GPUs fit, with at least one core per GPU."""
     return min(gpus // size, cores // size)
 
 

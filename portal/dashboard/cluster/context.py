@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.overview.context import BoardContext
@@ -137,6 +137,7 @@ class NodePageContext(TypedDict):
     events: list[ClusterEvent]
     plots: list[PlotContext]
     problems: list[NodeProblem]
+    ranges: list[dict[str, Any]]  # label, url, selected
     findings: list[FindingRow]
     hardware: list[GpuRow]
     can_operate: bool

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import UTC, datetime
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
 from portal.cluster.selectors import node_events
-from portal.cluster.telemetry import batches_between
 from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
+from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
 from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_groups
-from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.errors import NotFound
@@ -23,21 +19,12 @@ from portal.estimation.models import Link
 from portal.estimation.selectors import node_speed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from portal.cluster.models import Node
     from portal.dashboard.cluster.context import NodeJob, NodePageContext
-    from portal.dashboard.parts.context import Fact, PlotContext
+    from portal.dashboard.parts import figures
+    from portal.dashboard.parts.context import Fact
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.jobs.models import Allocation
-
-BIN_S = 15
-"""A plotted point is the mean of so many seconds of samples at 1 Hz: 240 an hour."""
-PLOTS = {
-    "gpu": ("GPU use", "mean of its GPUs, %", "plot-1"),
-    "cores": ("Cores", "used, % of all", "plot-3"),
-    "memory": ("Memory", "used, % of all", "plot-4"),
-}
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:
@@ -48,8 +35,9 @@ def node_get(snapshot: Snapshot, name: str) -> Node:
     return found
 
 
-def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
+def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) -> NodePageContext:
     node = node_get(snapshot, name)
+    range_seconds(chosen)
     return {
         "node": node_row(node, snapshot),
         "facts": _facts(node, snapshot),
@@ -58,7 +46,8 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
         "rack": node.rack,
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
-        "plots": plot_contexts(node),
+        "plots": plot_contexts(node, chosen),
+        "ranges": range_choices(node, chosen),
         "problems": node.problems if snapshot.user.is_operator else [],
         "findings": finding_rows(node, snapshot),
         "hardware": gpu_rows(node, snapshot),
@@ -67,7 +56,7 @@ def node_context(snapshot: Snapshot, name: str) -> NodePageContext:
 
 
 def _disk_facts(node: Node) -> list[Fact]:
-    """What is free where jobs write; nothing before the agent has told it."""
+    """Return how much is free where jobs write; nothing before the agent has reported it."""
     if node.disk_free_mib is None or node.disk_total_mib is None:
         return []
     free, total = (f"{number(mib / MIB_OF_GIB, 1)} GiB" for mib in (node.disk_free_mib, node.disk_total_mib))
@@ -106,7 +95,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
 
 
 def _link_facts(node: Node) -> list[Fact]:
-    """How fast the GPUs of its type exchange what they learned, and how that is known: jobs' speeds are predicted by it."""
+    """Return how fast its GPUs exchange gradients and how that is known: jobs' speeds are predicted from it."""
     link = None if node.gpu_type is None else Link.objects.filter(gpu_type=node.gpu_type).first()
     if link is None:
         return []
@@ -123,7 +112,7 @@ def _rate(gbps: float) -> str:
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
-    """What the node says its jobs are kept out of, as a fact's value and note."""
+    """Return what the node's jobs cannot reach, as the value and the note of a fact."""
     why = isolation["why"]
     if not isolation["files"]:
         return "none", f"a job may read whatever the agent may: {why}"
@@ -146,61 +135,6 @@ def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
     }
 
 
-def plot_contexts(node: Node) -> list[PlotContext]:
-    names = PLOTS if node.gpus_present else {name: PLOTS[name] for name in ("cores", "memory")}
-    return [
-        {
-            "name": name,
-            "title": title,
-            "note": note,
-            "url": reverse("node-figure", args=[node.name, name]),
-            "legend": [],
-            "topics": "telemetry",
-        }
-        for name, (title, note, _) in names.items()
-    ]
-
-
-def node_figure(snapshot: Snapshot, name: str, figure: str) -> figures.Figure:
-    """Return one measure of the last h hours in per cent. Raises NotFound for an unknown node or figure."""
-    if figure not in PLOTS:
-        raise NotFound("figure")
-    node = node_get(snapshot, name)
-    batches = (batch for _, batch in batches_between(node_ids=[node.pk], since=snapshot.since, until=snapshot.now))
-    rows = _binned(_samples(batches, node, figure), since_s=snapshot.since.timestamp())
-    start, end = snapshot.since.isoformat(), snapshot.now.isoformat()
-    return figures.node_use(rows, PLOTS[figure][2], start=start, end=end)
-
-
-def _samples(batches: Iterable[dict[str, Any]], node: Node, figure: str) -> Iterable[tuple[float, float]]:
-    """Yield (Unix time, per cent) of each sample that was measured."""
-    for batch in batches:
-        for position, percent in enumerate(_series(batch, node, figure)):
-            if percent is not None:
-                yield batch["start"] + position * batch["period_s"], percent
-
-
-def _series(batch: dict[str, Any], node: Node, figure: str) -> list[float | None]:
-    if figure == "gpu":
-        uses = [gpu.get("utilisation") or [] for gpu in (batch.get("gpus") or {}).values()]
-        known = [[use for use in uses_then if use is not None] for uses_then in zip(*filter(None, uses), strict=False)]
-        return [fmean(values) if values else None for values in known]
-    measure, whole = ("cpu_cores", node.cores) if figure == "cores" else ("memory_mib", node.memory_mib)
-    values = (batch.get("host") or {}).get(measure) or []
-    return [None if value is None else 100 * value / whole for value in values]
-
-
-def _binned(samples: Iterable[tuple[float, float]], *, since_s: float) -> list[tuple[str, float | None]]:
-    """Return (ISO time, mean) of each bin with samples; a gap of several bins is one None, which breaks the line."""
-    bins: dict[int, list[float]] = defaultdict(list)
-    for at, value in samples:
-        if at >= since_s:
-            bins[int(at // BIN_S)].append(value)
-    rows: list[tuple[str, float | None]] = []
-    last = None
-    for place in sorted(bins):
-        if last is not None and place > last + 2:
-            rows.append((datetime.fromtimestamp((last + 1) * BIN_S, UTC).isoformat(), None))
-        rows.append((datetime.fromtimestamp((place + 0.5) * BIN_S, UTC).isoformat(), round(fmean(bins[place]), 2)))
-        last = place
-    return rows
+def node_figure(snapshot: Snapshot, name: str, figure: str, *, chosen: str | None = None) -> figures.Figure:
+    """Return one measure of a node over a range of time. Raises NotFound for an unknown node or figure."""
+    return figure_make(node_get(snapshot, name), figure, seconds=range_seconds(chosen))

@@ -136,7 +136,7 @@ def _note(idle_gpus: int, idle_cores: int, closed: int) -> str | None:
 
 
 def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:
-    """Return events; who did it is for operators, others read what it was."""
+    """Return events. Only operators read who did it."""
     return [
         {
             "at": event.at.isoformat(),

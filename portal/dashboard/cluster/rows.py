@@ -23,7 +23,7 @@ def rows_context(user: User, *, by: str, group: str, page: str | None) -> dict[s
     """Return one page of a group's nodes by name. Raises BerthError for an unknown grouping, NotFound for a group."""
     whole = Snapshot(user)
     if by not in groupings(whole.facts):
-        raise BerthError("invalid", f"by is one of {', '.join(groupings(whole.facts))}.", field="by")
+        raise BerthError("invalid", f"`by` must be one of {', '.join(groupings(whole.facts))}.", field="by")
     titles = group_titles(whole.facts, by)
     names = [name for name, title in zip(whole.facts.names, titles, strict=True) if title == group]
     if not names:

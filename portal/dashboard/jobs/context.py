@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.speed import SpeedContext
+    from portal.dashboard.jobs.tuning import TuningContext
     from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
 
 BarToken = Literal["run", "wait", "done", "fail", "stop"]
@@ -243,6 +244,7 @@ class JobBody(TypedDict):
     asks_what_if: bool  # it waits: offer to work out what would make it start
     numbers: NumbersContext | None
     speed: SpeedContext | None
+    tuning: TuningContext | None
     timeline: TimelineContext | None
     plots: list[PlotContext]
     attempts: list[AttemptRow]

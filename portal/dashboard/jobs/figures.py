@@ -51,7 +51,7 @@ def _nodes(attempt: Attempt) -> list[int]:
 
 
 def _is_coarse(attempt: Attempt) -> bool:
-    """Say whether there is, or is to be read, no more than a mean every five minutes."""
+    """Say whether five-minute means are read: nothing finer is stored, or reading it would take too long."""
     since, until = _span(attempt)
     blocks = len(_nodes(attempt)) * (until - since).total_seconds() / BLOCK_S
     return blocks > BLOCKS_IN_FULL or rolled_up_between(node_ids=_nodes(attempt), since=since, until=until)

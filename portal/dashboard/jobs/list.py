@@ -91,13 +91,15 @@ class ListQuery:
         given = request.GET
         page = given.get("page", "1")
         if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) < 10**8):
-            raise BerthError("invalid", "page must be a whole number from 1.", field="page")
+            raise BerthError("invalid", "`page` must be a whole number from 1.", field="page")
         sort = given.get("sort", "")
         if sort and sort.removeprefix("-") not in SORTS:
-            raise BerthError("invalid", f"Sort by one of {', '.join(SORTS)}.", field="sort")
+            raise BerthError("invalid", f"`sort` must be one of {', '.join(SORTS)}.", field="sort")
         state = given.get("state", "")
         if state and state not in S.values:
-            raise BerthError("invalid", f"No state {state[:20]!r}.", field="state")
+            raise BerthError(
+                "invalid", f"There is no state {state[:20]!r}; there are {', '.join(S.values)}.", field="state"
+            )
         text = {name: given.get(name, "")[:100] for name in ("owner", "tenant", "reason", "q")}
         return cls(**text, state=state, sort=sort, page=int(page))
 

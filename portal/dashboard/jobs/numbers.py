@@ -167,7 +167,7 @@ def _source(each: dict[str, Any]) -> str:
 
 
 def _where(each: dict[str, Any]) -> str:
-    """On how many nodes it could have been when the planning began."""
+    """Say on how many nodes it could have been placed when the planning began."""
     if each["ways"] is None or isinstance(each["nodes"], dict):
         return _source(each)
     names = ", ".join(each["nodes"][:NODES_SHOWN]) + (" ..." if each["ways"] > NODES_SHOWN else "")

@@ -38,7 +38,7 @@ MOMENTS = {"start": "started_at", "end": "ended_at"}
 
 
 def jobs_ordered(jobs: QuerySet[Job], sort: str, groups: Sequence[Sequence[str]]) -> QuerySet[Job]:
-    """Return all of the list in its order, for those who want it whole: `groups` of states, or by one of `SORTS`."""
+    """Return the whole list in its order, for the export: by `groups` of states, or by one of `SORTS`."""
     if sort:
         column = _value(sort.removeprefix("-"))
         order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
@@ -48,7 +48,7 @@ def jobs_ordered(jobs: QuerySet[Job], sort: str, groups: Sequence[Sequence[str]]
 
 
 def _value(name: str) -> Any:
-    """Return what one of `SORTS` sorts by; of waiting time with the present stretch, as `rounds.read.selectors.waited_s`."""
+    """Return what one of `SORTS` sorts by. Waiting time includes the present wait, as `rounds.read.selectors.waited_s`."""
     if name != "waited":
         return F(SORTS[name])
     stretch_s = Value(timezone.now().timestamp(), output_field=FloatField()) - Epoch("waiting_since")
@@ -81,7 +81,7 @@ def page_by_state(
 
 
 def _newest(jobs: QuerySet[Job], states: Sequence[str]) -> Ask:
-    """Return what asks for the keys of jobs in these states, the newest first: an index gives each state's, to be merged."""
+    """Return a function that asks for the keys of jobs in these states, newest first: each state's from an index, merged."""
     keys = [jobs.filter(state=state).order_by().values_list("pk", flat=True) for state in sorted(states)]
 
     def ask(back: bool, start: int, stop: int) -> list[int]:

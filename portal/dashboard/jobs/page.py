@@ -14,6 +14,7 @@ from portal.dashboard.jobs.profiles import profiles_make
 from portal.dashboard.jobs.rows import actions_of, failed_count, gpus_words
 from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
+from portal.dashboard.jobs.tuning import tuning_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.kept import kept_note
 from portal.jobs.listing import attempts_of, profiles_of
@@ -48,7 +49,7 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 
 def page_context(*, job: Job) -> JobPageContext:
-    """Fill the whole page: its live parts are those that the functions below answer with by themselves."""
+    """Fill the whole page. The functions below also answer with its live parts alone."""
     return {**header_make(job), **body_make(job), **log_choices(job)}
 
 
@@ -66,7 +67,7 @@ def header_make(job: Job) -> JobHeaderContext:
 
 
 def body_make(job: Job) -> JobBodyContext:
-    """Fill what changes with the job's state: a part for what is not there yet comes when it is there."""
+    """Fill what changes with the job's state. A part whose content does not exist yet is empty until it does."""
     attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     why = explanation(job)
     return {
@@ -75,6 +76,7 @@ def body_make(job: Job) -> JobBodyContext:
         "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
+        "tuning": tuning_make(attempts),
         "timeline": timeline_make(job=job, attempts=attempts, profiles=profiles),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],
@@ -142,7 +144,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Category", job.category),
         ("GPUs", gpus.removeprefix("needs ")),
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
-        ("Cores", f"{job.cores_per_gpu} a GPU" if job.cores_per_gpu else job.cores),
+        ("Cores", _cores(job)),
         ("Memory", f"{job.memory_mib / 1024:.1f} GiB" if job.memory_mib else None),
         ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
@@ -161,6 +163,12 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
     after = job.dependencies.values_list("on_id", flat=True)
     shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
     return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def _cores(job: Job) -> str | int | None:
+    if not job.cores_per_gpu:
+        return job.cores
+    return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
 
 
 def _again(job: Job) -> str | None:

@@ -1,4 +1,4 @@
-"""A job's profiles: where and when its speed was measured while it waited, how that ended, and what is known by it."""
+"""A job's profiles: where and when its speed was measured while it waited, how that ended, and what was found."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ EXIT_CODES = {
     2: "Usually wrong arguments: look at the command line.",
     126: "The command was found but could not be run: is the file executable (chmod +x)?",
     127: "The command was not found on the node: give its full path, or put it into the job's files.",
-    134: "The program aborted itself (SIGABRT): its last lines on stderr say why.",
-    137: "It was killed (SIGKILL), often for want of memory: ask for more memory_mib.",
+    134: "The program ended itself (SIGABRT): its last lines on stderr say why.",
+    137: "It was killed (SIGKILL), often because memory ran out: ask for more memory_mib.",
     139: "It crashed (SIGSEGV): often a wrong native library for this node.",
     143: "It ended on SIGTERM without writing a result; a job that checkpoints should exit 0 after it.",
 }
@@ -30,14 +30,14 @@ def remedy_for(job: Job) -> str | None:
         return f"Submit it with a longer time_limit_s.{more}"
     if job.state == JobState.NODE_FAIL:
         if job.is_requeueable:
-            return f"It was lost {job.requeues + 1} times, as often as max_requeues allows; edit and relaunch it."
-        return "Mark it checkpointable or restartable, and Berth starts it again by itself after such a loss."
+            return f"It lost its node {job.requeues + 1} times, which is more than max_requeues allows; edit and relaunch it."
+        return "Mark it checkpointable or restartable. Berth then starts it again by itself when its node is lost."
     if job.state == JobState.FAILED and "(disk_gib)" in job.end_detail:
         return "Let it write less or delete what it no longer needs, or submit it with more disk_gib."
     if job.state == JobState.CANCELLED and job.end_detail.endswith(" did not complete"):
         return (
-            "It waited for that job to complete. To retry that one does not bring this one back: edit and relaunch it. "
-            "A job that should run whatever becomes of another waits for it with the kind any."
+            "It waited for that job to complete. A retry of that job does not bring this one back: edit and relaunch it. "
+            "A job that should run however the other one ends waits for it with the kind `any`."
         )
     if job.state == JobState.FAILED and job.exit_code is not None:
         return EXIT_CODES.get(job.exit_code)

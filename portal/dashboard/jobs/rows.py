@@ -105,7 +105,7 @@ def actions_of(job: Job) -> list[Verb]:
 
 
 def failed_count(job: Job) -> int:
-    """Return how many jobs a retry would let wait again: 1 for one that failed, of an array its failed tasks."""
+    """Return how many jobs a retry would let wait again: 1 for a failed job, for an array its failed tasks."""
     if job.array_size is None:
         return int(job.state in RETRIED and job.retry_asked_at is None)
     if job.cancel_requested_at:

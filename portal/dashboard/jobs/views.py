@@ -120,7 +120,7 @@ def _narrowed(request: HttpRequest, verb: str) -> dict[str, Any]:
     """Return which of an array's failed tasks a retry is for; nothing: all of them."""
     states = request.POST.getlist("state") if verb == "retry" else []
     if any(state not in RETRIED for state in states):
-        raise BerthError("invalid", f"state is one of {', '.join(sorted(RETRIED))}.", field="state")
+        raise BerthError("invalid", f"`state` must be one of {', '.join(sorted(RETRIED))}.", field="state")
     return {"states": states} if states else {}
 
 
@@ -199,7 +199,7 @@ def _number(request: HttpRequest, name: str) -> int | None:
     if not raw:
         return None
     if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):
-        raise BerthError("invalid", f"{name} must be a whole number.", field=name)
+        raise BerthError("invalid", f"`{name}` must be a whole number.", field=name)
     return int(raw)
 
 
@@ -222,7 +222,7 @@ def job_explain(request: HttpRequest, number: str) -> JsonResponse:
 @login_required
 @require_GET
 def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
-    """Work out what would make a waiting job start; a refusal is said in the same place."""
+    """Work out what would make a waiting job start. A refusal is shown in the same place."""
     job = job_find(user=request.user, number=number)
     context = {
         "at": timezone.now().isoformat(),
@@ -238,7 +238,7 @@ def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
 @login_required
 @require_GET
 def job_csv(request: HttpRequest) -> HttpResponse:
-    """Export the whole list as filtered, as a stream. A cell that a spreadsheet would take for a formula is defused."""
+    """Export the whole filtered list as a stream. A cell that a spreadsheet would read as a formula is made harmless."""
     jobs = ListQuery.of(request).ordered(user=request.user).select_related("tenant", "owner")
     response = Streamed(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'

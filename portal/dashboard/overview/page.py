@@ -1,4 +1,4 @@
-"""The overview and its fragments, each made of only what it shows."""
+"""The overview and its fragments. Each fragment reads only what it shows."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def fragment_html(name: str, snapshot: Snapshot) -> str:
 
 
 def grown_html() -> str:
-    """What a page gets that was opened while the cluster was small enough for cells."""
+    """Return the answer for a page that was opened while the cluster was still small enough for cells."""
     return render_to_string("cluster/_grown.html")
 
 

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def problem_sentences(snapshot: Snapshot) -> list[str]:
-    """Return them to an operator; nobody else could do anything about them, and they name nodes and jobs."""
+    """Return the problems to an operator. Nobody else could do anything about them, and they name nodes and jobs."""
     return health()[1] if snapshot.user.is_operator else []

@@ -42,7 +42,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def ratio_scale(points: Sequence[Point], *present: float | None) -> float:
-    """Return the top of the scale that RAQLR and live LR share, or a jammed cluster looks calm beside a calm one."""
+    """Return the top of the scale that RAQLR and live LR share. With scales of their own, a jammed cluster would look calm."""
     past = [point.metrics.get("live_lr_mean") for point in points]
     return max([0.1, *(value for value in (*past, *present) if value is not None)])
 
@@ -143,8 +143,8 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
         number(jobs),
         "job" if jobs == 1 else "jobs",
         "; ".join(parts) or "nobody waits",
-        explained="Eligible waiting jobs, each task of an array as one, and the GPUs that their smallest sizes add up to. "
-        "Set aside are waiting jobs that a quota, a dependency or their own description keeps back. Held jobs do not wait.",
+        explained="The eligible waiting jobs (each task of an array counts as one), and the sum of their smallest sizes in GPUs. "
+        "A quota, a dependency or its own description can keep a job back: it is set aside. Held jobs do not wait.",
         spark=_spark(points, lambda metrics: metrics.get("queue_length"), high=None),
     )
 
@@ -157,8 +157,8 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
         None if value is None else number(value, 2),
         None,
         f"h = {hours:g} h, m = {ended}",
-        explained="Recent average queueing latency ratio: waiting time over run time, the mean over the m jobs that "
-        "ended in the last h hours. An array is one job, with its tasks' mean.",
+        explained="Recent average queueing latency ratio: waiting time divided by run time, averaged over the m jobs that "
+        "ended in the last h hours. An array counts as one job, with the mean of its tasks.",
         spark=_spark_of([each for each, _ in course], high=highest),
     )
 
@@ -172,8 +172,8 @@ def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> 
         None if mean is None else number(mean, 2),
         None,
         note,
-        explained="The latency ratio so far of the eligible jobs that still wait: it rises when the cluster is jammed, "
-        "when nothing ends and RAQLR stays calm.",
+        explained="The latency ratio so far of the eligible jobs that still wait. When nothing starts or ends, it rises, "
+        "while RAQLR stays as it was.",
         spark=_spark(points, lambda metrics: metrics.get("live_lr_mean"), high=highest, tone="wait"),
     )
 

@@ -93,7 +93,7 @@ def course(
 
 
 def _apart(labels: list[Figure]) -> list[Figure]:
-    """Of end labels that would stand on each other the first is kept: the hover text has all."""
+    """Keep the first of end labels that would overlap. The hover text has all of them."""
     top = max((label["y"] for label in labels), default=0.0)
     kept: list[Figure] = []
     for label in labels:
@@ -186,11 +186,12 @@ def memory(used_gib: Sequence[Row], limit_gib: float | None, *, start: str, end:
     return figure
 
 
-def node_use(rows: Sequence[Row], token: str, *, start: str, end: str) -> Figure:
-    """One figure of a node in %, over time."""
-    return _strip(
-        [_line(rows, token, "use")], start=start, end=end, now=None, yaxis={"range": [0, 104], "tickvals": [0, 50, 100]}
-    )
+def node_use(rows: Sequence[Row], token: str, *, start: str, end: str, high: float | None = None) -> Figure:
+    """One figure of a node over time: in %, or in its own unit up to `high`."""
+    yaxis: Figure = {"range": [0, 104], "tickvals": [0, 50, 100]}
+    if high is not None:
+        yaxis = {"range": [0, 1.05 * max(high, 0.1)], "nticks": 3}
+    return _strip([_line(rows, token, "use")], start=start, end=end, now=None, yaxis=yaxis)
 
 
 def _strip(data: list[Figure], *, start: str, end: str, now: str | None, yaxis: Figure) -> Figure:

@@ -46,7 +46,7 @@ TOO_MUCH = ("needs more than the cluster has", "need more than the cluster has")
 
 
 def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
-    """Return the page. `pages`: array -> page asked for; BerthError for one that is no positive number."""
+    """Return the page. `pages`: the requested page of each array. Raises BerthError when one is not a positive number."""
     decisions = decisions_read(snapshot.planning)
     numbers = {array: _page(pages.get(array), array) for array in ARRAYS}
     places = {array: _places(decisions, array, numbers[array]) for array in ARRAYS}
@@ -74,7 +74,7 @@ def _page(text: str | None, array: str) -> int:
     if not text:
         return 1
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) > 0):
-        raise BerthError("invalid", "A page is a number from 1.", field=array)
+        raise BerthError("invalid", f"`{array}` must be a page: a whole number from 1.", field=array)
     return int(text)
 
 
@@ -225,7 +225,7 @@ def kept_words(kept: list[KeptFor]) -> list[Rich]:
 
 
 def _nowhere(decisions: Decisions) -> str | None:
-    """Say which eligible jobs stand in no queue, for no node could hold them now."""
+    """Say how many eligible jobs are in no queue, because no node could hold them now."""
     reasons = Counter(REASONS[code] for code in decisions.columns["reason"][decisions.nowhere].tolist())
     words = [counted(reasons.pop(reason), said) for reason, said in NOWHERE.items() if reasons[reason]]
     words += [counted(reasons.total(), TOO_MUCH)] if reasons.total() else []

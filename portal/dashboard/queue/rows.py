@@ -105,7 +105,7 @@ class Rows:
         return found["held"] / units if found and units else None
 
     def _turn(self, entry: dict[str, Any]) -> str | None:
-        """Say why the job stands where it does: whose turn it was, and which of theirs."""
+        """Say why the job has this place: whose turn it was, and which of their jobs."""
         if entry["side"] == "outside":
             return None
         told = (self._details.get(entry["job"]) or {}).get("detail") or {}

@@ -147,7 +147,7 @@ def metrics_figure(name: str, span: Span) -> figures.Figure:
 
 
 def _rows(course: Sequence[Stretch], key: str, times: float) -> list[figures.Row]:
-    """Each figure at its stretch's beginning; the last one once more at its end, so that the line reaches it."""
+    """Return each figure at the beginning of its stretch, and the last one also at its end, so that the line reaches it."""
     ends = [(each.start, each.figures.get(key)) for each in course]
     if course:
         ends.append((course[-1].until, course[-1].figures.get(key)))
@@ -155,7 +155,7 @@ def _rows(course: Sequence[Stretch], key: str, times: float) -> list[figures.Row
 
 
 def _bar(each: Stretch) -> tuple[str, *tuple[float | None, ...]]:
-    """A bar stands in the middle of its stretch of time."""
+    """Return a bar in the middle of its stretch of time."""
     middle = each.start + (each.until - each.start) / 2
     return middle.isoformat(), *(
         _rounded(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered", "kept")

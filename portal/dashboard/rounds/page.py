@@ -54,7 +54,7 @@ def page_number(text: str | None) -> int:
     if not text:
         return 1
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise BerthError("invalid", "A page is a number from 1.", field="page")
+        raise BerthError("invalid", "`page` must be a whole number from 1.", field="page")
     return int(text)
 
 
@@ -140,15 +140,11 @@ def planning_context(number: int, user: User, page: str | None = None) -> Planni
     rows = planning_decisions(planning, user, start=start, count=DECISIONS_A_PAGE)
     # A foreign decision keeps its rank and reason; where it was placed the overview's cells show to all.
     placements = [decisions.entry(start + row)["placement"] for row in range(len(rows))]
-    nodes = dict(Node.objects.values_list("pk", "name"))
-    numbers = JobNumbers(row["figures"] for row in rows)
-    told = [{**row, "figures": numbers.told(row["figures"])} for row in rows]
-    shown = [_decision(row, placement, nodes) for row, placement in zip(told, placements, strict=True)]
     return {
         "planning": planning_row(planning),
         "figures": _figures(planning),
         "parameters": _parameters(planning),
-        "decisions": shown,
+        "decisions": _decisions(rows, placements),
         "outcomes": _outcomes(planning, user),
         "paging": page_links(
             reverse("planning-detail", args=[number]),
@@ -162,6 +158,13 @@ def planning_context(number: int, user: User, page: str | None = None) -> Planni
         "previous_url": reverse("planning-detail", args=[before]) if before is not None else None,
         "next_url": reverse("planning-detail", args=[after]) if after is not None else None,
     }
+
+
+def _decisions(rows: list[dict[str, Any]], placements: list[list[dict[str, Any]] | None]) -> list[DecisionRow]:
+    nodes = dict(Node.objects.values_list("pk", "name"))
+    numbers = JobNumbers(row["figures"] for row in rows)
+    told = [{**row, "figures": numbers.told(row["figures"])} for row in rows]
+    return [_decision(row, placement, nodes) for row, placement in zip(told, placements, strict=True)]
 
 
 def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
@@ -254,7 +257,7 @@ def _rounded(value: float | None) -> str | None:
 
 
 def _ratio(value: float | None) -> str | None:
-    """A latency ratio as every page shows it: with two decimals."""
+    """Return a latency ratio as every page shows it: with two decimals."""
     return None if value is None else number(value, 2)
 
 

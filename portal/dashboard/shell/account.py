@@ -79,7 +79,7 @@ def _fields(user: User, form: QueryDict | None, error: BerthError | None) -> dic
     sent = {name: form.get(name, "") for name in ("name", "tenant", "expires")} if form is not None else {}
     scopes = form.getlist("scopes") if form is not None else ["jobs:read", "jobs:write"]
     tenants = {"": "any of yours"} | {tenant.name: tenant.name for tenant in tenants_of(user)}
-    allowed = [scope for scope in SCOPES if scope != "operator" or user.is_operator]
+    allowed = {scope: scope for scope in SCOPES if scope != "operator" or user.is_operator}
     fields: dict[str, FieldContext] = {
         "name": {
             "name": "name",
@@ -89,31 +89,23 @@ def _fields(user: User, form: QueryDict | None, error: BerthError | None) -> dic
             "placeholder": "nightly sweep",
             "required": True,
         },
-        "tenant": {
-            "name": "tenant",
-            "label": "For tenant",
-            "kind": "select",
-            "value": sent.get("tenant", ""),
-            "choices": _choices(tenants, {sent.get("tenant", "")}),
-        },
+        "tenant": _select("tenant", "For tenant", sent.get("tenant", ""), tenants),
         "scopes": {
             "name": "scopes",
             "label": "It may",
             "kind": "checks",
             "value": "",
-            "choices": _choices({scope: scope for scope in allowed}, set(scopes), notes=SCOPE_NOTES),
+            "choices": _choices(allowed, set(scopes), notes=SCOPE_NOTES),
         },
-        "expires": {
-            "name": "expires",
-            "label": "Ends after",
-            "kind": "select",
-            "value": sent.get("expires", "90"),
-            "choices": _choices(LIFETIMES, {sent.get("expires", "90")}),
-        },
+        "expires": _select("expires", "Ends after", sent.get("expires", "90"), LIFETIMES),
     }
     if error is not None:
         fields[error.field if error.field in fields else "name"]["error"] = error.detail
     return fields
+
+
+def _select(name: str, label: str, value: str, labels: dict[str, str]) -> FieldContext:
+    return {"name": name, "label": label, "kind": "select", "value": value, "choices": _choices(labels, {value})}
 
 
 def _choices(labels: dict[str, str], chosen: set[str], *, notes: dict[str, str] | None = None) -> list[Choice]:

@@ -63,7 +63,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         await self.redis.aclose()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **_: Any) -> None:
-        """Take what is no JSON as an invalid message: the sender gets a sentence, and the socket lives on."""
+        """Treat text that is not JSON as an invalid message: the sender gets a sentence, and the socket stays open."""
         self.messages += 1
         if self.messages > MOST_MESSAGES:
             self._give_back()
@@ -119,7 +119,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
                 continue
 
     def _give_back(self) -> None:
-        """Count this socket out, once."""
+        """Stop counting this socket, once."""
         if self.is_counted:
             self.is_counted = False
             live_rights.socket_give(self.scope["user"].pk)

@@ -48,7 +48,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer what no view answered; a full disk may also stop the session's or the audit trail's own write."""
+    """Answer an error that no view handled. A full disk may also stop the writes of the session or the audit trail."""
     error = sys.exc_info()[1]
     full = disk_full_error(error) if error is not None else None
     if full is None:

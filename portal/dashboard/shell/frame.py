@@ -83,7 +83,7 @@ def initials(name: str) -> str:
 
 
 def _isolation(_: Sharing) -> list[bool | None]:
-    """Say what nodes on which all jobs run as one account say of files. Each node's row is read, so not at every page."""
+    """Return what nodes where all jobs share one account say about files. It reads each node's row, so not for every page."""
     alone = Node.objects.alive().filter(single_account=True).order_by()  # in no order: each row would be distinct
     return list(alone.values_list("isolation__files", flat=True).distinct())
 

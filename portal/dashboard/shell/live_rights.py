@@ -40,7 +40,7 @@ _open: Counter[int] = Counter()
 
 
 def socket_take(user_id: int) -> bool:
-    """Count a socket of a person's in; False when the person has as many as may be."""
+    """Count a new socket of a person; False when the person has the most allowed already."""
     if _open[user_id] >= MOST_SOCKETS:
         return False
     _open[user_id] += 1
@@ -54,7 +54,7 @@ def socket_give(user_id: int) -> None:
 
 
 def may_follow(user: User, stream: Any) -> bool:
-    """Say whether it is a stream's one true name (`job:1`, never `job:01`) and the user may see what it is of."""
+    """Say whether it is a valid stream name (`job:1`, not `job:01`) and the user may see that thing."""
     if not isinstance(stream, str):
         return False
     if stream in OPEN_STREAMS:

@@ -68,7 +68,7 @@ class SubmitContext(TypedDict):
     """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
 
     Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
-    restartable, gpu_types, samples, batch_size, expected_s, cores, memory, disk, time_limit, priority, retries,
+    restartable, gpu_types, samples, batch_size, expected_s, cores, cores_exactly, memory, disk, time_limit, priority, retries,
     array, array_limit, dependencies, env, labels.
     """
 

@@ -46,7 +46,7 @@ def files_of(post: QueryDict, uploads: Uploads | None) -> dict[str, Any]:
 
 
 def kept_files(text: str) -> dict[str, str]:
-    """Return {name: base64} of the hidden field. Raises BerthError for what the page did not write."""
+    """Return {name: base64} of the hidden field. Raises BerthError when its content is not what the page writes."""
     if not text.strip():
         return {}
     try:

@@ -58,7 +58,7 @@ def initial_of_post(post: QueryDict) -> dict[str, Any]:
 
 
 def usual_disk() -> str:
-    """What a job gets whose form leaves the limit of disk empty."""
+    """Return the limit of disk for a job whose form leaves it empty."""
     gib = env("BERTH_JOB_DISK_GIB")
     return f"{gib} GiB" if gib else "no limit"
 

@@ -17,12 +17,12 @@ RULES = {"none": "the same at every size", "linear": "times size / reference", "
 
 
 def learning_rate_of(post: QueryDict) -> dict[str, Any]:
-    """Return `{"learning_rate": ...}`, or {} when none was given. Raises BerthError for a text that is no number."""
+    """Return `{"learning_rate": ...}`, or {} when none was given. Raises BerthError when the text is not a number."""
     text, at = post.get("learning_rate", "").strip(), post.get("learning_rate_at", "").strip()
     rule = post.get("learning_rate_rule", "")
     if not text:
         if at:
-            detail = "A reference size needs its rate: fill in the learning rate, or empty the size."
+            detail = "A number of GPUs is given without a learning rate; fill in the rate, or remove the number."
             raise BerthError("required", detail, field="learning_rate")
         return {}
     if ":" in text:
@@ -31,7 +31,7 @@ def learning_rate_of(post: QueryDict) -> dict[str, Any]:
     if not at and rule in {"", "none"}:
         return {"learning_rate": value}
     if not at:
-        detail = f"The rule {rule} needs the number of GPUs at which the rate is {text}."
+        detail = f"The rule {rule} needs a number of GPUs; say at how many the rate is {text}."
         raise BerthError("required", detail, field="learning_rate_at")
     if not (at.isascii() and at.isdigit() and len(at) < 10):
         raise BerthError("invalid", f"{at[:30]!r} is not a whole number of GPUs.", field="learning_rate_at")
@@ -44,7 +44,9 @@ def _rates(text: str) -> dict[str, float]:
         if part.strip():
             size, _, rate = part.partition(":")
             if size.strip() in rates:
-                raise BerthError("duplicate", f"The size {size.strip()!r} stands twice.", field="learning_rate")
+                raise BerthError(
+                    "duplicate", f"The size {size.strip()!r} stands twice; give it once.", field="learning_rate"
+                )
             rates[size.strip()] = _number(rate.strip())
     return rates
 
@@ -53,7 +55,9 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        detail = f"{text[:30]!r} is no rate; write 4e-4, or one for each size as 1: 1e-4, 2: 2e-4."
+        detail = (
+            f"{text[:30]!r} is not a learning rate; write a number as 4e-4, or one for each size as 1: 1e-4, 2: 2e-4."
+        )
         raise BerthError("invalid", detail, field="learning_rate") from None
 
 

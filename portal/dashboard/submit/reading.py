@@ -48,6 +48,7 @@ CHECKS = {
     "instrumented": "instrumented",
     "checkpointable": "checkpointable",
     "restartable": "restartable",
+    "cores_exactly": "cores_exactly",
 }
 _FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
 _DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -150,7 +151,7 @@ def _array(post: QueryDict) -> dict[str, Any]:
     size, cap = post.get("array", "").strip(), post.get("array_limit", "").strip()
     if not size:
         if cap:
-            detail = "At once needs the number of tasks: fill in Array of, or empty this."
+            detail = "A limit of tasks is given without an array; fill in the number of tasks, or remove the limit."
             raise BerthError("required", detail, field="array.concurrency")
         return {}
     found = {"size": _whole(size, "array.size")}
@@ -171,21 +172,21 @@ def _measured(text: str, units: Mapping[str, int], default: str, field: str, exa
     try:
         value = float(number.replace(" ", "").replace(",", "."))
     except ValueError:
-        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field) from None
+        raise BerthError("invalid", f"{text[:30]!r} is not an amount; write it like {example}.", field=field) from None
     if unit not in units or not 0 < value < 1e12:
-        raise BerthError("invalid", f"{text[:30]!r} is no amount; write it as {example}.", field=field)
+        raise BerthError("invalid", f"{text[:30]!r} is not an amount; write it like {example}.", field=field)
     return value * units[unit]
 
 
 def _pairs(text: str, field: str) -> dict[str, str]:
-    """Read NAME=value, one a line."""
+    """Read NAME=value, each on a line of its own."""
     pairs = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if not line.strip():
             continue
         if not equals:
-            raise BerthError("invalid", f"{line[:40]!r}: write NAME=value, one a line.", field=field)
+            raise BerthError("invalid", f"{line[:40]!r}: write NAME=value, each on a line of its own.", field=field)
         pairs[name.strip()] = value
     return pairs
 

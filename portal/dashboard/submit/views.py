@@ -66,7 +66,7 @@ def submit(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """Answer with the cards beside the form, what would happen now and the request as text, and with all that is wrong."""
+    """Answer with the cards beside the form (what would happen now, the request as text) and with every problem."""
     throttle_check(request, FormThrottle)
     reading, problems = _examined(request)
     context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None, "problems": errors_of(problems)}
@@ -78,7 +78,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
 
 
 def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
-    """Read the form and return it with all that a submission would be refused for, at most one error a field."""
+    """Read the form. Return it with every reason for which a submission would be refused, at most one for each field."""
     reading = description_read(request.POST, request.FILES)
     description = dict(reading.description)
     if any(form_field_of(problem) == "gpus" for problem in reading.problems):
@@ -174,7 +174,7 @@ def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext
 
 
 def _starts(answer: dict[str, Any]) -> StartsContext | None:
-    """Return the expected range of one that would wait."""
+    """Return the expected start of a job that would wait."""
     found = answer["start"]
     if answer["placeable"] or found is None:
         return None

@@ -189,7 +189,7 @@ def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
         inside = number(use) if use is not None and not cell["idle"] else ""
     else:
         active = "" if cell["active"] is None else share(cell["active"])
-        shown_use = "idle" if cell["idle"] else _figure_of(use)
+        shown_use = _figure_of(use) if not cell["idle"] else "out" if cell.get("tone") == "fail" else "idle"
         shown_memory = _figure_of(memory) or ("idle" if cell["idle"] else "")
         inside = SafeString(
             f"<span>{cell['index']}</span><span>{active}</span>"

@@ -74,7 +74,7 @@ class JobLogAnswer(serializers.Serializer):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which output, and from where on. `stream` None: both."""
+    """What output is asked for, and from which position. `stream` None: both streams."""
 
     job: Job
     epoch: int | None
@@ -114,13 +114,13 @@ class Asked:
 
 
 class Reading(ABC):
-    """Reads on from `at`. `attempt` None: none has begun."""
+    """Reads output from position `at`. `attempt` None: no attempt has begun."""
 
     attempt: Attempt | None
 
     @abstractmethod
     def read(self, *, ended: bool) -> bytes:
-        """Return the next piece, b"" for none; what it returned, `told` tells of."""
+        """Return the next piece, b"" when there is none. `told` then describes what was returned."""
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class TwoStreams(Reading):
 
 def _offset(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit() and int(cursor) <= MAX_OFFSET):
-        raise BerthError("invalid", "Send `next` of the last answer of this stream as it came.", field="cursor")
+        raise BerthError("invalid", "Send the `next` of the last answer for this stream unchanged.", field="cursor")
     return int(cursor)
 
 

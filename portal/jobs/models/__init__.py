@@ -12,10 +12,13 @@ from portal.jobs.models.jobs import (
     Promise,
     QueueChange,
 )
+from portal.jobs.models.tuning import CoreSearch, CoreStep
 
 __all__ = [
     "Allocation",
     "Attempt",
+    "CoreSearch",
+    "CoreStep",
     "CoreTuning",
     "GpuAllocation",
     "IdempotencyKey",

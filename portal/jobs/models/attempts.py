@@ -65,6 +65,7 @@ class Attempt(models.Model):
         ordering = ["job", "-epoch"]
         indexes = [
             models.Index(fields=["created_at"], condition=Q(kind="profile"), name="attempt_profiles_by_time"),
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="attempt_by_end"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["job", "kind", "epoch"], name="attempt_epoch_once"),
@@ -109,7 +110,12 @@ class Allocation(models.Model):
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
     node = models.ForeignKey("cluster.Node", on_delete=models.PROTECT, related_name="allocations")
     rank = models.PositiveSmallIntegerField()
-    core_ids = models.JSONField()
+    core_ids = models.JSONField(help_text="Held: while an order to give some back is open, those too.")
+    core_ids_ordered = models.JSONField(null=True, help_text="What it is to have by the last order; null: core_ids.")
+    cores_sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last order about its cores; 0: none.")
+    cores_acknowledged = models.PositiveBigIntegerField(
+        null=True, help_text="Of the order that holds on its node; null: its agent never said, and is given none."
+    )
     memory_mib = models.PositiveBigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices, default=State.WANTED)
     sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last accepted report.")

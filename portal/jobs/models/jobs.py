@@ -1,4 +1,4 @@
-"""A job as it was asked for and how far it came, and what belongs to it alone."""
+"""A job: what was asked for, how far it came, and the rows that belong to it alone."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -47,6 +47,7 @@ class Job(models.Model):
     )  # the smallest requirement, as a column that can be counted by
     gpu_types = models.JSONField(default=list, help_text="Allowed types by name; empty: any.")
     cores_per_gpu = models.PositiveIntegerField(null=True)
+    cores_exactly = models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned.")
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
     disk_gib = models.FloatField(null=True)

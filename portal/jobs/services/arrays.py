@@ -1,4 +1,4 @@
-"""Array jobs: a parent that stands for its tasks, and tasks made a few at a time, so that 100 000 flood nothing."""
+"""Array jobs: a parent stands for its tasks. Tasks are made a few at a time, so that 100 000 tasks do no harm."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TASKS_AHEAD = 100
 
 _COPIED = (
     "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations instrumented gpus gpu_types "
-    "cores_per_gpu cores memory_mib disk_gib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable "
-    "restartable retries max_requeues priority"
+    "cores_per_gpu cores_exactly cores memory_mib disk_gib time_limit_s batch_per_gpu samples learning_rate expected_duration_s "
+    "checkpointable restartable retries max_requeues priority"
 ).split()
 
 
@@ -58,7 +58,7 @@ def array_room(*, parent: Job, counts: Mapping[str, int]) -> int:
 
 
 def counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None:
-    """Return the stored counts with `moved` in them; None when that cannot be, and only a recount helps.
+    """Return the stored counts after `moved`; None when they would be impossible and must be counted anew.
 
     The parent's row lock makes each move counted once: whoever moves a task adds it here before it commits.
     """
@@ -71,7 +71,7 @@ def counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None
 
 
 def array_state(*, counts: Mapping[str, int], parent: Job) -> JobState:
-    """Say what an array is as a whole: live while a task is, and at the end the worst of its tasks' ends."""
+    """Return the state of an array as a whole: live while a task is live, and at the end the worst end of its tasks."""
     unfinished = sum(counts.get(state, 0) for state in ACTIVE)
     more_to_come = (parent.array_made < parent.array_size or parent.array_retries) and not parent.cancel_requested_at
     if unfinished or more_to_come:

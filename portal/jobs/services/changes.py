@@ -1,4 +1,4 @@
-"""The one way a job changes state: a conditional UPDATE, its event, its pages told, its array counted."""
+"""The only way in which a job changes its state: a conditional UPDATE, an event, news for pages, its array's counts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _tell(*, job_id: int, array_id: int | None) -> None:
 
 
 def never_completed(job_id: int) -> str:
-    """Return the end's detail of a job that was cancelled because it waited for this one."""
+    """Return `end_detail` for a job that was cancelled because it waited for job `job_id`."""
     return f"job {job_id} did not complete"
 
 
@@ -116,7 +116,7 @@ def dependants_settle(*, job_id: int, ok: bool) -> None:
 
 @transaction.atomic
 def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> None:
-    """Bring an array's counts up to date, top its tasks up, and move the parent when they say so.
+    """Update an array's counts, make the tasks that are due, and move the parent when its state follows from them.
 
     `moved` is how many tasks the caller's transaction took out of a state (below 0) or into one, and costs the same
     however many tasks there are; None recounts them all, as the reconciler does.

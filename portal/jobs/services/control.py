@@ -32,7 +32,7 @@ def _refuse_ended(job: Job, verb: str) -> None:
 
 
 def _locked(job: Job) -> Job:
-    """Lock a job with all that changing it may touch, an array with its unfinished tasks; return it fresh."""
+    """Lock a job and all rows that a change of it may touch (an array: its unfinished tasks too); return it fresh."""
 
     def wanted() -> list[int]:
         tasks = Job.objects.filter(array=job.pk).exclude(state__in=FINAL)
@@ -161,7 +161,7 @@ def job_requeue(*, job: Job, actor: User) -> Job:
     if job.array_size:
         raise Conflict("array", "Requeue single tasks of an array, not the whole of it.")
     if job.state in QUEUED:
-        raise Conflict("not_running", f"Job {job.number} waits already.")
+        raise Conflict("not_running", f"Job {job.number} waits already; there is nothing to requeue.")
     if not job.is_requeueable:
         raise Conflict(
             "not_requeueable",

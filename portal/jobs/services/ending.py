@@ -1,4 +1,4 @@
-"""The end of an attempt, exactly once, and what its job does next: end, or wait again while retries or requeues last."""
+"""The end of an attempt, exactly once; then its job ends, or waits again while retries or requeues are left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STOPPED = {
 
 
 def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: str) -> AttemptState:
-    """Say how an attempt ended from its parts' (reason, exit code) and why it was stopped, if it was.
+    """Return how an attempt ended. `parts`: (reason, exit code) of each; `stop_reason`: why it was stopped, or "".
 
     A part that ended by itself outweighs one that was stopped; memory, time and disk outweigh a plain failure.
     """
@@ -105,7 +105,9 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
 def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, detail: str) -> None:
     if job.state == JobState.STARTING and JobState(state) not in FOLLOWERS[JobState.STARTING]:
         # It ran: the report of its start was overtaken by that of its end, or its agent was away.
-        job_move(job_id=job.pk, to=JobState.RUNNING, kind="started", text="Ran before its node could say so.")
+        job_move(
+            job_id=job.pk, to=JobState.RUNNING, kind="started", text="It ran before its node could report the start."
+        )
     job_move(
         job_id=job.pk,
         to=JobState(state),
@@ -151,7 +153,7 @@ def _hold_with_array(*, job: Job) -> None:
 
 
 def _again(*, job: Job, state: AttemptState, never_ran: bool) -> tuple[str, str] | None:
-    """Return which counter a further attempt counts in and how many are left in words; None when the job is over."""
+    """Return the counter that another attempt goes into, and words for how many are left. None: the job is over."""
     if state in {A.FAILED, A.OUT_OF_MEMORY} and job.failures < job.retries:
         return "failures", f" (retry {job.failures + 1} of {job.retries})"
     if state == A.NODE_FAIL and (job.is_requeueable or never_ran) and job.requeues < job.max_requeues:

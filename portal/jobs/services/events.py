@@ -36,7 +36,7 @@ def event_record(
 
 
 def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) -> None:
-    """Record one event of this kind for each (job, epoch, text), in one query."""
+    """Record an event of this kind for each (job, epoch, text). One query."""
     now = timezone.now()
     rows = [(job_id, now, kind, epoch, text[:300]) for job_id, epoch, text in texts]
     rows_insert(model=JobEvent, fields=["job", "at", "kind", "epoch", "text"], rows=rows)

@@ -42,7 +42,7 @@ def nodes_keep(ids: Iterable[int]) -> None:
 
 
 def jobs_lock(ids: Iterable[int], *, fields: Sequence[str] = ()) -> dict[int, Job]:
-    """Lock jobs and read them, of many of them only these `fields`."""
+    """Lock jobs and read them. `fields`: read only these, where the jobs are many."""
     rows = Job.objects.select_for_update(no_key=True).filter(pk__in=among(set(ids))).order_by("pk")
     rows = rows.only(*fields) if fields else rows
     return {row.pk: row for row in rows}

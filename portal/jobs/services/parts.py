@@ -15,8 +15,8 @@ from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
+from portal.jobs.services.cores import cores_acknowledge
 from portal.jobs.services.ending import attempt_settle
-from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import attempt_lock
 from portal.jobs.services.preempting import restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
@@ -45,12 +45,16 @@ def report_apply(
             answer["accepted"].append(entry)
     if answer["refused"]:
         Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + len(answer["refused"]))
+    orders = []
     for item in holding:
         known = mine.get((item["attempt"], item["rank"]))
         if known is None or known.released_at is not None:
             answer["stop"].append(_key_of(item))
         else:
             _hold_one(node=node, key=_key_of(item), answer=answer)
+            if item.get("cores_sequence") is not None:
+                orders.append((known, int(item["cores_sequence"])))
+    cores_acknowledge(parts=orders)
     _forgotten_end(node=node, known={(each["attempt"], each["epoch"], each["rank"]) for each in (*reports, *holding)})
     if node.unsettled_since is not None and not answer["stop"]:
         node_settled(node=node)
@@ -63,15 +67,15 @@ def _key_of(named: Mapping[str, Any]) -> Key:
 
 
 def _parts_of(*, node: Node, keys: Iterable[Any]) -> dict[tuple[Any, Any], Allocation]:
-    """The node's parts of these attempts by (attempt key, rank), found at once: most of what a lost node names is no part."""
+    """Return the node's parts of these attempts by (attempt key, rank). One query: a node may name many that are gone."""
     parts = Allocation.objects.filter(node=node, attempt__key__in=list(keys)).select_related("attempt")
     return {(part.attempt.key, part.rank): part for part in parts}
 
 
 def _refusal(mine: Mapping[tuple[Any, Any], Allocation], report: Mapping[str, Any]) -> str | None:
-    """Why a report is refused for certain by what was true before this message; None: to be looked at under lock.
+    """Return why a report is refused by what was true before this message; None: it must be looked at under lock.
 
-    What is told of a part here never becomes untrue: an end is for ever, and a sequence only grows.
+    Such a refusal stays right: a part that ended stays ended, and a sequence only grows.
     """
     part = mine.get((report["attempt"], report["rank"]))
     if part is None:
@@ -167,7 +171,7 @@ def part_end(
 
 
 def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) -> None:
-    """Renew one part's lease, or tell the node to stop what is no longer its to run."""
+    """Renew one part's lease, or tell the node to stop a part that should no longer run there."""
     part = (
         Allocation.objects.filter(
             attempt__key=key["attempt"], attempt__epoch=key["epoch"], rank=key["rank"], node=node, released_at=None
@@ -194,9 +198,9 @@ def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) 
 
 
 def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
-    """End parts without a lease that this node once said it ran and has not named for FORGOTTEN_S: its journal is gone.
+    """End parts without a lease that this node reported once but has not named for FORGOTTEN_S: its journal is lost.
 
-    One message proves nothing: it may be an old one that came late. And a part with a lease is left to that: its
+    One message proves nothing: it may be an old one that came late. A part with a lease ends by its lease: its
     process may live on without its agent, and would run twice (invariant 2).
     """
     started = (Allocation.State.PREPARED, Allocation.State.RUNNING)
@@ -228,13 +232,13 @@ def silent_starts_lose(*, limit_s: int) -> int:
     count = 0
     for part in parts.select_related("node").order_by("pk"):
         silence_s = (now - part.missed_at).total_seconds()
-        detail = f"{part.node.name} is in contact, but has not said for {silence_s:.0f} s that it begins the job"
+        detail = f"{part.node.name} is in contact, but has not said for {silence_s:.0f} s that it starts the job"
         count += part_lose(part=part, detail=detail, missed_before=now, only_in=Allocation.State.WANTED)
     return count
 
 
 def node_silence_forget(*, node: Node) -> None:
-    """Count the silence about a node's parts anew: it is in contact again after a while without, or begins anew."""
+    """Start to count the silence about a node's parts again: the node is in contact again, or its agent has started."""
     Allocation.objects.filter(node=node, released_at=None, missed_at__isnull=False).update(missed_at=timezone.now())
 
 
@@ -271,28 +275,3 @@ def node_parts_lose(*, node: Node, detail: str) -> int:
     """End every part a node holds as lost: it rebooted, or an operator declared it dead. Return how many."""
     parts = list(Allocation.objects.filter(node=node, released_at=None).order_by("attempt_id"))
     return sum(part_lose(part=part, detail=detail) for part in parts)
-
-
-def leases_expire(*, grace_s: int) -> int:
-    """End the parts whose lease and grace are over: their shims have killed them by then. Return how many.
-
-    Each is a transaction of its own: one that fails keeps no other from ending.
-    """
-    limit = timezone.now() - timedelta(seconds=grace_s)
-    over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node").order_by("pk")
-    return sum(
-        part_lose(part=part, detail=f"no word from {part.node.name} for its whole lease", lease_before=limit)
-        for part in over
-    )
-
-
-@transaction.atomic
-def leases_maintain(*, hours: float, node_ids: Iterable[int] | None = None) -> int:
-    """Extend the leases of everything that runs, before a planned stop of the portal. Return how many."""
-    until = timezone.now() + timedelta(hours=hours)
-    parts = Allocation.objects.filter(released_at=None, lease_until__isnull=False)
-    if node_ids is not None:
-        parts = parts.filter(node_id__in=list(node_ids))
-    for job_id in set(parts.values_list("attempt__job_id", flat=True)):
-        event_record(job_id=job_id, kind="maintenance", text=f"Maintenance lease of {hours:g} h.")
-    return parts.update(lease_until=until)

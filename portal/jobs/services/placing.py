@@ -1,4 +1,4 @@
-"""Turn a planning's decision into an attempt: what it holds is checked against fresh rows under lock (invariants 1, 10)."""
+"""Turn a planning's decision into an attempt. Its resources are checked against fresh, locked rows (invariants 1, 10)."""
 
 from __future__ import annotations
 

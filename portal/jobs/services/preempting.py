@@ -30,7 +30,7 @@ class Stop:
 
 
 def stops_nodes(*, job_ids: Iterable[int]) -> list[int]:
-    """Return the nodes that the live attempts of these jobs hold parts of: what ordering the stops will lock."""
+    """Return the nodes on which these jobs have live parts. The stops will lock their rows."""
     wanted = list(job_ids)
     if not wanted:
         return []
@@ -58,7 +58,7 @@ def attempt_preempt(*, stop: Stop, planning_number: int) -> bool:
 
 
 def stop_words(*, attempt: Attempt, cause: str, wanted: Job | None, to_gpus: int | None) -> str:
-    """Say why a planning stopped an attempt, as its own tenant may read it: another tenant's job has no number here."""
+    """Say why a planning stopped an attempt. Its own tenant reads this, so another tenant's job has no number."""
     if cause == StopCause.RESIZE:
         return f"Stopped to go on with {to_gpus} GPU{'' if to_gpus == 1 else 's'} in place of {attempt.gpus}"
     if cause == StopCause.MOVE:
@@ -80,10 +80,10 @@ def use_count(*, attempt: Attempt) -> None:
 
 
 def restart_measure(*, attempt: Attempt) -> None:
-    """Note what the stop before this attempt, which runs now, cost its job: S of algorithms.md section 6.
+    """Store what the stop before this attempt cost its job, now that it runs again: S of algorithms.md section 6.
 
-    From the order to stop until it runs again. A job that was resized or moved lost all of that; of one that was stopped
-    for others its time in the queue is left out: that is waiting, not the price of a restart.
+    The cost is the time from the order to stop until the job runs again. When it was stopped for other jobs, its time in
+    the queue is left out: that is waiting, and not the price of a restart.
     """
     before = Attempt.objects.runs().filter(job_id=attempt.job_id, epoch=attempt.epoch - 1).first()
     if before is None or before.state != AttemptState.PREEMPTED or before.stop_at is None or before.ended_at is None:

@@ -30,7 +30,7 @@ NOTHING_SAID = frozenset({AttemptState.CANCELLED, AttemptState.NODE_FAIL})
 
 
 def profile_close(*, attempt: Attempt) -> None:
-    """Tell of a profile that has just ended, and let the next planning place its job."""
+    """Record the end of a profile, and let the next planning place its job."""
     begun = attempt.started_at or attempt.created_at
     took_s = max(0.0, (attempt.ended_at - begun).total_seconds()) if attempt.ended_at else 0.0
     why = attempt.end_detail or (f"exit {attempt.exit_code}" if attempt.exit_code else "")
@@ -55,7 +55,7 @@ def profiles_end_late() -> int:
 
 @dataclass(frozen=True)
 class ProfilePast:
-    """When a job's first profile began, by job id, and the (signature, GPU type) that were tried, of late or right now."""
+    """When each job's first profile began, and the (signature, GPU type) pairs that were tried lately or run now."""
 
     since: Mapping[int, datetime] = field(default_factory=dict)
     tried: frozenset[tuple[str, str]] = frozenset()

@@ -40,6 +40,6 @@ def promise_give(
 
 
 def promises_withdraw(*, job_ids: Iterable[int]) -> int:
-    """Take back what is kept for these jobs; return for how many something was."""
+    """Give up what is kept for these jobs; return for how many of them something was kept."""
     wanted = list(job_ids)
     return Promise.objects.filter(job__in=wanted).delete()[0] if wanted else 0

@@ -1,4 +1,4 @@
-"""Every five seconds: whatever a lost message, a killed process or a silent node left undone is done here."""
+"""Repairs every five seconds: does what a lost message, a killed process or a silent node left undone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from portal.environment import env
 from portal.events.relay import drain
 from portal.jobs.models import Job
 from portal.jobs.services.changes import array_refresh, job_move
+from portal.jobs.services.leases import leases_expire
 from portal.jobs.services.locks import job_road_lock
-from portal.jobs.services.parts import leases_expire, silent_starts_lose
+from portal.jobs.services.parts import silent_starts_lose
 from portal.jobs.services.profiling import profiles_end_late
 from portal.jobs.states import FINAL, QUEUED, JobState
 
@@ -27,7 +28,7 @@ def reconcile() -> dict[str, int]:
 
 
 def _cancelled_end() -> int:
-    """End waiting jobs whose cancelling was asked for: one may have been requeued at the very moment."""
+    """End waiting jobs that should be cancelled: one may have gone back to the queue just when it was cancelled."""
     asked = Job.objects.runnable().filter(state__in=QUEUED).exclude(cancel_requested_at=None)
     count = 0
     for job_id in asked.values_list("pk", flat=True):

@@ -1,4 +1,4 @@
-"""Let jobs that failed wait again, when a person asks: the one way out of an end.
+"""Let jobs that failed wait again when a person asks for it. There is no other way out of an end.
 
 A task's turn comes when its array has room for it, as for tasks that are made: until then it is marked (`retry_asked_at`)
 and its array says how many are (`array_retries`).
@@ -70,7 +70,7 @@ def _left_cancelled(parent: Job) -> str:
     if not ids:
         return ""
     shown = [*(f"#{number}" for number in ids[:NAMED]), *(["others"] if len(ids) > NAMED else [])]
-    return f" What was cancelled because it failed stays so: {', '.join(shown)}. Relaunch it to have it wait again."
+    return f" Jobs that were cancelled because it failed stay cancelled: {', '.join(shown)}. Relaunch them to let them run."
 
 
 def _refuse(job: Job, parent: Job) -> None:

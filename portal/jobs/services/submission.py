@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _COLUMNS = (
-    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores "
+    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
     "memory_mib disk_gib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
     "max_requeues priority array_size array_concurrency"
 ).split()
@@ -93,9 +93,9 @@ def submission_check(
 
 
 def submission_problems(*, user: User, description: Mapping[str, Any], r_num: int = 8) -> list[BerthError]:
-    """Return all that a submission would be refused for, at most one error a field; [] where it would be taken.
+    """Return every reason to refuse a submission, at most one error for each field; [] when it would be accepted.
 
-    What depends on other rows is checked without the fields that are wrong by themselves. Changes nothing.
+    Checks that read other rows leave out the fields that are wrong by themselves. Changes nothing.
     """
     parsed, problems = description_examine(description, r_num=r_num)
     if parsed is None:
@@ -154,9 +154,11 @@ def _known(*, user: User, key: str, digest: str) -> Job | None:
 
 
 def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> Tenant:
-    """Return the tenant that pays. A token's tenant wins; a foreign and a missing name answer alike."""
+    """Return the tenant for whom the job runs. A token's tenant wins. A foreign and a missing name get the same answer."""
     if tenant is not None and name and tenant.name != name:
-        raise Forbidden(f"This token is for tenant {tenant.name} only.", field="tenant")
+        raise Forbidden(
+            f"This token is for tenant {tenant.name} only; use another token for another tenant.", field="tenant"
+        )
     if tenant is None and name:
         tenant = Tenant.objects.visible_to(user).filter(name=name).first()
         if tenant is None:
@@ -165,7 +167,7 @@ def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> T
         own = tenants_of(user)
         if len(own) != 1:
             names = ", ".join(t.name for t in own) or "none; ask an operator to add you to one"
-            raise BerthError("required", f"Say for which tenant; yours: {names}.", field="tenant")
+            raise BerthError("required", f"Say for which tenant the job is. Your tenants: {names}.", field="tenant")
         tenant = own[0]
     if role_of(user=user, tenant=tenant) is None:
         raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
@@ -224,14 +226,16 @@ def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
     if tenant.gpu_quota is not None and need > tenant.gpu_quota:
         raise Conflict(
             "quota_exceeded",
-            f"The job needs {need} GPUs at least; {tenant.name}'s quota is {tenant.gpu_quota}.",
+            f"The job needs at least {need} GPUs, but {tenant.name} has a quota of {tenant.gpu_quota}; "
+            "accept fewer, or ask an operator.",
             field="gpus",
         )
     cores = parsed.cores if need == 0 else need
     if tenant.core_quota is not None and (cores or 1) > tenant.core_quota:
         raise Conflict(
             "quota_exceeded",
-            f"The job needs {cores} cores at least; {tenant.name}'s quota is {tenant.core_quota}.",
+            f"The job needs at least {cores} cores, but {tenant.name} has a quota of {tenant.core_quota}; "
+            "ask for fewer, or ask an operator.",
             field="cores",
         )
     queue_quota_check(tenant=tenant, asked=parsed.array_size or 1)
@@ -251,7 +255,7 @@ def queue_quota_check(*, tenant: Tenant, asked: int, already: int = 0) -> None:
 
 
 def _dependencies(*, user: User, parsed: JobDescription, locked: bool = True) -> list[tuple[int, str]]:
-    """Check what the job waits for. A foreign and a missing id answer alike."""
+    """Check the jobs that this job waits for. A foreign and a missing id get the same answer."""
     wanted = dict(parsed.depends_on)
     if not wanted:
         return []
@@ -267,7 +271,11 @@ def _dependencies(*, user: User, parsed: JobDescription, locked: bool = True) ->
     for job_id, kind in wanted.items():
         failed = found[job_id] in FINAL and found[job_id] != JobState.COMPLETED
         if kind == JobDependency.Kind.OK and failed:
-            raise Conflict("dependency_failed", f"Job {job_id} ended {found[job_id]}.", field="depends_on")
+            raise Conflict(
+                "dependency_failed",
+                f"Job {job_id} ended {found[job_id]}, so this job could never start; remove it from `depends_on`.",
+                field="depends_on",
+            )
     return list(wanted.items())
 
 

@@ -50,7 +50,7 @@ class _Waiting:
 
 
 def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
-    """Store what changed of the notes; return how many jobs that were. A read, and an update for each kind of change.
+    """Store the notes that changed; return of how many jobs. One read, and one update for each kind of change.
 
     The caller holds the jobs' locks, so that nobody cancels or holds one between the look and the write.
     """

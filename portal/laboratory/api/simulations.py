@@ -57,7 +57,7 @@ NUMBER_PATH = (OpenApiParameter("number", str, OpenApiParameter.PATH),)
 
 
 class LaboratoryView(ApiView):
-    """What is asked anew is counted: it reads a trace or a cluster's description."""
+    """A new order is counted by the throttle: it reads a trace or a cluster's description."""
 
     read_scope, write_scope = "simulations:read", "simulations:write"
 
@@ -66,7 +66,7 @@ class LaboratoryView(ApiView):
 
 
 def simulation_of(request: Request, number: str, *, verb: str | None = None) -> Simulation:
-    """The simulation, which the user may also act upon where a `verb` is named. Raises NotFound."""
+    """Return the simulation. With a `verb` the user must be allowed to do that to it. Raises NotFound."""
     found = simulation_get(user=request.user, number=number, tenant=tenant_of(request))
     if verb is not None:
         acting_check(row=found, user=request.user, verb=verb)
@@ -81,7 +81,7 @@ def simulation_answer(request: Request, simulation: Simulation, *, status: int =
 
 
 def tenant_asked(request: Request, given: Mapping[str, Any]) -> Tenant:
-    """The tenant that a body or query names, or that goes without saying."""
+    """Return the tenant that the body or query names, or the only one that it can be."""
     name = given.get("tenant")
     name = None if name is None else checks.text(name, "tenant", max_chars=150, blank=True)
     return tenant_chosen(user=request.user, name=name, only=tenant_of(request))

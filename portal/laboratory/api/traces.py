@@ -31,7 +31,7 @@ UPLOAD_TYPE = "application/octet-stream"
 
 
 def trace_of(request: Request, number: str, *, verb: str | None = None) -> LabTrace:
-    """The trace, which the user may also act upon where a `verb` is named. Raises NotFound."""
+    """Return the trace. With a `verb` the user must be allowed to do that to it. Raises NotFound."""
     found = trace_get(user=request.user, number=number, tenant=tenant_of(request))
     if verb is not None:
         acting_check(row=found, user=request.user, verb=verb)
@@ -100,7 +100,7 @@ class TracesView(LaboratoryView):
 
 
 def _uploaded(request: Request) -> bytes:
-    """The body, up to one byte more than a trace may have."""
+    """Return the body, at most one byte more than a trace may have."""
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != UPLOAD_TYPE:
         detail = f"Send the trace's bytes with `Content-Type: {UPLOAD_TYPE}`."
         raise BerthError("unsupported_media_type", detail, status=415)

@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def digest(run: Run) -> dict[str, Any]:
-    """The report's figures, and those of large jobs and of what is idle while somebody waits."""
+    """Return the report's figures, those of large jobs, and those of what is idle while jobs wait."""
     from scheduler.simulator.courses import Steps, mean, quantile
     from scheduler.simulator.report import HOUR_S, figures
 
@@ -58,7 +58,7 @@ def digest(run: Run) -> dict[str, Any]:
 
 
 def run(options: Options) -> Result:
-    """A table a workload, and one of what each rule is worth in mean JCT on all of them."""
+    """Return a table for each workload, and one of what each rule is worth in mean JCT over all of them."""
     from scheduler.rules import RULES, without
     from scheduler.simulator.rivals import parameters_for
 
@@ -89,7 +89,7 @@ def run(options: Options) -> Result:
 
 
 def change_pct(own: float | None, whole: float | None) -> float | None:
-    """Per cent more than with all rules; None where there is nothing to compare with."""
+    """Return by how many per cent it is more than with all rules; None when there is nothing to compare with."""
     return None if own is None or not whole else 100.0 * (own / whole - 1.0)
 
 

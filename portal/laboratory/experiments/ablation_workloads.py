@@ -36,7 +36,7 @@ class Workload:
 
 
 def workloads(options: Options) -> list[Workload]:
-    """All four; without `--data` those that need none. Quick: a small part of each."""
+    """Return all four workloads; without `--data` those that need no data. Quick: a small part of each."""
     quick = options.quick
     found = [
         Workload("hops-512 quick", partial(Setting.prepare, HOPS_QUICK if quick else hops_512.QUICK), seeds=True),
@@ -54,7 +54,7 @@ def workloads(options: Options) -> list[Workload]:
 
 
 def mixed(hours: float, seed: int) -> tuple[Sequence[TracedJob], World]:
-    """Three tenants' jobs of so many hours."""
+    """Return the jobs of three tenants for this many hours."""
     import numpy as np
 
     from scheduler.simulator.generators.tenants_mix import generate
@@ -63,7 +63,7 @@ def mixed(hours: float, seed: int) -> tuple[Sequence[TracedJob], World]:
 
 
 def philly_week(file: Path, days: float, seed: int) -> tuple[Sequence[TracedJob], World]:
-    """So many days of the trace from `WEEK_FROM` on, on a sixth of its servers. Nothing is drawn."""
+    """Return this many days of the trace, from `WEEK_FROM` on, on a sixth of its servers. Nothing is drawn at random."""
     from scheduler.model import Node
     from scheduler.simulator.traces.moments import seconds_of
     from scheduler.simulator.traces.philly import FORMAT

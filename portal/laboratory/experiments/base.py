@@ -37,7 +37,7 @@ class Figure:
 
 
 def cell(value: object) -> str:
-    """A table's cell: three significant digits, or all digits before the point; `-` for nothing."""
+    """Return the text of a cell: three significant digits, or all digits before the point; `-` for nothing."""
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, float):
@@ -59,7 +59,7 @@ class Table:
     note: str = ""
 
     def text(self) -> str:
-        """As Markdown, aligned so that it reads well on a terminal too."""
+        """Return the table as Markdown, aligned so that it is easy to read on a terminal too."""
         lines = [[str(each) for each in self.columns], *([cell(each) for each in row] for row in self.rows)]
         widths = [max(3, *(len(line[n]) for line in lines)) for n in range(len(self.columns))]
         left = [not any(isinstance(row[n], int | float | Figure) for row in self.rows) for n in range(len(widths))]
@@ -107,14 +107,14 @@ class Options:
     watch: Callable[[Sequence[str]], Watch] | None = None
 
     def run_all(self, tasks: Sequence[Task]) -> list[Any]:
-        """The tasks' answers in their order, with as many processes as asked for and the progress shown."""
+        """Return the tasks' answers in their order. They run in `processes` processes, and the progress is shown."""
         watch = None if self.watch is None else self.watch([task.label for task in tasks])
         if self.keep is not None:
             tasks = kept_in(self.keep, tasks)
         return run_tasks(tasks, processes=self.processes, watch=watch)
 
     def folder(self, name: str) -> Path:
-        """`data/name`. ExperimentError when it is not there."""
+        """Return the folder `data/name`. Raises ExperimentError when it is not there."""
         if self.data is None:
             raise ExperimentError(f"This experiment reads public data: give --data DIR, the folder that holds {name}/.")
         if not (self.data / name).exists():

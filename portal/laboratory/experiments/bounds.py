@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def run(options: Options) -> Result:
-    """Hops' two workloads, and with `--data` Sia's in its three forms."""
+    """Return the schedules of Hops' two workloads, and with `--data` those of Sia's in its three forms."""
     found: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     for name, setting in (("hops-512", hops_512.SETTING), ("hops-64", hops_64.SETTING)):
         found[name] = {row: medians(seeds, tuple(COLUMNS)) for row, seeds in bounds(setting, options).items()}

@@ -48,6 +48,6 @@ class Clairvoyance:
 
 
 def over(figures: Mapping[str, Any], least: Mapping[str, Any]) -> float | None:
-    """A policy's mean JCT over the least."""
+    """Return a policy's mean JCT divided by the least one."""
     own, its = figures.get("mean_jct_h"), least.get("mean_jct_h")
     return own / its if own and its else None

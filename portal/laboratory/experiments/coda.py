@@ -89,7 +89,7 @@ TRIED: tuple[dict[str, float], ...] = ({"cpu_median_h": 0.75},)
 def prepare(
     seed: int, *, days: float, tunes_cores: bool, free: Free | None = None, load: float = 1.0
 ) -> tuple[Sequence[TracedJob], World]:
-    """The jobs of so many days, with `load` times the GPU jobs, and the cluster."""
+    """Return the jobs of this many days, with `load` times as many GPU jobs, and the cluster."""
     import numpy as np
 
     from scheduler.simulator.generators import coda
@@ -101,14 +101,14 @@ def prepare(
 def digest(
     run: Run, *, days: float, warm_days: float, free: Free | None = None, load: float = 1.0
 ) -> dict[str, float | None]:
-    """The figures of the measured window."""
+    """Return the figures of the measured window."""
     jobs, _ = prepare(run.seed, days=days, tunes_cores=False, free=free, load=load)
     work = {each.job.id: each.work for each in jobs}
     return figures_of(run, work, warm_days * DAY_S, days * DAY_S)
 
 
 def run(options: Options) -> Result:
-    """All four policies."""
+    """Compare all four policies."""
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
     found = simulate(options, POLICIES, days, warm_days)
     medians = {policy: medians_of(each) for policy, each in found.items()}
@@ -129,7 +129,7 @@ def run(options: Options) -> Result:
 
 
 def calibrate(options: Options) -> Result:
-    """FIFO alone, with the frozen values and with those tried before: what fixed them."""
+    """Show FIFO alone, with the frozen values and with those that were tried before them."""
     from scheduler.simulator.generators.coda import FREE
 
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
@@ -168,7 +168,7 @@ def simulate(
     free: Free | None = None,
     load: float = 1.0,
 ) -> dict[str, list[dict[str, float | None]]]:
-    """The figures of each policy, seed by seed."""
+    """Return the figures of each policy, one for each seed."""
     from scheduler.simulator.rivals import parameters_for
 
     scenarios = [
@@ -187,12 +187,12 @@ def simulate(
 
 
 def medians_of(results: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
-    """Over the seeds that have the figure."""
+    """Return the median of each figure over the seeds that have it."""
     return {key: _median([value for each in results if (value := each[key]) is not None]) for key in results[0]}
 
 
 def _queueing(found: Mapping[str, Sequence[dict[str, float | None]]]) -> str:
-    """In how many seeds of each policy."""
+    """Say in how many seeds of each policy jobs queued."""
     return ", ".join(f"{policy} {sum(bool(each['queued_share']) for each in runs)}" for policy, runs in found.items())
 
 

@@ -37,7 +37,7 @@ class Span:
 
 
 def figures_of(run: Run, work: Mapping[int, float], from_s: float, until_s: float) -> dict[str, float | None]:
-    """All of them, of what was submitted and happened in the window. `work`: seconds at full speed, by job."""
+    """Return all figures of what was submitted and happened in the window. `work`: seconds at full speed, by job."""
     mine = [job for job in run.jobs if job.submitted_s >= from_s]
     gpu = [job.wait_s for job in mine if job.requirement != (0,)]
     cpu = [job.wait_s for job in mine if job.requirement == (0,)]
@@ -57,7 +57,7 @@ def figures_of(run: Run, work: Mapping[int, float], from_s: float, until_s: floa
 
 
 def over_time(run: Run, from_s: float, until_s: float) -> dict[str, float | None]:
-    """Means over time. Where nobody queues there is no rate while jobs queue (None), and nothing is fragmented."""
+    """Return means over time. When nobody queues, the rate while jobs queue is None and nothing is fragmented."""
     spans = list(_spans(run, from_s, until_s))
     queued = [span for span in spans if span.left.queue_gpu_jobs]
     waited = list(_within(spans, _long_waits(run.jobs, from_s, until_s)))
@@ -75,7 +75,7 @@ def over_time(run: Run, from_s: float, until_s: float) -> dict[str, float | None
 
 
 def queued_jobs(run: Run, from_s: float, until_s: float) -> float:
-    """GPU jobs that wait, in the mean over the window."""
+    """Return how many GPU jobs wait, as a mean over the window."""
     return sum(span.length_s * span.left.queue_gpu_jobs for span in _spans(run, from_s, until_s)) / (until_s - from_s)
 
 
@@ -88,7 +88,7 @@ def _spans(run: Run, from_s: float, until_s: float) -> Iterator[Span]:
 
 
 def _long_waits(jobs: Iterable[JobRecord], from_s: float, until_s: float) -> list[tuple[float, float]]:
-    """When some GPU job had waited for longer than `LONG_S` for its first start; ascending and apart."""
+    """Return the times at which a GPU job had waited longer than `LONG_S` for its first start, as separate ascending spans."""
     found: list[tuple[float, float]] = []
     for job in sorted(jobs, key=lambda job: job.submitted_s):
         begin_s = max(job.submitted_s + LONG_S, from_s)
@@ -103,7 +103,7 @@ def _long_waits(jobs: Iterable[JobRecord], from_s: float, until_s: float) -> lis
 
 
 def _within(spans: Sequence[Span], times: Sequence[tuple[float, float]]) -> Iterator[Span]:
-    """The parts of the spans that lie in these times; both ascend."""
+    """Return the parts of the spans that lie in these times. Both are in ascending order."""
     first = 0
     for from_s, until_s in times:
         while first < len(spans) and spans[first].until_s <= from_s:
@@ -115,13 +115,13 @@ def _within(spans: Sequence[Span], times: Sequence[tuple[float, float]]) -> Iter
 
 
 def _mean(spans: Sequence[Span], gpus: Callable[[PlanningRecord], int], run: Run) -> float | None:
-    """Over the spans' time, of all GPUs; None where there are none."""
+    """Return the mean over the spans' time and all GPUs; None when there are none."""
     time_s = sum(span.length_s for span in spans)
     return sum(span.length_s * gpus(span.left) for span in spans) / time_s / run.gpus_total if time_s else None
 
 
 def _speed(jobs: Sequence[JobRecord], work: Mapping[int, float]) -> float:
-    """Of the completed jobs: the part of full speed at which their GPUs worked."""
+    """Return at which part of full speed the GPUs of the completed jobs worked."""
     done = [job for job in jobs if job.state == "COMPLETED"]
     held = sum(job.gpu_s for job in done)
     return sum(work[job.job] * job.requirement[0] for job in done) / held if held else 0.0

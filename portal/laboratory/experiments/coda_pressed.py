@@ -33,7 +33,7 @@ COLUMNS = {
 
 
 def run(options: Options) -> Result:
-    """All four policies."""
+    """Compare all four policies."""
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
     found = coda.simulate(options, POLICIES, days, warm_days, load=LOAD)
     medians = {policy: coda.medians_of(each) for policy, each in found.items()}

@@ -18,7 +18,7 @@ from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import advance, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from portal.laboratory.experiments.base import Options
@@ -48,7 +48,7 @@ class Curve:
 
     @property
     def optimum(self) -> int:
-        """The fewest cores with the best speed."""
+        """Return the fewest cores with the best speed."""
         return self.speeds.index(max(self.speeds)) + 1
 
     def at(self, cores: int) -> float:
@@ -57,7 +57,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search made of a class."""
+    """What a search found for a class."""
 
     steps: int
     cores_off: int
@@ -65,7 +65,7 @@ class Found:
 
 
 def curves(path: Path) -> list[Curve]:
-    """The file's classes, by name. ExperimentError says which part of it cannot be read."""
+    """Return the file's classes, by name. Raises ExperimentError that says which part cannot be read."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -132,19 +132,21 @@ def run(options: Options) -> Result:
         f"{len(classes)} classes. In brackets what is expected: about 5.7 steps, every optimum found; at most 5 on average, "
         "8 at most, 98 % of the best speed."
     )
-    each = Table(
-        "By class",
-        ("class", "optimum", *(name for name, _ in SEARCHES)),
-        [
-            (
-                curve.name,
-                curve.optimum,
-                *(f"{found[name][n].steps} steps, {found[name][n].cores_off} off" for name, _ in SEARCHES),
-            )
-            for n, curve in enumerate(classes)
-        ],
-    )
-    return Result("cores", (Table("Core tuning", columns, rows, note), each), {**fast, "one_core": one, "fast": fast})
+    tables = (Table("Core tuning", columns, rows, note), _by_class(classes, found))
+    return Result("cores", tables, {**fast, "one_core": one, "fast": fast})
+
+
+def _by_class(classes: Sequence[Curve], found: Mapping[str, Sequence[Found]]) -> Table:
+    names = [name for name, _ in SEARCHES]
+    rows = [
+        (
+            curve.name,
+            curve.optimum,
+            *(f"{found[name][n].steps} steps, {found[name][n].cores_off} off" for name in names),
+        )
+        for n, curve in enumerate(classes)
+    ]
+    return Table("By class", ("class", "optimum", *names), rows)
 
 
 def _ends(figures: dict[str, Any]) -> tuple[object, ...]:

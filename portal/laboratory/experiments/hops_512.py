@@ -51,7 +51,7 @@ PAPER = {
 
 
 def run(options: Options) -> Result:
-    """All policies on the same jobs."""
+    """Compare all policies on the same jobs."""
     setting = QUICK if options.quick else SETTING
     of_seeds = runs(setting, entrants(*OURS, *RIVALS), options)
     found = {name: medians(seeds) for name, seeds in of_seeds.items()}

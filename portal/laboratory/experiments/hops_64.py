@@ -49,7 +49,7 @@ PAPER = {
 
 
 def run(options: Options) -> Result:
-    """All policies on the same jobs."""
+    """Compare all policies on the same jobs."""
     of_seeds = runs(SETTING, entrants(*OURS, *RIVALS), options)
     found = {name: medians(seeds) for name, seeds in of_seeds.items()}
     bound = {name: medians(seeds) for name, seeds in bounds(SETTING, options).items()}

@@ -32,7 +32,7 @@ SHOWN = ("makespan_h", "mean_jct_h", "mean_wait_h", "max_lr", "fragments_per_rou
 
 
 def search(name: str, setting: Setting, target: Mapping[str, float], options: Options) -> Result:
-    """The search, a row a step: the constant and the rival's median figures with it."""
+    """Return the search, one row for each step: the constant and the rival's median figures with it."""
     low, high = math.log(LOW), math.log(HIGH)
     steps: list[dict[str, Any]] = []
     for _ in range(STEPS):
@@ -54,5 +54,5 @@ def search(name: str, setting: Setting, target: Mapping[str, float], options: Op
 
 
 def rival_medians(setting: Setting, options: Options) -> dict[str, float | None]:
-    """The rival's figures with that setting."""
+    """Return the rival's figures with this setting."""
     return medians(runs(setting, entrants(RIVAL), options)[RIVAL], SHOWN)

@@ -55,12 +55,12 @@ Figures = Mapping[str, Mapping[str, float | None]]
 
 
 def distance(found: Figures, paper: Mapping[str, Mapping[str, float]]) -> float:
-    """Between the rivals' medians and their rows in the paper; infinite where a figure is missing."""
+    """Return the distance between the rivals' medians and their rows in the paper; infinite when a figure is missing."""
     return sum(_row_distance(found[rival], paper[rival]) for rival in ROWS)
 
 
 def rivals_medians(setting: Setting, options: Options) -> Figures:
-    """Both rivals' figures with that setting."""
+    """Return both rivals' figures with this setting."""
     return {name: medians(seeds, SHOWN) for name, seeds in runs(setting, entrants(*ROWS), options).items()}
 
 
@@ -88,7 +88,7 @@ class _Search:
         return self.tried[choices]
 
     def weighed(self, choices: Choices) -> Choices:
-        """The same with the class hour that gives `gavel-hops` the paper's makespan, or comes nearest to it."""
+        """Return the same choices with the class hour that gives `gavel-hops` the paper's makespan, or comes nearest to it."""
         target_h, hours = self.paper[RIVAL]["makespan_h"], []
         for _ in range(HOURS_TRIED):
             hours.append(choices)
@@ -100,7 +100,7 @@ class _Search:
         return min(hours, key=self.distance)
 
     def nearest(self, began: Choices) -> list[Choices]:
-        """Each better choice on the way, from the beginning to the last."""
+        """Return each better choice, from the first to the last."""
         way = [self.weighed(began)]
         for _ in range(PASSES):
             before = way[-1]
@@ -115,7 +115,7 @@ class _Search:
 
 
 def search(name: str, setting: Setting, paper: Mapping[str, Mapping[str, float]], options: Options) -> Result:
-    """The search, a row for each step that came nearer."""
+    """Return the search, one row for each step that came nearer."""
     from scheduler.simulator.generators.hops_constants import Choices
 
     looking = _Search(setting, paper, options)

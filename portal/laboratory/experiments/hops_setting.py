@@ -57,13 +57,13 @@ class Setting:
 
     @property
     def chosen(self) -> Choices:
-        """What the paper leaves open, as this setting has it."""
+        """Return the values of what the paper leaves open in this setting."""
         from scheduler.simulator.generators import hops
 
         return self.choices or hops.choices_of(physical=self.physical)
 
     def prepare(self, seed: int) -> tuple[Sequence[TracedJob], World]:
-        """The jobs and the cluster of a seed; those of another setting with the same seed differ in size alone."""
+        """Return the jobs and the cluster of a seed. With the same seed, settings differ in the jobs' sizes only."""
         import numpy as np
 
         from scheduler.simulator.generators import hops
@@ -95,19 +95,19 @@ class Entrant:
 
 
 def entrants(*names: str, **knobs: Any) -> tuple[Entrant, ...]:
-    """Policies by their own names, with the same knobs."""
+    """Return policies under their own names, with the same knobs."""
     return tuple(Entrant(name, name, tuple(knobs.items())) for name in names)
 
 
 def seeds_of(options: Options) -> range:
-    """1 to the number asked for."""
+    """Return the seeds: 1 to the number asked for."""
     return range(1, options.seeds + 1)
 
 
 def runs(
     setting: Setting, who: Sequence[Entrant], options: Options, *, until_s: float | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """The report's figures of each entrant, one a seed."""
+    """Return the report's figures of each entrant, one for each seed."""
     from scheduler.simulator.report import figures
 
     scenarios = [
@@ -120,7 +120,7 @@ def runs(
 
 
 def bounds(setting: Setting, options: Options) -> dict[str, list[dict[str, Any]]]:
-    """The clairvoyant schedules' figures, one a seed."""
+    """Return the clairvoyant schedules' figures, one for each seed."""
     tasks = [
         Clairvoyance(partial(Setting.prepare, setting), seed, row).task() for row in ROWS for seed in seeds_of(options)
     ]
@@ -129,7 +129,7 @@ def bounds(setting: Setting, options: Options) -> dict[str, list[dict[str, Any]]
 
 
 def medians(of_seeds: Sequence[Mapping[str, Any]], keys: Sequence[str] = tuple(COLUMNS)) -> dict[str, float | None]:
-    """The median of each figure over the seeds that have it."""
+    """Return the median of each figure over the seeds that have it."""
     found: dict[str, float | None] = {}
     for key in keys:
         known = [each[key] for each in of_seeds if each.get(key) is not None]

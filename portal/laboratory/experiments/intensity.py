@@ -20,7 +20,7 @@ POLICIES = ("berth", "hops", "sia-hops", "gavel-hops")
 
 
 def run(options: Options) -> Result:
-    """Mean JCT of each policy at each rate, and Sia's and Gavel's over Hops' and Berth's."""
+    """Return the mean JCT of each policy at each rate, and Sia's and Gavel's divided by Hops' and Berth's."""
     base, rates = (QUICK, QUICK_RATES) if options.quick else (SETTING, RATES)
     found: dict[str, dict[str, dict[str, float | None]]] = {}
     for rate in rates:

@@ -76,7 +76,7 @@ class Packing:
 
 
 def lists_of(folder: Path, options: Options) -> dict[str, Path]:
-    """The lists to pack, by name: those asked for, else those in the folder (quick: the default one alone).
+    """Return the lists to pack, by name: those asked for, else those in the folder (quick: only the default one).
 
     ExperimentError where there is none, or two have the same name.
     """
@@ -95,7 +95,7 @@ def lists_of(folder: Path, options: Options) -> dict[str, Path]:
 
 
 def run(options: Options) -> Result:
-    """A table a list."""
+    """Return a table for each list."""
     folder = options.folder("openb")
     if not (folder / NODES).is_file():
         raise ExperimentError(f"{folder} holds no {NODES}, the nodes to pack on.")
@@ -140,7 +140,7 @@ def _table(pods: str, found: Mapping[str, Mapping[str, Any]], seeds: int) -> Tab
 
 
 def _row(packer: str, own: Mapping[str, Any], study: Sequence[float | None]) -> list[object]:
-    """A packer's cells by `COLUMNS`; `study`: its published figures at 100 and 130 %, None where there is none."""
+    """Return a packer's cells by `COLUMNS`. `study`: its published figures at 100 and 130 %, None when not published."""
     return [
         packer,
         _pct(own["allocated_pct"][0]),
@@ -155,7 +155,7 @@ def _row(packer: str, own: Mapping[str, Any], study: Sequence[float | None]) -> 
 
 
 def _pct(value: float | None) -> str:
-    """Two decimals, as the study gives them."""
+    """Return a figure with two decimals, as the study gives them."""
     return "-" if value is None else f"{value:.2f}"
 
 

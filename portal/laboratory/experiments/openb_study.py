@@ -33,5 +33,5 @@ ALLOCATED_PCT: Mapping[str, tuple[tuple[float, float], ...]] = {
 
 
 def study_of(pods: str) -> Mapping[str, tuple[float, float]]:
-    """Its packers' figures on a list; none for a list that is not its own."""
+    """Return the study's figures of each packer on a list; none for a list that is not the study's."""
     return dict(zip(STUDIED, ALLOCATED_PCT.get(pods, ()), strict=False))

@@ -27,7 +27,7 @@ PAPER_FTF = {"hops": {"max_ftf": 2.15}, "sia-hops": {"max_ftf": 28.27}, "gavel-h
 
 
 def run(options: Options) -> Result:
-    """Both figures."""
+    """Return both figures."""
     setting = QUICK if options.quick else SETTING
     of_priorities = runs(setting, [Entrant(name, "hops", (("priority", name),)) for name in PRIORITIES], options)
     fair = (Entrant("berth", "berth", FTF), Entrant("hops", "hops", FTF), *entrants("sia-hops", "gavel-hops"))

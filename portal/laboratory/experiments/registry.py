@@ -35,6 +35,6 @@ MODULES: dict[str, str] = {
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment. KeyError when there is none of that name."""
+    """Return the experiment. Raises KeyError when there is none of that name."""
     experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
     return experiment

@@ -28,7 +28,7 @@ PAPER_S = {512: 10.0, 1024: 6.0, 1536: 17.0}
 
 
 def run(options: Options) -> Result:
-    """Two tables."""
+    """Return the two tables."""
     sizes = GPUS[:3] if options.quick else GPUS
     counts = JOBS[:1] if options.quick else JOBS
     by_gpus = {str(gpus): _measured(_of_size(gpus), HOURS, options) for gpus in sizes}
@@ -41,7 +41,7 @@ def run(options: Options) -> Result:
 
 
 def _of_size(gpus: int) -> Setting:
-    """Arrivals grow with the cluster, as in the paper."""
+    """Return a setting of this size. Arrivals grow with the cluster, as in the paper."""
     per_hour = 100.0 * gpus / 512
     return Setting(gpus=gpus, jobs=round(per_hour * HOURS * 1.2), per_hour=per_hour)
 

@@ -79,7 +79,7 @@ class Entrant:
 
 
 def servers() -> list[Node]:
-    """The cluster, a shared file system among its servers."""
+    """Return the cluster; its servers share a file system."""
     from scheduler.model import Node
 
     every = [(kind, gpus, cores) for kind, count, gpus, cores in SERVERS for _ in range(count)]
@@ -90,7 +90,7 @@ def servers() -> list[Node]:
 
 
 def prepared(folder: Path, trace: Path, jobs: str, count: int | None, seed: int) -> tuple[Sequence[TracedJob], World]:
-    """The first `count` jobs of the workload (None = all) and the cluster; `folder` has the profiles. Nothing is drawn."""
+    """Return the first `count` jobs (None: all) and the cluster; `folder` has the profiles. Nothing is drawn at random."""
     from scheduler.simulator.traces.sia import FORMAT
     from scheduler.simulator.traces.source import Source
     from scheduler.simulator.world.truth import World
@@ -105,7 +105,7 @@ def prepared(folder: Path, trace: Path, jobs: str, count: int | None, seed: int)
 
 
 def digest(run: Run) -> dict[str, Any]:
-    """The report's figures, and those of a round: a re-plan, or for who has none any planning."""
+    """Return the report's figures, and those of a round: of re-plans, or of all plannings for a policy without re-plans."""
     from scheduler.simulator.courses import mean, quantile
     from scheduler.simulator.report import figures
 
@@ -120,7 +120,7 @@ def digest(run: Run) -> dict[str, Any]:
 
 
 def entrants() -> dict[str, list[Entrant]]:
-    """The policies that there are, by table: each with the jobs it is made for; then those that size jobs with others' jobs."""
+    """Return the known policies by table: each with the jobs it is made for; then those that size jobs, with others' jobs."""
     from scheduler.policies.registry import POLICIES
     from scheduler.simulator.rivals import RIVALS
 
@@ -132,7 +132,7 @@ def entrants() -> dict[str, list[Entrant]]:
 
 
 def run(options: Options) -> Result:
-    """All policies that there are, on the same jobs. ExperimentError for more seeds than one: nothing is drawn at random."""
+    """Compare all known policies on the same jobs. ExperimentError for several seeds: nothing is drawn at random."""
     if options.seeds != 1:
         raise ExperimentError("This experiment replays one trace and draws nothing at random: leave --seeds out.")
     folder = options.folder("sia")
@@ -163,7 +163,7 @@ def run(options: Options) -> Result:
 def _played(
     options: Options, folder: Path, trace: Path, who: Mapping[str, Sequence[Entrant]]
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, dict[str, dict[str, Any]]]]:
-    """Simulate them all at once. Returns the answers by form of the jobs, and the clairvoyant schedules' by form and row."""
+    """Simulate all. Return the answers by the jobs' form, and those of the clairvoyant schedules by form and row."""
     count = QUICK_JOBS if options.quick else None
     tasks = [each.scenario(folder, trace, count, 1).task() for own in who.values() for each in own]
     tasks += [
@@ -198,7 +198,7 @@ def _table(
     bounds: Mapping[str, Mapping[str, dict[str, Any]]],
     note: str,
 ) -> Table:
-    """The entrants' rows, and the clairvoyant schedules' for each form of job that there is among them."""
+    """Return the entrants' rows, and the clairvoyant schedules' rows for each form of job among them."""
     every = [(each.policy, each.jobs, figures) for each, figures in zip(who, answers, strict=True)]
     every += [(row, jobs, bounds[jobs][row]) for jobs in dict.fromkeys(each.jobs for each in who) for row in ROWS]
     rows = [

@@ -31,7 +31,7 @@ BESIDE = ("gavel", "fifo")
 
 
 def jobs_of(folder: Path) -> list[TracedJob]:
-    """The trace's jobs, with batch sizes that grow. ExperimentError names the file that cannot be read."""
+    """Return the trace's jobs, whose batch sizes grow. Raises ExperimentError naming the file that cannot be read."""
 
     def companion(name: str) -> Iterable[str] | None:
         path = folder / name
@@ -79,7 +79,7 @@ class _Entry:
 
 
 def run(options: Options) -> Result:
-    """The adapter's run and the others'. `options.data`: the folder that holds shockwave/."""
+    """Compare the adapter's run with the others'. `options.data`: the folder that holds shockwave/."""
     from scheduler.simulator.validity import PUBLISHED
 
     folder = options.folder("shockwave")

@@ -29,7 +29,7 @@ def page_html(
     plots: Sequence[Plot] = (),
     policies: Sequence[str] = (),
 ) -> str:
-    """The page. `facts`: what was simulated, as (name, value); `policies`: for the legend, in the plots' order."""
+    """Return the page. `facts`: what was simulated, as (name, value); `policies`: for the legend, in the plots' order."""
     return render_to_string(
         "simulations/report.html",
         {
@@ -65,6 +65,6 @@ def _legend(style: Style) -> dict[str, str]:
 
 
 def _inline(*names: str) -> SafeString:
-    """Our own static files. Fonts are left out: the page takes the reader's."""
+    """Return our own static files as text. Fonts are left out: the page uses those of the reader."""
     text = "\n".join((settings.BASE_DIR / "static" / name).read_text() for name in names)
     return mark_safe(_FACES.sub("", text).replace("</", "<\\/"))  # noqa: S308 - our own files; no tag can end early

@@ -61,14 +61,14 @@ class Style:
 
 
 def styles_of(policies: Sequence[str]) -> list[Style]:
-    """At most 16 that differ; colours change first."""
+    """Return a style for each policy. At most 16 styles differ; colours change first."""
     return [
         Style(name, TOKENS[n % len(TOKENS)], DASHES[n // len(TOKENS) % len(DASHES)]) for n, name in enumerate(policies)
     ]
 
 
 def plots_of(answer: Mapping[str, Any]) -> list[Plot]:
-    """All plots of the answer of `simulation_run`."""
+    """Return all plots of the answer of `simulation_run`."""
     curves: Mapping[str, Mapping[str, Any]] = answer["curves"]
     styles = styles_of(list(answer["policies"]))
     found = [
@@ -96,7 +96,7 @@ def _cdf(
     of: str = "jobs",
     logarithmic: bool = False,
 ) -> Plot:
-    """Values in order stand at equal steps of the share."""
+    """Return the distribution of values: `curves` has quantiles at equal steps of the share."""
     data, rows = [], []
     for style in styles:
         values = curves[style.name][key]
@@ -115,7 +115,7 @@ def _cdf(
 
 
 def _at(values: Sequence[float], share: float) -> float | None:
-    """The quantile, linear between the values."""
+    """Return the quantile, linear between the values."""
     if not values:
         return None
     place = share * (len(values) - 1)

@@ -43,7 +43,7 @@ def as_json(answer: Mapping[str, Any]) -> str:
 
 
 def as_csv(answer: Mapping[str, Any]) -> str:
-    """A row a policy with all its figures, then a row for each of its tenants, with those that a tenant has."""
+    """Return one row for each policy with all its figures, then one for each of its tenants with a tenant's figures."""
     policies = answer["policies"]
     scalar = [name for name in next(iter(policies.values())) if name not in ("policy", "tenants")]
     out = io.StringIO()
@@ -57,7 +57,7 @@ def as_csv(answer: Mapping[str, Any]) -> str:
 
 
 def as_html(answer: Mapping[str, Any]) -> str:
-    """One self-contained page."""
+    """Return one self-contained page."""
     until_h, knobs = answer["until_h"], answer["knobs"]
     facts = [
         ("Trace", f"{answer['trace']} ({answer['format']})"),
@@ -86,7 +86,7 @@ def _of_policies(policies: Mapping[str, Any]) -> Table:
 
 
 def jobs_note(policies: Mapping[str, Any]) -> str:
-    """What no mean tells: jobs that did not come to their end, and why where none of them ever started."""
+    """Return what means do not show: jobs that did not end, and why, when none of them ever started."""
     words = {
         "jobs_unfinished": "unfinished",
         "jobs_invalid": "refused",
@@ -102,7 +102,7 @@ def jobs_note(policies: Mapping[str, Any]) -> str:
 
 
 def _stuck(policies: Mapping[str, Any]) -> str:
-    """Jobs that are unfinished though nothing was cut off cannot run there: whatever is free, no planning starts them."""
+    """Return a sentence about unfinished jobs, which may be jobs that could never start there; "" when there are none."""
     if not any(own.get("jobs_unfinished") and not own.get("jobs_to_come") for own in policies.values()):
         return ""
     return (

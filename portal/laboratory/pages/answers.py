@@ -36,7 +36,7 @@ FACTORS = {"gpu_active_rate": 100.0, "solve_p95_s": 1000.0}
 
 
 def answer_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """The table: a row a policy of each simulation, the best of each column marked."""
+    """Return the table: one row for each policy of each simulation, with the best of each column marked."""
     rows = [
         (label_of(each, policy, len(simulations)), own) for each in simulations for policy, own in each.figures.items()
     ]
@@ -60,7 +60,7 @@ def label_of(simulation: Simulation, policy: str, among: int) -> str:
 
 
 def _best(name: str, good: str, digits: int, figures: Sequence[Mapping[str, Any]]) -> str | None:
-    """As it is shown, so that all that show it are marked."""
+    """Return the best text of a column: every cell that shows this text is marked."""
     known = [own[name] for own in figures if own.get(name) is not None]
     if len(known) < 2:
         return None
@@ -68,7 +68,7 @@ def _best(name: str, good: str, digits: int, figures: Sequence[Mapping[str, Any]
 
 
 def _shown(name: str, value: float, digits: int) -> str:
-    """With three decimals below 1: a demo's jobs take a hundredth of an hour."""
+    """Return a figure as text; below 1 with three decimals, because a demo's jobs take a hundredth of an hour."""
     shown = value * FACTORS.get(name, 1.0)
     return number(shown, max(digits, 3) if 0 < abs(shown) < 1 else digits)
 
@@ -80,7 +80,7 @@ def _cell(own: Mapping[str, Any], name: str, digits: int, best: str | None) -> d
 
 
 def plots_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """`plots`: the title, where its figure is fetched, the table that says the same; `legend`: one for all of them."""
+    """Return `plots` (title, the URL of the figure, the table with the same content) and one `legend` for all."""
     answer = answer_of(simulations)
     legend = [
         {
@@ -117,7 +117,7 @@ def _figure_url(simulations: Sequence[Simulation], key: str) -> str:
 
 
 def answer_of(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """Their policies together, as `simulation_run` answers: several simulations of one policy are told apart by name."""
+    """Return their policies together, as `simulation_run` answers. Names tell several simulations of one policy apart."""
     policies, curves = {}, {}
     for each in simulations:
         own = curves_of(each)
@@ -128,7 +128,7 @@ def answer_of(simulations: Sequence[Simulation]) -> dict[str, Any]:
 
 
 def figure_of(simulations: Sequence[Simulation], key: str) -> dict[str, Any]:
-    """One plot as JSON for plots.js. Raises NotFound for an unknown one."""
+    """Return one plot as JSON for plots.js. Raises NotFound for an unknown one."""
     plot = next((each for each in plots_of(answer_of(simulations)) if each.key == key), None)
     if plot is None:
         raise NotFound("figure")

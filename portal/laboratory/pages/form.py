@@ -32,7 +32,7 @@ FOLDED = {"seed", "until_h", "knobs", *(each.name for each in PARAMETERS)}
 
 
 def order_of(post: QueryDict, *, user: User, tenant: Tenant) -> SimulationOrder:
-    """What the form asks for. Raises BerthError naming the field that cannot be read.
+    """Return what the form asks for. Raises BerthError naming the field that cannot be read.
 
     The cluster's last days are kept as a trace: call it in the transaction that makes the simulation.
     """
@@ -59,7 +59,7 @@ def order_of(post: QueryDict, *, user: User, tenant: Tenant) -> SimulationOrder:
 
 
 def knobs_of(post: QueryDict) -> dict[str, Any]:
-    """The knobs as typed, those away from their default; the operator's present values stand in the form."""
+    """Return the typed knobs that differ from their defaults. The form shows the operator's present values."""
     found: dict[str, Any] = {}
     for parameter in PARAMETERS:
         text = post.get(f"knob_{parameter.name}", "").strip()
@@ -74,7 +74,7 @@ def knobs_of(post: QueryDict) -> dict[str, Any]:
 
 
 def typed_of(simulation: Simulation) -> dict[str, str]:
-    """The form as it would have been filled in for that simulation, its cluster described as it was then."""
+    """Return the form as it was filled in for that simulation, with its cluster described as it was then."""
     drawn = simulation.trace_id is None
     knobs = {each.name: simulation.knobs.get(each.name, each.default) for each in PARAMETERS if each.name != "policy"}
     return {
@@ -111,7 +111,7 @@ def number(text: str, field: str) -> float:
 
 
 def _short(text: str) -> str:
-    """The digits typed. Raises ValueError where they are more than any number here has."""
+    """Return the typed digits. Raises ValueError when they are more than any number here has."""
     if len(text) > MOST_DIGITS:
         raise ValueError(text)
     return text
@@ -130,7 +130,7 @@ def generator_choices() -> list[dict[str, Any]]:
 
 
 def knob_fields(typed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The scheduler's knobs, filled with what was typed, else with what is in force here."""
+    """Return the scheduler's knobs with what was typed, else with the value in force here."""
     now = knobs_current()
     return [
         {

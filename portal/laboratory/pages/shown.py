@@ -49,7 +49,7 @@ def list_context(user: User) -> dict[str, Any]:
 
 
 def streams_listed(user: User) -> list[str]:
-    """What the list follows: the simulations on it that have not ended, those whose turn it is first."""
+    """Return the streams that the list follows: of simulations that have not ended, the next ones first."""
     open_ = simulations_for(user=user).filter(state__in=OPEN).order_by("pk").values_list("pk", flat=True)
     return [stream_of(number) for number in open_[:MOST_FOLLOWED]]
 
@@ -84,7 +84,7 @@ def new_context(
     again: Simulation | None = None,
     trace: LabTrace | None = None,
 ) -> dict[str, Any]:
-    """The form; with what was typed and what is wrong with it after a refusal; with what was asked `again`; of a `trace`."""
+    """Return the form: empty, as typed with the `error` after a refusal, as asked before (`again`), or for a `trace`."""
     typed = _typed(post, again, trace)
     knobs = knobs_current()
     return {
@@ -124,7 +124,7 @@ def _policies(post: QueryDict | None, again: Simulation | None) -> Sequence[str]
 
 
 def _field_of(error: BerthError | None) -> str | None:
-    """The form's field that is wrong; of the knobs the one."""
+    """Return the name of the form's field that is wrong; for a knob, the field of that knob."""
     if error is not None and isinstance(error.__cause__, InvalidParameter):
         return f"knob_{error.__cause__.key}"
     field = None if error is None else error.field
@@ -154,7 +154,7 @@ def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
 
 
 def progress_context(simulation: Simulation) -> dict[str, Any]:
-    """How far each policy is, and how many simulations stand before one that waits."""
+    """Return how far each policy is, and how many simulations are before one that waits."""
     return {
         "simulation": simulation,
         "bars": [
@@ -188,7 +188,7 @@ def _facts(simulation: Simulation) -> list[dict[str, Any]]:
 
 
 def chosen_of(user: User, numbers: Sequence[int]) -> list[Simulation]:
-    """The simulations to compare. Raises BerthError for too many or too few, NotFound for one that is not to be seen."""
+    """Return the simulations to compare. Raises BerthError for too many or too few, NotFound when one is hidden."""
     if not 2 <= len(set(numbers)) <= MOST_COMPARED:
         raise BerthError("invalid", f"Choose 2 to {MOST_COMPARED} simulations that have completed.", field="run")
     chosen = simulations_chosen(user, numbers)
@@ -198,7 +198,7 @@ def chosen_of(user: User, numbers: Sequence[int]) -> list[Simulation]:
 
 
 def compare_context(user: User, numbers: Sequence[int]) -> dict[str, Any]:
-    """Several simulations side by side."""
+    """Return several simulations side by side."""
     chosen = chosen_of(user, numbers)
     return {
         "chosen": [{"row": row_of(each, user), "facts": _facts(each)} for each in chosen],

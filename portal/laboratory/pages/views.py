@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @login_required
 @require_GET
 def laboratory(request: HttpRequest) -> HttpResponse:
-    """The list, or with `?fragment=table` its table alone."""
+    """Show the list, or with `?fragment=table` only its table."""
     fragment = request.GET.get("fragment")
     if fragment not in {None, "table"}:
         raise NotFound("fragment")
@@ -52,7 +52,7 @@ def laboratory(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """The form, filled as for that simulation of the user's own (`?from=`) or for that trace (`?trace=`); a POST asks."""
+    """Show the form, empty or filled from a simulation (`?from=`) or a trace (`?trace=`). A POST asks for a simulation."""
     if request.method == "GET":
         trace = request.GET.get("trace")
         chosen = trace_get(user=request.user, number=trace) if trace is not None else None
@@ -82,7 +82,7 @@ def _again(request: HttpRequest) -> Simulation | None:
 @login_required
 @require_GET
 def detail(request: HttpRequest, number: int) -> HttpResponse:
-    """A simulation, or one of its parts: `?fragment=state` its state, `?fragment=progress` how far its policies are."""
+    """Show a simulation, or one part: `?fragment=state` its state, `?fragment=progress` how far its policies are."""
     simulation = simulation_get(user=request.user, number=number)
     fragment = request.GET.get("fragment")
     if fragment not in {None, "state", "progress"}:
@@ -121,7 +121,7 @@ def _runs(request: HttpRequest) -> list[int]:
 @login_required
 @require_GET
 def answer(request: HttpRequest, number: int) -> HttpResponse:
-    """A simulation's report as a JSON file."""
+    """Send a simulation's report as a JSON file."""
     simulation = simulation_get(user=request.user, number=number)
     disposition = f'attachment; filename="simulation-{simulation.pk}.json"'
     return HttpResponse(
@@ -134,7 +134,7 @@ def answer(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
-    """Cancel, share or delete one's own; an operator may cancel what he sees."""
+    """Cancel, share or delete an own simulation. An operator may cancel every simulation that operators see."""
     simulation = simulation_get(user=request.user, number=number)
     acting_check(row=simulation, user=request.user, verb=verb)
     if verb == "cancel":
@@ -155,7 +155,7 @@ def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def traces(request: HttpRequest) -> HttpResponse:
-    """The traces; a POST uploads one, or takes one from this cluster's history (`days`)."""
+    """Show the traces. A POST uploads one, or takes one from this cluster's history (`days`)."""
     if request.method == "GET":
         return render(request, "laboratory/traces.html", pages.traces_context(request.user))
     try:

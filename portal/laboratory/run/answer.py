@@ -18,19 +18,19 @@ class Size(NamedTuple):
 
 
 def size_of(simulation: Simulation) -> Size:
-    """The simulated cluster's size."""
+    """Return the simulated cluster's size."""
     return _size(simulation.cluster, simulation.generator, simulation.seed)
 
 
 @lru_cache(maxsize=32)
 def _size(cluster: str, generator: str, seed: int) -> Size:
-    """Whoever follows a simulation asks every second: a description is read, or a cluster drawn, once."""
+    """Return the size. Cached: pages ask every second, and reading a description or drawing a cluster takes time."""
     world = cluster_checked(cluster).world if cluster else GENERATORS[generator].make(seed, 1)[1]
     return Size(len(world.nodes), sum(node.gpus_total for node in world.nodes))
 
 
 def report_of(simulation: Simulation) -> dict[str, Any]:
-    """What was simulated, each policy's figures and curves: as `simulation_run` answers. Conflict while there is none."""
+    """Return what `simulation_run` answers: what was simulated, figures and curves. Conflict while there is none."""
     if simulation.state != Simulation.State.COMPLETED:
         state = simulation.state
         detail = f"It is {state}; only a COMPLETED simulation has a report." + (

@@ -1,4 +1,4 @@
-"""A progress bar for each task, on a terminal; elsewhere nothing, for logs are no place for bars."""
+"""A progress bar for each task, on a terminal only: a log should not contain bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Sequence[str]], Watch]]:
-    """Gives what makes a `Watch` of the tasks' labels; the bars are drawn on stderr."""
+    """Give a function that makes a `Watch` from the tasks' labels. The bars are drawn on stderr."""
     console = Console(stderr=True)
     shown = Progress(
         TextColumn("{task.description}"),

@@ -43,7 +43,7 @@ class Kept:
 
 
 def kept_in(folder: Path, tasks: Sequence[Task]) -> list[Task]:
-    """The tasks, with their answers kept there. SimulationError when the folder cannot be made."""
+    """Return the tasks so that they keep their answers in `folder`. SimulationError when it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,7 +59,7 @@ def _name(task: Task) -> str:
 
 @cache
 def _code() -> bytes:
-    """A fingerprint of the simulator and the scheduler."""
+    """Return a fingerprint of the code of simulator and scheduler."""
     found = hashlib.sha256()
     for path in sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py")):
         found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")

@@ -43,7 +43,7 @@ class Task:
 
 
 def run_tasks(tasks: Sequence[Task], *, processes: int = 1, watch: Watch | None = None) -> list[Any]:
-    """The tasks' answers, in their order. What a task raises is raised here, and ends the others.
+    """Return the tasks' answers, in their order. What a task raises is raised here, and ends the others.
 
     `watch` is called some times a second with the fraction done of each task. It may raise, to stop everything: what it
     raises is raised here.
@@ -84,7 +84,8 @@ def _run_apart(tasks: Sequence[Task], processes: int, fractions: list[float], wa
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
         raise SimulationError(
-            "processes", "a process was killed, for want of memory as a rule; give fewer processes or a shorter trace"
+            "processes",
+            "a process was killed, most often because memory ran out; give fewer processes or a shorter trace",
         ) from error
     finally:
         stop.set()
@@ -92,7 +93,7 @@ def _run_apart(tasks: Sequence[Task], processes: int, fractions: list[float], wa
 
 
 def _follow(futures: Sequence[Future[Any]], fractions: list[float], done: Any, watch: Watch | None) -> None:
-    """Until all have ended. Raises what the first to fail raised."""
+    """Wait until all have ended. Raises what the first failing one raised."""
     open_ones: set[Future[Any]] = set(futures)
     while open_ones:
         ended, open_ones = wait(open_ones, timeout=LOOK_EVERY_S, return_when=FIRST_EXCEPTION)
@@ -107,7 +108,7 @@ _shared: dict[str, Any] = {}
 
 
 def _begin(done: Any, stop: Any) -> None:
-    """In each process: Ctrl-C is the caller's to hear, and the process ends when the caller does."""
+    """Set up a process: it leaves Ctrl-C to the caller, and ends when the caller ends."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is loaded: the processes are the parallelism
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _shared.update(done=done, stop=stop)
@@ -137,7 +138,7 @@ def _work(task: Task, number: int) -> Any:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, if it can cross to the caller's process; else one that tells its story. One that cannot breaks the pool."""
+    """Return the error if it can be pickled, else another with its text: an error that cannot be pickled breaks the pool."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     except Exception:  # noqa: BLE001 - whatever it raises, it cannot cross

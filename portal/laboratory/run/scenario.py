@@ -57,7 +57,7 @@ def simulated(
     until_s: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
-    """The engine's run, telling what fraction is done: of the jobs, or of the time until it is cut off."""
+    """Return the engine's run; tell on the way what fraction is done: of the jobs, or of the time until the cut."""
     from scheduler.simulator.run import simulate
 
     def progress(now_s: float, ended: int) -> None:

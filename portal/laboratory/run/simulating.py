@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where jobs come from: a `TraceFile`, or whatever else can say the same. Picklable; each process reads for itself."""
+    """Where jobs come from, for example a `TraceFile`. It can be pickled; each process reads the jobs for itself."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def form(self) -> str:
-        """The trace's format, or what made the jobs."""
+        """Return the trace's format, or the name of what made the jobs."""
         ...
 
     def check(self) -> None:
-        """Raise SimulationError where it is plain that it cannot be read."""
+        """Raise SimulationError when it is clear that it cannot be read."""
         ...
 
     def read(self, cluster: ClusterFile) -> tuple[list[TracedJob], dict[int, str]]:
-        """The jobs in order of arrival, and the tenants' names by number. SimulationError, TraceError."""
+        """Return the jobs in order of arrival, and the tenants' names by number. Raises SimulationError, TraceError."""
         ...
 
 
@@ -54,7 +54,7 @@ class Request:
     until_h: float | None = None
 
     def check(self) -> dict[str, Parameters]:
-        """The knobs for each policy. SimulationError names the field that cannot be."""
+        """Return the knobs for each policy. SimulationError names the wrong field."""
         self.trace.check()
         return asked_check(policies=self.policies, seed=self.seed, until_h=self.until_h, knobs=self.knobs)
 
@@ -104,7 +104,7 @@ class _OnePolicy:
 
 
 def knobs_parse(*, given: Sequence[str]) -> dict[str, Any]:
-    """`name=value` texts as the knobs' own kinds; an empty value is "by itself" where a knob has that."""
+    """Return `name=value` texts as values of the knobs' kinds. An empty value means "by itself" for knobs that have it."""
     known = {each.name: each for each in PARAMETERS if each.name != "policy"}
     found: dict[str, Any] = {}
     for text in given:

@@ -49,7 +49,7 @@ REFUSALS = (TraceError, SimulationError, LabError, SchedulerError, BerthError)
 
 
 class Ended(Exception):
-    """The simulation is no more ours: cancelled, or given to another worker."""
+    """The simulation no longer belongs to this worker: it was cancelled, or another worker has it."""
 
 
 class TooLong(Exception):
@@ -57,7 +57,7 @@ class TooLong(Exception):
 
 
 def simulation_next() -> int | None:
-    """Work on the oldest that waits, to its end. Returns its id; None when none waits."""
+    """Work on the oldest waiting simulation until it ends. Return its id; None when none waits."""
     _stale_release()
     holder = holder_new()
     simulation = _take(holder)
@@ -81,12 +81,12 @@ def simulation_next() -> int | None:
 
 
 def _stale_release() -> None:
-    """Give back what a worker that died held: to be tried again, or as failed, or as cancelled where that was asked."""
+    """Give back simulations of workers that died: to be tried again, as failed, or as cancelled when that was asked."""
     now = timezone.now()
     stale = Simulation.objects.filter(state=State.RUNNING, heartbeat_at__lt=now - timedelta(seconds=STALE_S))
     gone = list(stale.values_list("pk", flat=True))
     stale.filter(cancel_requested_at__isnull=False).update(state=State.CANCELLED, ended_at=now, holder="")
-    words = "Its worker died twice, for want of memory as a rule; simulate fewer jobs or a smaller cluster."
+    words = "Its worker died twice, most often because memory ran out; simulate fewer jobs or a smaller cluster."
     stale.filter(tries__gte=TRIES).update(state=State.FAILED, ended_at=now, holder="", error=words)
     stale.update(state=State.QUEUED, holder="")
     if gone:
@@ -105,7 +105,7 @@ def _take(holder: str) -> Simulation | None:
 
 @dataclass(slots=True)
 class _Beat:
-    """Tells how far a policy is, now and then, and hears whether to go on."""
+    """Writes now and then how far a policy is, and learns whether to go on."""
 
     simulation: Simulation
     holder: str

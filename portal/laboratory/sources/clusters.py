@@ -69,7 +69,7 @@ def cluster_read(path: Path) -> ClusterFile:
     except OSError as error:
         raise SimulationError("cluster", f"{path} cannot be read: {error.strerror}; see examples/clusters/") from error
     except UnicodeDecodeError as error:
-        raise SimulationError("cluster", f"{path} cannot be read: it is no text (UTF-8)") from error
+        raise SimulationError("cluster", f"{path} cannot be read: it is not text in UTF-8") from error
     return cluster_parse(text, name=str(path))
 
 
@@ -243,7 +243,7 @@ def _gpu_types(top: _Fields) -> tuple[dict[str, float], dict[str, float]]:
 def _tenant(own: _Fields, number: int) -> tuple[str, Tenant]:
     name = own.text("name")
     if not name:
-        raise own.wrong("name", "nothing stands there; tenants are known by their names in the trace")
+        raise own.wrong("name", "it is empty; tenants are known by their names in the trace")
     gpus = own.whole("gpu_quota", 0) if own.has("gpu_quota") else None
     cores = own.whole("core_quota", 0) if own.has("core_quota") else None
     return name, Tenant(number + 1, own.number("weight", 1.0, above=True), gpus, cores)

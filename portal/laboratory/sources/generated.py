@@ -29,7 +29,7 @@ class GeneratedJobs:
     def of(cls, name: str, seed: int, options: Mapping[str, str]) -> GeneratedJobs:
         """From the command's `name=value` options. SimulationError for one that is not, or cannot be."""
         if unknown := sorted(set(options) - {"jobs"}):
-            raise SimulationError("option", f"a generator has no {unknown[0]!r}; there is jobs")
+            raise SimulationError("option", f"a generator has no option {unknown[0]!r}; its only option is jobs")
         text = options.get("jobs")
         if text is not None and not (text.isdecimal() and text.isascii()):
             raise SimulationError("option", f"jobs: {text!r} is not a whole number from 1 to {MOST_JOBS}")

@@ -84,18 +84,7 @@ def _planning_over() -> bool:
 
 def forecasts_settle() -> int:
     """Keep how the forecasts of jobs that were placed meanwhile fared, and forget those of jobs that ended waiting."""
-    placed = (
-        Attempt.objects.runs()
-        .filter(
-            job__start_forecast__isnull=False,
-            epoch__gt=F("job__start_forecast__epoch"),
-            created_at__gte=F("job__start_forecast__first_at"),
-        )
-        .order_by("job_id", "epoch")
-    )
-    starts: dict[int, datetime] = {}
-    for job_id, created_at in placed.values_list("job_id", "created_at"):
-        starts.setdefault(job_id, created_at)
+    starts = _starts()
     given = StartForecast.objects.filter(job_id__in=list(starts)).values_list("job_id", "first_at", *FIRST, "drawn")
     rows = [
         ForecastRecord(
@@ -114,6 +103,23 @@ def forecasts_settle() -> int:
         StartForecast.objects.filter(job_id__in=list(starts)).delete()
         StartForecast.objects.exclude(job__state__in=QUEUED).delete()
     return len(rows)
+
+
+def _starts() -> dict[int, datetime]:
+    """Return by job when those with a forecast were placed first since. One query."""
+    placed = (
+        Attempt.objects.runs()
+        .filter(
+            job__start_forecast__isnull=False,
+            epoch__gt=F("job__start_forecast__epoch"),
+            created_at__gte=F("job__start_forecast__first_at"),
+        )
+        .order_by("job_id", "epoch")
+    )
+    starts: dict[int, datetime] = {}
+    for job_id, created_at in placed.values_list("job_id", "created_at"):
+        starts.setdefault(job_id, created_at)
+    return starts
 
 
 def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:

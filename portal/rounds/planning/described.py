@@ -11,7 +11,7 @@ from portal.rounds.planning.memory import Beside
 from portal.rounds.planning.queued import jobs_blocked
 from portal.rounds.planning.restored import Restored
 from scheduler import model
-from scheduler.estimator.cores import start_cores
+from scheduler.estimator.cores import given_cores, start_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,6 +104,7 @@ def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) 
         submitted_s=times.submitted_s,
         gpu_types=frozenset(job.gpu_types),
         cores=known.cores(job),
+        least_cores=job.cores_per_gpu if job.cores_exactly and job.cores_per_gpu else 1,
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s + times.stretch_s(known.now_s),
@@ -149,16 +150,15 @@ def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters)
 
 
 def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
-    """Return the cores a GPU (of a CPU job: in all): what the tenant asked for, else by the start rule of section 8 from
-    what the owner's past jobs were tuned to.
+    """Return the cores a GPU (of a CPU job: in all): what an earlier attempt of it was tuned to, else what the tenant asked
+    for, else by the start rule of section 8 from what the owner's past jobs were tuned to.
     """
     if list(job.gpus) == [0]:
         return job.cores or 1
-    if job.cores_per_gpu:
-        return job.cores_per_gpu
     return start_cores(
         category=job.category,
         tuned=tuned.get(job.owner_id, {}),
+        given=given_cores(own=getattr(job, "cores_tuned", None), asked=job.cores_per_gpu, exactly=job.cores_exactly),
         pipelined=bool(job.pipelined),
         model_parameters=job.parameters,
         large_model_parameters=parameters.large_model_parameters,

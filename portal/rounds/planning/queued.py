@@ -45,6 +45,8 @@ class QueuedJob(NamedTuple):
     model: str
     cores: int | None
     cores_per_gpu: int | None
+    cores_exactly: bool
+    cores_tuned: int | None  # what an earlier attempt of it was tuned to
     memory_mib: int | None
     pipelined: bool | None
     parameters: int | None
@@ -76,7 +78,7 @@ class QueuedJob(NamedTuple):
 
     @property
     def gave_back(self) -> bool:
-        return Job.gave_back.fget(self)  # type: ignore[attr-defined]
+        return Job.gave_back.fget(self)  # type: ignore[attr-defined]  # the same rule for both
 
 
 def cell(name: str) -> itemgetter[Any]:
@@ -122,6 +124,7 @@ def _read(waiting: QuerySet[Job]) -> list[QueuedJob]:
         waiting_since_s=Epoch("waiting_since"),
         started=ExpressionWrapper(Q(started_at__isnull=False), BooleanField()),
         done_fraction=F("progress__fraction"),
+        cores_tuned=F("core_tuning__cores_per_gpu"),
     )
     return [QueuedJob._make(row) for row in rows.values_list(*QueuedJob._fields)]
 

@@ -122,8 +122,8 @@ def cores_effects(user: User) -> dict[str, str]:
     }
     effects |= {name: f"{change:+d} core".replace("-", "\u2212") for name, change in changes.items()}
     limit = knobs_current()["large_model_parameters"]
-    effects["parameters"] = f"Above {limit / 1e6:g} M it starts with one core a GPU fewer."
-    return effects | {"cores": f"Empty: by the hints, {base} without any. CPU only: in all."}
+    effects["parameters"] = f"Above {limit / 1e6:g} M it starts with one core per GPU less."
+    return effects | {"cores": f"Empty: by the hints, {base} without any. Of a CPU job: in all."}
 
 
 def _start_words(category: str | None, tuned: Mapping[str | None, int]) -> str:

@@ -138,7 +138,7 @@ def decisions_read(planning: Planning | None) -> Decisions:
     One query where frames before it are not in memory.
     """
     packed = bytes(planning.decisions) if planning is not None else b""
-    if not packed:
+    if planning is None or not packed:
         return EMPTY
     if (known := _recent.get(packed)) is not None:
         return known
@@ -156,9 +156,9 @@ def decisions_read(planning: Planning | None) -> Decisions:
         known = _recent.get(earlier)
         chain.append(earlier)
     frame = known.frame if known is not None else frame_read(chain[-1], None)
-    for each in reversed(chain[:-1]):
+    for each in reversed(chain[1:-1]):
         frame = frame_read(each, frame)
-    return _kept(packed, frame)
+    return _kept(packed, frame_read(packed, frame))
 
 
 def decisions_before(number: int) -> Decisions:

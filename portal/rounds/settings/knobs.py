@@ -59,6 +59,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
+    ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
     ("Job descriptions", ("r_num", "large_model_parameters")),
     (
         "Laboratory",

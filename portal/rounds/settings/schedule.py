@@ -15,8 +15,10 @@ LABORATORY = "laboratory"
 FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
     "cluster.pack": 60,
     "rounds.forecast": 60,
+    "rounds.tune": 5,
     "estimation.speeds": 120,
     "estimation.links": 5,
+    "estimation.distil": 60,
     "estimation.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,

@@ -2,7 +2,7 @@
 
 A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be
 added matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given what a piece is worth, a dynamic
-programme over (GPUs, cores) finds the best pattern of every class that offers the same pieces in one table,
+program over (GPUs, cores) finds the best pattern of every class that offers the same pieces in one table,
 
     f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
 

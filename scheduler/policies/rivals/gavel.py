@@ -1,9 +1,9 @@
-"""Gavel (OSDI '20): heterogeneity-aware max-min fairness, in rounds that come near to it.
+"""Gavel (OSDI '20): heterogeneity-aware max-min fairness, approximated in rounds.
 
-In every round the fractions X of time by job and GPU type are computed anew (4.1: `timeshare.allocation`), with the tenants'
-weights; priorities X over the time received say who runs in it (section 5: `timeshare.mechanism`); jobs keep their GPUs from
-round to round where they can. Its rounds are of 6 min: `replan_s` 360. Gavel knows no elastic jobs: one of several sizes is
-given the median. It packs no jobs together here (3.1 makes that an option), for GPUs are whole in these simulations.
+In every round the fractions X of time by job and GPU type are computed again (4.1: `timeshare.allocation`), with the tenants'
+weights. Priorities, X over the time received, say which jobs run in the round (section 5: `timeshare.mechanism`). Jobs keep their
+GPUs from round to round where possible. A round lasts 6 min: `replan_s` 360. Gavel has no elastic jobs: a job with several sizes
+gets the median. Jobs are not packed together here (3.1 makes that an option), because GPUs are whole in these simulations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def choose(begins: Round) -> Choice:
     ]
     seed = int(work.rng.integers(2**31))
     found = allocation.allocate(rows, gpus, seed=seed, remaining_s=lambda: work.remaining_s)
-    if found is None:  # no time for an answer: who runs goes on
+    if found is None:  # no time for an answer: running jobs go on
         now_on = {number: begins.now_on(number) or "" for number in begins.running}
         return Choice(now_on, out_of_time=frozenset(begins.all_gpus.waiting))
     figures = SolverFigures(

@@ -1,8 +1,8 @@
 """Gavel as Hops ran it (SoCC '24, 4.2, "Baseline Settings"): each job's median requirement as rigid, and Hops' queue.
 
 Gavel has no elastic jobs, so the median of the requirements that users accept stands for them; and the queue is ordered by
-latency ratio. That order decides between jobs with the same claim to the round: Hops finds (4.3) that it binds Gavel no
-further, whose claims are fractions of time.
+latency ratio. That order decides between jobs with the same claim to the round. Hops finds (4.3) that it changes Gavel no
+further, because Gavel's claims are fractions of time.
 """
 
 from __future__ import annotations

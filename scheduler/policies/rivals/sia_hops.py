@@ -1,8 +1,8 @@
 """Sia as Hops ran it (SoCC '24, 4.2, "Baseline Settings"): one configuration for each requirement, and Hops' queue.
 
 Users choose requirements that Sia's powers of two may miss, so each of them is a configuration; and the queue is ordered by
-latency ratio. That order decides between jobs that are worth the same to the program, and who is placed first: Hops finds
-(2.2, 4.3) that it does not bind Sia otherwise, for every job of the queue enters the program alike.
+latency ratio. That order decides between jobs that are worth the same to the program, and which job is placed first. Hops finds
+(2.2, 4.3) that it does not change Sia otherwise, because every job of the queue enters the program alike.
 """
 
 from __future__ import annotations

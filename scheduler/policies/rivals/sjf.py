@@ -1,7 +1,7 @@
 """SJF, a baseline of DqnGPU's evaluation (algorithms.md section 12): the job with the shortest expected run time first.
 
 GPU and CPU jobs stand in one queue, by `age` (section 3). Each in turn takes its fastest configuration that fits (GPU) or
-the best fit (CPU); one that does not fit is passed over, for a shortest-job queue knows no turns that could be lost.
+the best fit (CPU). A job that does not fit is passed over, because in a shortest-job queue no job can lose its turn.
 Jobs are never stopped. A simulation policy: see `scheduler.simulator.rivals`.
 """
 

@@ -5,11 +5,12 @@ its demand and what the machine has idle, each resource in parts of the machine'
 3.3 *less remaining work first*: p = the sum of its demands times its expected remaining run time; the score is
 a - m * (mean a / mean p) * p over the candidates, with m = 1.
 3.4 *fairness knob* f: only tasks of the (1 - f) part of the tenants that are furthest below their fair share are looked
-at, f = 0.25; where none of theirs fits, the others' are, so that nothing idles.
-Machine after machine in id order, until nothing fits. Remote input (3.2's penalty) and barriers (3.5) do not exist here.
+at, f = 0.25. If none of them fits, the tasks of the others are looked at, so that nothing stays idle.
+The machines are filled one after another in id order, until nothing fits. Remote input (3.2's penalty) and barriers (3.5) do not
+exist here.
 
-Where the paper is silent: a job with several sizes may be packed at any of them; a job wants all the cores that it asks
-for, unless no node could ever give them; one that is larger than any node comes last, spread as section 5 has it.
+Where the paper is silent: a job with several sizes may be packed at any of them. A job gets all the cores that it asks for,
+unless no node has as many. A job that is larger than any node comes last, spread over nodes as in section 5.
 A simulation policy: see `scheduler.simulator.rivals`.
 """
 

@@ -14,8 +14,8 @@
     sizes of GPU jobs     1 or 2, and 4 or more GPUs                  `SIZES`
     submissions           tenants submit similar jobs (V-B.1)         part of the GPU jobs in batches of alike ones
 
-What the paper does not publish was set on FIFO alone (`./berth experiment coda --calibrate`), then frozen: docs/evidence.md.
-Every job may be stopped and go on elsewhere, as CODA has it (V-C: containers). Memory is never short.
+What the paper does not publish was calibrated with FIFO alone (`./berth experiment coda --calibrate`) and then kept:
+docs/evidence.md. Every job may be stopped and continue elsewhere, as in CODA (V-C: containers). There is always enough memory.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def generate(
 
 
 def trainings(rng: Generator, days: float, free: Free, load: float = 1.0) -> Trainings:
-    """GPU jobs: submissions of one, or of a batch of jobs alike in all but their run times."""
+    """GPU jobs, submitted one by one, or in batches of jobs that differ in their run times alone."""
     mean = 1.0 + free.batched * (free.batch - 1.0)
     at_s = _arrivals(rng, days, load * paper.GPU_JOBS_A_DAY / mean, 0.0)
     count = len(at_s)
@@ -126,7 +126,7 @@ def trainings(rng: Generator, days: float, free: Free, load: float = 1.0) -> Tra
 
 
 def _asked(rng: Generator, gpus: Counts) -> Counts:
-    """Cores a GPU, so that of all jobs the published parts ask few and many."""
+    """Cores per GPU, so that the published parts of the jobs ask for few and for many."""
     count, single = len(gpus), gpus == 1
     alone = paper.SIZE_SHARES[0]
     few = np.where(single, (paper.FEW - (1.0 - alone) * paper.FEW_OF_LARGER) / alone, paper.FEW_OF_LARGER)

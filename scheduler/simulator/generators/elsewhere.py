@@ -1,8 +1,8 @@
-"""Drawn jobs on GPU types that their generator knows nothing of: a laboratory asks for them on its own cluster.
+"""Drawn jobs on GPU types that their generator does not know, for a simulation on a cluster of one's own.
 
-There a job goes as on the generator's reference type, times the relative speed of the type that the cluster's description
-gives (1 where it gives none): what the scheduler itself assumes of a type on which nothing was measured (algorithms.md
-section 2, layer 4).
+There a job is as fast as on the generator's reference type, times the relative speed that the cluster's description gives for the
+type (1 if it gives none). The scheduler itself assumes the same of a type on which nothing was measured (algorithms.md section 2,
+layer 4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A small cluster of three tenants as the demo has it, for a longer time: rigid and elastic trainings, arrays, CPU jobs.
 
-Nodes of 8, 4 and 2 GPUs of three types; one tenant's jobs are elastic and movable, one's rigid but checkpointable, one
-submits arrays of one-GPU tasks that run to their end, and a large rigid job now and then that needs whole nodes. Lengths are
-lognormal. Nothing here was fixed on a policy's figures.
+Nodes have 8, 4 or 2 GPUs, of three types. One tenant's jobs are elastic and movable. Another's are rigid but checkpointable. The
+third submits arrays of one-GPU tasks that cannot be stopped, and now and then a large rigid job that needs whole nodes. Lengths
+are lognormal. Nothing here was chosen by a policy's figures.
 """
 
 from __future__ import annotations

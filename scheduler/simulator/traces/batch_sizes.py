@@ -5,9 +5,9 @@ critical regimes the job uses the model's largest batch size, inside them its ow
 epochs, so there are fewer steps, each slower. The epochs are those of Shockwave's public workloads, told by model, first
 batch size and scale factor; a job type that is not listed keeps its batch size.
 
-The simulator that published the results notices a change late: at the end of a round it compares the epoch that the job
-has begun (rounded up) with the schedule, and at the end of the job's next round it changes over, the epoch begun counting
-as done. `run_time` follows that, for a job that runs without a break.
+The simulator that published the results notices a change late. At the end of a round it compares the epoch that the job has begun
+(rounded up) with the schedule. At the end of the job's next round it changes the batch size, and the epoch that has begun counts
+as done. `run_time` does the same, for a job that runs without a break.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A format's options as given, checked; every complaint names the option."""
+"""Checks of a trace format's options. Each error names the option."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MOVABLE = "no (default): jobs run to their end; yes: they may be stopped and go 
 
 
 class Choices:
-    """`options` against those there are. TraceError for one that is not."""
+    """Check that the format has these options; TraceError for one that it does not have."""
 
     def __init__(self, file: str, options: Mapping[str, str], known: Mapping[str, str]) -> None:
         self._file, self._options = file, options
         if unknown := sorted(set(options) - set(known)):
-            raise TraceError(file, None, None, f"no option {unknown[0]!r}; there are {', '.join(known)}")
+            raise TraceError(file, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(known)}")
 
     def _wrong(self, name: str, detail: str) -> TraceError:
         return TraceError(self._file, None, None, f"option {name}: {self._options[name]!r} {detail}")
@@ -34,10 +34,10 @@ class Choices:
         return word
 
     def whole(self, name: str, default: int) -> int:
-        """A whole number from 1 on."""
+        """A whole number of 1 or more."""
         text = self._options.get(name, str(default))
         if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= 1):
-            raise self._wrong(name, "is not a whole number from 1 on")
+            raise self._wrong(name, "is not a whole number of 1 or more")
         return int(text)
 
     def speeds(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Rows of a CSV with a header, read one by one; every complaint names file, line and column."""
+"""Rows of a CSV file with a header, read one by one. Each error names file, line and column."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Row:
         return TraceError(self.file, self.line, column, detail)
 
     def text(self, column: str) -> str:
-        """What stands there. TraceError when nothing does."""
+        """The text of the cell; TraceError if it is empty."""
         value = self.values[column].strip()
         if not value:
-            raise self.wrong(column, "nothing stands there")
+            raise self.wrong(column, "it is empty")
         return value
 
     def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
@@ -72,12 +72,12 @@ def _header(file: str, first: Sequence[str] | None, columns: Sequence[str]) -> l
     header = [name.strip().lstrip("\ufeff") for name in first]
     for name in columns:
         if name not in header:
-            raise TraceError(file, 1, name, f"there is no such column; there are {listed(header)}")
+            raise TraceError(file, 1, name, f"there is no such column; the columns are {listed(header)}")
     return header
 
 
 def csv_error(file: str, line: int, error: csv.Error) -> TraceError:
-    """What the reader of CSV complains of, in words: a field longer than it takes, or text that is no CSV."""
+    """The error of the CSV reader in words: a field that is too long, or text that is no CSV."""
     if "field limit" in str(error):
         limit = csv.field_size_limit() // 1024
         detail = f"a field is longer than {limit} KiB; is a quotation mark left open, or is this another format?"

@@ -2,7 +2,7 @@
 
 Two readers: `pods` and `hosts` for the packing protocol (`scheduler.simulator.packing`), which needs no times, and `read` for
 a simulation, which does. The simulator's scheduler hands out whole GPUs, so there a part of a GPU takes a whole one, or
-such pods are left out (`parts`). Pods that never started are left out, for nobody knows how long they would have run.
+such pods are left out (`parts`). Pods that never started are left out, because their run time is not known.
 """
 
 from __future__ import annotations

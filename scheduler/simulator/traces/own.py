@@ -1,6 +1,6 @@
 """Berth's own traces: one job a line, as CSV or as JSON Lines, with the same fields. `./berth trace` writes them.
 
-They tell of each job what its tenant said and one run: how long it took, on how many GPUs of which type.
+They hold for each job what its tenant asked for, and one run: how long it took, on how many GPUs of which type.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _check_header(file: str, header: Sequence[str]) -> None:
             raise TraceError(file, 1, name, f"the first line names no such column; it names {there}")
     for name in header:
         if name not in NAMES:
-            raise TraceError(file, 1, name[:60], f"there is no such column; there are {', '.join(NAMES)}")
+            raise TraceError(file, 1, name[:60], f"there is no such column; the columns are {', '.join(NAMES)}")
         if header.count(name) > 1:
             raise TraceError(file, 1, name, "the first line names this column twice")
 
@@ -111,7 +111,7 @@ def read_json_lines(source: Source, options: Mapping[str, str]) -> Iterator[Trac
 
 
 class _Row:
-    """A line's fields by name, without those left empty; each is checked when it is asked for."""
+    """The fields of a line by name, without the empty ones. Each is checked when it is read."""
 
     def __init__(self, source: Source, line: int, given: Mapping[str, Any]) -> None:
         self._source, self._line, self._given = source, line, given
@@ -121,13 +121,13 @@ class _Row:
 
     def _needed(self, column: str) -> Any:
         if column not in self._given:
-            raise self.wrong(column, "nothing stands there")
+            raise self.wrong(column, "it is empty")
         return self._given[column]
 
     def text(self, column: str) -> str | None:
         value = self._given.get(column)
         if value is not None and not isinstance(value, str):
-            raise self.wrong(column, f"{shown(value)} is no text")
+            raise self.wrong(column, f"{shown(value)} is not text")
         return value
 
     def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
@@ -186,7 +186,7 @@ class _Row:
     def job(self, number: int, speeds: Mapping[str, float]) -> TracedJob:
         sizes, tenant, duration_s = self.requirement(), self.text("tenant"), self.number("duration_s", above=True)
         if not tenant:
-            raise self.wrong("tenant", "nothing stands there")
+            raise self.wrong("tenant", "it is empty")
         ran_gpus = self.whole("ran_gpus", sizes[0], most=MOST_GPUS)
         if (ran_gpus == 0) != (sizes[0] == 0):
             raise self.wrong("ran_gpus", f"{ran_gpus} does not go with gpus {shown(self._given['gpus'])}")

@@ -1,6 +1,6 @@
 """Microsoft's Philly trace (ATC '19) in the form with one row a job: 15 virtual clusters, which are the tenants.
 
-The rows are not sorted by time. A job asks for exactly its GPUs. What it needs of cores and memory the trace does not say.
+The rows are not sorted by time. A job asks for exactly its GPUs. The trace does not say what it needs of cores and memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     for number, row in enumerate(rows(source.name, source.lines, [each.name for each in COLUMNS]), start=1):
         arrival_s = seconds_of(row.text("timestamp"))
         if arrival_s is None:
-            raise row.wrong("timestamp", f"{shown(row.text('timestamp'))} is no date like 2017-10-09 07:01:55")
+            raise row.wrong("timestamp", f"{shown(row.text('timestamp'))} is not a date like 2017-10-09 07:01:55")
         duration_s, gpus = row.number("duration", above=True), row.whole("num_gpus", least=0, most=MOST_GPUS)
         job = Job(
             id=number,

@@ -1,8 +1,8 @@
-"""What Slurm remembers of its jobs: `sacct --allusers --parsable2 --format=...`, columns parted by `|`, header first.
+"""Slurm's records of its jobs: `sacct --allusers --parsable2 --format=...`, with columns separated by `|` and a header.
 
-Job steps (`12.batch`, `12.0`) and jobs that never ran are passed over; the tasks of an array (`12_3`) and the parts of a
-heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time it has had. GPUs, cores and
-memory are those allocated, else those asked for (AllocTRES, ReqTRES); a job without `gres/gpu` is a CPU job.
+Job steps (`12.batch`, `12.0`) and jobs that never ran are left out. The tasks of an array (`12_3`) and the parts of a
+heterogeneous job (`12+1`) are jobs of their own. A job that still runs counts with the time that it has run so far. GPUs, cores
+and memory are those allocated, else those asked for (AllocTRES, ReqTRES). A job without `gres/gpu` is a CPU job.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _is_idle(row: Row) -> bool:
 def _seconds(row: Row, column: str) -> float:
     match = _TIME.fullmatch(row.text(column))
     if match is None:
-        raise row.wrong(column, f"{shown(row.text(column))} is no time like 1-06:30:00")
+        raise row.wrong(column, f"{shown(row.text(column))} is not a time like 1-06:30:00")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
@@ -131,7 +131,7 @@ class _Reading:
     def job(self, row: Row, number: int, ran_s: float) -> TracedJob:
         arrival_s = seconds_of(row.text("Submit"))
         if arrival_s is None:
-            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is no date like 2024-05-01T08:00:00")
+            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is not a date like 2024-05-01T08:00:00")
         tres = _Tres(row)
         gpus, cpus = tres.gpus, tres.count("cpu")
         if gpus > MOST_GPUS:
@@ -176,19 +176,19 @@ class _Tres:
     def count(self, name: str) -> int:
         text = self._parts.get(name, "0")
         if not (text.isdecimal() and text.isascii() and len(text) <= _COUNT_DIGITS):
-            raise self._row.wrong(self._column, f"{name}={shown(text)} is no count")
+            raise self._row.wrong(self._column, f"{name}={shown(text)} is not a count")
         return int(text)
 
     @property
     def gpus(self) -> int:
-        """Of all types. `gres/gpu` counts them all; where a site tracks types alone, their sum."""
+        """The GPUs of all types: `gres/gpu`, or the sum over the types if the site tracks types alone."""
         if "gres/gpu" in self._parts:
             return self.count("gres/gpu")
         return sum(self.count(name) for name in self._typed.values())
 
     @property
     def gpu_type(self) -> str | None:
-        """That of most of them, by name where there are as many of another."""
+        """The GPU type of most of the GPUs; of equally many the first by name."""
         return min(self._typed, key=lambda name: (-self.count(self._typed[name]), name), default=None)
 
     @property

@@ -1,8 +1,8 @@
 """Traces of Gavel (OSDI '20) and Shockwave (NSDI '23): one job a line, tab separated, with a table of throughputs.
 
-Gavel's lines have ten columns, Shockwave's two more: the mode in which the batch size changes, and the run time. A job asks
-for exactly its scale factor in GPUs and can be stopped and resumed; how fast it goes where is the table's to say, by job
-type, scale factor and GPU type, so the table's job types are the labels under which the estimator learns speeds.
+Gavel's lines have ten columns. Shockwave's have two more: the mode in which the batch size changes, and the run time. A job asks
+for exactly as many GPUs as its scale factor, and can be stopped and resumed. The table tells its speed by job type, scale factor
+and GPU type, so the table's job types are the labels under which the estimator learns speeds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ OPTIONS = {
 def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     """The trace's jobs, numbered from 1 in the file's order."""
     if unknown := sorted(set(options) - set(OPTIONS)):
-        raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
+        raise TraceError(
+            source.name, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
+        )
     table = _table(source, options.get("throughputs"))
     tenants, cores = (_whole_option(source, options, name, 1) for name in ("tenants", "cores"))
     round_s = float(_whole_option(source, options, "round_s", 120))
@@ -84,7 +86,7 @@ def _table(source: Source, name: str | None) -> Table:
 def _whole_option(source: Source, options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
     if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
-        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
+        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number of 1 or more")
     return int(text)
 
 

@@ -61,7 +61,9 @@ class _Settings:
     def __init__(self, source: Source, options: Mapping[str, str]) -> None:
         self._file, self._options = source.name, options
         if unknown := sorted(set(options) - set(OPTIONS)):
-            raise TraceError(source.name, None, None, f"no option {unknown[0]!r}; there are {', '.join(OPTIONS)}")
+            raise TraceError(
+                source.name, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
+            )
         self._jobs = self._word("jobs", "adaptive", "scale-gpus", "rigid")
         self._known = self._word("speeds", "known", "learned") == "known"
         self._most, self._tenants = self._whole("most_gpus", 24), self._whole("tenants", 4)
@@ -80,7 +82,7 @@ class _Settings:
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))
         if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
-            raise TraceError(self._file, None, None, f"option {name}: {text!r} is not a whole number from 1 on")
+            raise TraceError(self._file, None, None, f"option {name}: {text!r} is not a whole number of 1 or more")
         return int(text)
 
     def job(self, row: Row, number: int, application: Application) -> TracedJob:

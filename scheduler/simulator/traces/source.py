@@ -1,4 +1,4 @@
-"""What a trace reader reads from, and the error that it raises. Opening files is the caller's business."""
+"""What a trace reader reads from, and the error that it raises. The caller opens the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 MOST_NUMBER = 1e15
-"""Of whatever a trace counts or measures. Above it doubles lose seconds, and a cluster has no such resources."""
+"""The largest number that a trace may hold. Above it doubles lose seconds, and no cluster has so much of anything."""
 MOST_GPUS = 65_536
 """Of one job."""
 MOST_SIZES = 64
@@ -22,12 +22,12 @@ SHOWN_CHARS = 60
 
 
 def shown(value: object) -> str:
-    """A value as a complaint repeats it: cut, and without characters that cannot be printed."""
+    """A value as an error message shows it: cut, and without characters that cannot be printed."""
     return _CUT.repr(value)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names as a complaint repeats them: the first of them, each cut."""
+    """Names as an error message shows them: the first of them, each cut."""
     found = list(names)
     told = ", ".join(name[:SHOWN_CHARS] for name in found[:20])
     return f"{told} and {len(found) - 20} more" if len(found) > 20 else told
@@ -64,7 +64,7 @@ class Source:
         return self.tenants.setdefault(name, len(self.tenants) + 1)
 
     def person(self, name: str) -> int:
-        """The number of who submitted a job, by name (of tenant and person); no tenant has it."""
+        """The number of the person who submitted a job, by the names of tenant and person. No tenant has this number."""
         return self.people.setdefault(name, 1_000_001 + len(self.people))
 
 

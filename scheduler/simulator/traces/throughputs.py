@@ -32,14 +32,14 @@ class Table:
     gpu_types: tuple[str, ...] = ()  # in the file's order and spelling
 
     def solo(self, gpu_type: str, job_type: str, scale: int) -> float:
-        """On one node (as measured there); 0 when it was not measured or cannot run."""
+        """Steps per second on one node; 0 if it was not measured there or cannot run."""
         return self.steps_per_s.get((gpu_type.lower(), job_type, scale, True), 0.0)
 
     def runs_on(self, job_type: str, scale: int) -> tuple[str, ...]:
         return tuple(name for name in self.gpu_types if self.solo(name, job_type, scale) > 0)
 
     def fastest(self, job_type: str, scale: int) -> str | None:
-        """The GPU type on which it goes fastest; None = it runs nowhere."""
+        """The GPU type on which it runs fastest; None = it runs nowhere."""
         return max(self.runs_on(job_type, scale), key=lambda name: self.solo(name, job_type, scale), default=None)
 
 
@@ -109,7 +109,7 @@ def _read_csv(file: str, lines: Iterable[str]) -> Table:
     reader = csv.DictReader(lines)
     wanted = ("gpu_type", "consolidated", "job_type", "scale_factor", "steps_per_s")
     if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
-        raise TraceError(file, 1, missing[0], f"no such column; needed are {', '.join(wanted)}")
+        raise TraceError(file, 1, missing[0], f"there is no such column; the table needs {', '.join(wanted)}")
     cells: dict[tuple[str, str, int, bool], float] = {}
     names: list[str] = []
     for row in reader:

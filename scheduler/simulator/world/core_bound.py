@@ -1,10 +1,10 @@
-"""The truth of a training job whose speed hangs on its CPU cores and on its nodes' memory traffic (CODA III-B, IV).
+"""The true speed of a training job that depends on its CPU cores and on its nodes' memory traffic (CODA III-B, IV).
 
 With c cores a GPU and the optimum c*, a job works at `c/c*` of its full speed up to c* ("a linear relationship", V-B) and
-loses `OVER` of it for each core beyond ("drops slightly"). Spread over nodes it needs no more than two cores a GPU and is
-slowed by the network by 25 to 30 % (IV-B.2). Where all that runs on a node asks for more than `SATURATED` of its memory
-bandwidth, the job loses up to its `sensitivity` of speed, in full when twice that is asked (IV-C.2, Fig. 7).
-One unit of work is one second at full speed; GPU utilisation moves as the speed does (V-B).
+loses `OVER` of it for each core beyond ("drops slightly"). Spread over nodes it needs at most two cores per GPU, and the network
+slows it by 25 to 30 % (IV-B.2). If the jobs on a node together ask for more than `SATURATED` of its memory bandwidth, the job
+loses speed, up to its `sensitivity` when they ask for twice that (IV-C.2, Fig. 7). One unit of work is one second at full speed.
+GPU utilisation changes as the speed does (V-B).
 """
 
 from __future__ import annotations

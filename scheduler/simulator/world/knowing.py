@@ -1,9 +1,9 @@
 """What the simulated service finds out about jobs' speeds: what profiles tell, and measurements of running jobs.
 
-The tables and functions are the estimator's own (Hops 3.2-3.5); only here does anything of the truth reach them, as a
-measured rate. A job that does not report (`TracedJob.reports`) and has no profiles stays unknown. Profiles are known at a
-job's arrival when the world's `profiling_s` is 0, else when they have run (see `profiles`). An attempt measures itself at
-plannings, at most once a minute of running, and once more when it ends or its speed changes: work a second and GPU.
+The tables and functions are the estimator's own (Hops 3.2-3.5). The truth reaches them here alone, as measured rates. A job that
+does not report (`TracedJob.reports`) and has no profiles stays unknown. Profiles are known when the job arrives if the world's
+`profiling_s` is 0, else after they have run (see `profiles`). An attempt is measured at plannings, at most once for each minute
+of running, and once more when it ends or its speed changes: work per second and GPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import World
 
 REPORT_S = 60.0
-"""Running between two measurements of an attempt; one that ends sooner has measured itself once."""
+"""An attempt runs for so long between two measurements. One that ends sooner is measured once."""
 
 
 class Knowing:
-    """Grows with what runs. `knowledge` is what a planning may see; `version` changes when it does."""
+    """What has been found out so far. A planning may see `knowledge`; `version` changes with it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -36,7 +36,7 @@ class Knowing:
         self.version = 0
 
     def arrived(self, load: Load) -> None:
-        """A job came. What its trace knows of its speed beforehand counts as one measurement each, where there is none."""
+        """A job arrived. Each speed that its trace knows beforehand counts as one measurement, if there is none yet."""
         name = signature(load.traced.job)
         cells = {
             cell_key(name, gpu_type, gpus, nodes): speed for (gpu_type, gpus, nodes), speed in load.traced.known.items()
@@ -47,7 +47,7 @@ class Knowing:
                 self.learn(load, gpu_type)
 
     def learn(self, load: Load, gpu_type: str) -> bool:
-        """What a profile on the type tells; False when that is nothing."""
+        """Take what a profile on the type tells; False if it tells nothing."""
         key, profile = (signature(load.traced.job), gpu_type), load.traced.profiles.get(gpu_type)
         if profile is not None and key not in self._profiles:
             self._profiles[key] = profile
@@ -55,7 +55,7 @@ class Knowing:
         return profile is not None
 
     def measure(self, load: Load, now_s: float, *, last: bool = False) -> None:
-        """Take what an attempt tells of its speed, if it has run long enough since it last did."""
+        """Measure an attempt's speed, if it has run long enough since the last measurement."""
         attempt = load.attempt
         if attempt is None or not load.traced.reports or not attempt.gpus:
             return
@@ -76,7 +76,7 @@ class Knowing:
             self._own.setdefault(signature(load.traced.job), set()).update(cells)
 
     def ended(self, load: Load) -> None:
-        """Nobody asks any more about a job that is comparable to itself alone."""
+        """Forget the measurements of an ended job that no other job can use."""
         job = load.traced.job
         if job.model_label:
             return

@@ -1,8 +1,8 @@
 """Profiles as they run in the simulated cluster (algorithms.md section 2): a GPU of the type for a while, then the result.
 
-Which are made is the planning's own choice. One takes the world's `profiling_s`, on the GPU and cores that the plan hands
-it, and tells what `TracedJob.profiles` has for the type. One that would take longer than its limit is cut off there and
-tells nothing; the signature is then left alone on that type for `profile_again_s`.
+The planning chooses which profiles are made. A profile takes the world's `profiling_s` on the GPU and cores that the plan gives
+it, and tells what `TracedJob.profiles` has for the type. If it would take longer than its limit it is cut off and tells nothing.
+Then the signature is not profiled again on that type for `profile_again_s`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Run:
 
 
 class Profiles:
-    """Those that run, by ids from -1 down, and those that told nothing."""
+    """The running profiles, with ids from -1 downwards, and those that told nothing."""
 
     def __init__(self, world: World, cluster: Cluster, knowing: Knowing, again_s: float) -> None:
         self._profiling_s, self._cluster, self._knowing, self._again_s = world.profiling_s, cluster, knowing, again_s
@@ -41,7 +41,7 @@ class Profiles:
         return len(self._running)
 
     def start(self, order: ProfileOrder, load: Load, now_s: float) -> tuple[int, float]:
-        """Begin one; its id, and when it ends."""
+        """Begin a profile. Returns its id, and when it ends."""
         self._begun += 1
         self._cluster.take((order.piece,), load.traced.job.tenant)
         self._running[-self._begun] = _Run(order, load, now_s)
@@ -50,7 +50,7 @@ class Profiles:
         return -self._begun, now_s + min(self._profiling_s, order.limit_s)
 
     def end(self, number: int, now_s: float) -> None:
-        """It is over: its GPU is free, and what it found is known."""
+        """End the profile: its GPU is free, and what it found is known."""
         run = self._running.pop(number)
         order = run.order
         self._cluster.give((order.piece,), run.load.traced.job.tenant)
@@ -60,7 +60,7 @@ class Profiles:
             self._until[order.signature, order.gpu_type] = now_s + self._again_s
 
     def running(self) -> list[Running]:
-        """As a snapshot has them."""
+        """The running profiles as a snapshot shows them."""
         return [
             Running(
                 number,

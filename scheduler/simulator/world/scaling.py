@@ -1,7 +1,7 @@
-"""The law of a job of which a trace tells one run: how long it took on so many GPUs of a type.
+"""The true speed of a job for which a trace tells one run: how long it took on so many GPUs of a type.
 
-Elsewhere it is taken to go as algorithms.md section 2 assumes where nothing was measured (layer 4): in proportion to the
-GPU type's relative speed and to the node's, the speed per GPU falling with the number of GPUs as `r^-0.1`.
+Elsewhere its speed is what algorithms.md section 2 assumes where nothing was measured (layer 4): proportional to the relative
+speeds of the GPU type and of the node, and the speed per GPU falls with the number of GPUs as `r^-0.1`.
 """
 
 from __future__ import annotations

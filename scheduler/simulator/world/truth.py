@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """An attempt's part of one node, as it bears on its speed."""
+    """An attempt's part of one node, with all that affects its speed there."""
 
     node: int
     gpu_type: str | None
@@ -38,7 +38,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """One second of work a second wherever it runs: a trace that tells a duration and nothing else."""
+    """One second of work per second, wherever it runs: for a trace that tells a duration alone."""
 
     def rate(self, spots: Sequence[Spot]) -> float:
         return 1.0
@@ -75,7 +75,7 @@ class TracedJob:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The cluster as it really is, and the manners of the simulated service.
+    """The cluster as it really is, and how the simulated service behaves.
 
     `nodes` all idle. `speeds`: node id -> factor; `bandwidth_gbs`: node id -> memory bandwidth. A planning is made at the
     first multiple of `tick_s` after something happened (0 = at once), a re-plan every `replan_s` of the parameters.

@@ -86,7 +86,7 @@ PAGES = [
     _get("node-detail", MISSING_PAGE, name="nowhere"),
     *_each("node-fragment", PAGE, "fragment", "gpus jobs card", name="big"),
     *_each("node-fragment", MISSING_PAGE, "fragment", "nothing", name="big"),
-    *_each("node-figure", PAGE, "figure", "gpu cores memory", name="big"),
+    *_each("node-figure", PAGE, "figure", "gpu gpu-memory power temperature cores memory network disk", name="big"),
     *_each("node-figure", MISSING_PAGE, "figure", "nothing", name="big"),
     _post("node-action", OPERATE_PAGE, [("reason", "dust")], name="big", verb="drain"),
     _post("node-action", OPERATE_PAGE, [], name="big", verb="resume"),

@@ -29,6 +29,7 @@ PAIRS = {
     "Refused": wire.Refused,
     "Renewed": wire.Lease,
     "PartKey": wire.PartName,
+    "Held": wire.Held,
     "Telemetry": wire.Telemetry,
     "LogAnswer": wire.LogAnswer,
     "Iterations": wire.Iterations,

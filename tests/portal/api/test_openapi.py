@@ -95,6 +95,8 @@ LABELS = [
     "GET /api/v1/nodes",
     "GET /api/v1/nodes/{name}",
     "POST /api/v1/nodes/{name}/drain",
+    "POST /api/v1/nodes/{name}/gpus/{index}/cordon",
+    "POST /api/v1/nodes/{name}/gpus/{index}/resume",
     "POST /api/v1/nodes/{name}/resume",
     "POST /api/v1/nodes/{name}/dead",
     "GET /api/v1/rounds",

@@ -78,7 +78,7 @@ def test_a_node_with_a_full_disk_is_named(world):
 
 def test_a_node_whose_agent_tells_of_a_problem_is_named_without_the_details(world):
     Node.objects.filter(name="rtx-02").update(problems=[{"at": 1.0, "subject": "file x", "detail": "a tenant's path"}])
-    assert problems()[2] == ["agents: 1 told of a problem, see the node's page (rtx-02)"]
+    assert problems()[2] == ["agents: 1 reported a problem, see the node's page (rtx-02)"]
 
 
 def test_a_job_that_starts_for_too_long_is_named(world):

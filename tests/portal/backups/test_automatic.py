@@ -110,4 +110,6 @@ def test_an_overdue_backup_is_named(making):
 def test_nodes_that_jobs_wait_for_since_a_restore_are_named(cluster):
     given.node_make("n2")
     Node.objects.filter(name="n2").update(unsettled_since=timezone.now())
-    assert [said for said in problems_of(timezone.now()) if said.startswith("nodes: 1 silent since the restore")]
+    assert [
+        said for said in problems_of(timezone.now()) if said.startswith("nodes: 1 silent since a backup was restored")
+    ]

@@ -15,6 +15,7 @@ def test_each_share_of_the_limit_is_held_against_the_converged_plan():
     assert [point["share"] for point in cluster["points"]] == list(SHARES)
     assert all(0 < point["of_converged"] <= 1 + 1e-9 for point in cluster["points"])
     assert cluster["wanted"]
+    assert all(0.5 < cluster["warm"][name]["of_converged"] <= 1.01 for name in ("quick", "whole"))
     assert "wanted" in anytime_report(figures, as_json=False)
 
 

@@ -186,8 +186,8 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["list", "--most", "0"], "argument --most: '0' is not a whole number from 1 on"),
-        (["traces", "--most", "x"], "argument --most: 'x' is not a whole number from 1 on"),
+        (["list", "--most", "0"], "argument --most: '0' is not a whole number of 1 or more"),
+        (["traces", "--most", "x"], "argument --most: 'x' is not a whole number of 1 or more"),
         (["history", "nan"], "argument days: 'nan' is not a finite number"),
         (["run", "x", "--history", "week", "--policy", "fifo"], "argument --history: 'week' is not a finite number"),
         (

@@ -210,6 +210,8 @@ def job():
                     "source": "measured on this GPU type",
                     "deviation": 0.025,
                     "iterations": 12040,
+                    "lost": 96_000.0,
+                    "lost_note": "a minute of its work",
                 },
                 {
                     "number": 1,
@@ -219,9 +221,37 @@ def job():
                     "source": "assumed: nothing was known of its speed",
                     "deviation": None,
                     "iterations": 410,
+                    "lost": None,
+                    "lost_note": "",
                 },
             ],
             "empty": None,
+        },
+        "tuning": {
+            "attempt": 2,
+            "steps": [
+                {
+                    "number": 1,
+                    "cores": 3,
+                    "utilisation": 91.2,
+                    "samples_per_s": 900.0,
+                    "from_at": DAY + "11:50:00+00:00",
+                    "kept": False,
+                },
+                {
+                    "number": 2,
+                    "cores": 2,
+                    "utilisation": None,
+                    "samples_per_s": None,
+                    "from_at": DAY + "11:50:00+00:00",
+                    "kept": True,
+                },
+            ],
+            "most": 3,
+            "fastest": 900.0,
+            "by_throughput": True,
+            "result": 2,
+            "words": "2 cores a GPU: found best",
         },
         "asks_what_if": True,
         "numbers": {
@@ -364,7 +394,7 @@ def submit():
             "Model label",
             value="convnext-b",
             width=5,
-            help="Jobs with one label share measured throughput.",
+            help="Jobs with the same label share their measured speeds.",
         ),
         field("tenant", "Tenant", "select", width=2, choices=[{"value": "1", "label": "vision-lab", "selected": True}]),
         field(
@@ -401,7 +431,7 @@ def submit():
             effect="requeue",
         ),
         field("gpu_types", "GPU types", "select", width=3, choices=[{"value": "", "label": "any", "selected": True}]),
-        field("cores", "CPU cores a GPU", "number", "4", width=3, help="One core and 0 GPUs make a CPU job."),
+        field("cores", "CPU cores per GPU", "number", "4", width=3, help="One core and 0 GPUs make a CPU job."),
         field("memory", "Memory", value="24 GiB", width=3),
         field(
             "time_limit",
@@ -410,8 +440,8 @@ def submit():
             width=3,
             error="The time limit must be at least 1 s: give for example 10 h.",
         ),
-        field("priority", "Priority", "number", "0", width=3, help="Orders only your tenant's own jobs."),
-        field("env", "Environment", "textarea", "", placeholder="NAME=value, one a line"),
+        field("priority", "Priority", "number", "0", width=3, help="It orders your tenant's own jobs only."),
+        field("env", "Environment", "textarea", "", placeholder="NAME=value, each on a line of its own"),
     ]
     return {
         "shell": shell("jobs"),

@@ -374,7 +374,7 @@ def test_search_hides_foreign_jobs_and_tenants(world):
     for text in (job.number, SECRET, "vision"):
         answer = world.get("outsider", "/search", q=text)
         assert answer.status_code == 200
-        assert "Nothing that you may see is called so." in answer.content.decode()
+        assert "Nothing that you may see has such a name." in answer.content.decode()
 
 
 # ---- signing in ----------------------------------------------------------------------------------------------------

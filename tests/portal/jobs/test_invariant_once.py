@@ -11,8 +11,9 @@ from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
 from portal.errors import Conflict
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services import parts, report_apply
-from portal.jobs.services.parts import FORGOTTEN_S, leases_expire, leases_maintain
+from portal.jobs.services import leases, parts, report_apply
+from portal.jobs.services.leases import leases_expire, leases_maintain
+from portal.jobs.services.parts import FORGOTTEN_S
 from tests.portal import given
 
 GRACE_S = 15
@@ -62,13 +63,13 @@ class TestLease:
     def test_a_renewal_at_the_last_moment_wins(self, cluster, monkeypatch, looked_again):
         attempt = cluster.running(restartable=True)
         lease_ended(GRACE_S + 1)
-        original = parts.part_lose
+        original = leases.part_lose
 
         def renewed_meanwhile(*, lease_before, **keywords):
             report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
             return original(**keywords, lease_before=lease_before if looked_again else None)
 
-        monkeypatch.setattr(parts, "part_lose", renewed_meanwhile)
+        monkeypatch.setattr(leases, "part_lose", renewed_meanwhile)
         leases_expire(grace_s=GRACE_S)
         assert state(attempt) == ("RUNNING" if looked_again else "PENDING")
 

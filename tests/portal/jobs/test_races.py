@@ -13,7 +13,7 @@ from portal.cluster.services import node_hello
 from portal.errors import BerthError
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import job_cancel, job_hold, job_release
-from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.leases import leases_expire
 from portal.jobs.services.placing import DoesNotFit
 from portal.jobs.services.waiting import WaitingNote, waiting_note
 from portal.rounds.planning.run import planning_run

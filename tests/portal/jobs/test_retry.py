@@ -210,9 +210,9 @@ def test_a_retry_says_what_stays_cancelled(client, cluster):
     waits.refresh_from_db()
     assert waits.state == "CANCELLED"
     client.force_login(cluster.owner)
-    assert "To retry that one does not bring this one back" in client.get(f"/jobs/{waits.pk}/").content.decode()
+    assert "A retry of that job does not bring this one back" in client.get(f"/jobs/{waits.pk}/").content.decode()
     job_retry(job=Job.objects.get(pk=attempt.job_id), actor=cluster.owner)
     waits.refresh_from_db()
     assert waits.state == "CANCELLED"
     said = attempt.job.events.order_by("-id").first().text
-    assert f"What was cancelled because it failed stays so: #{waits.pk}." in said
+    assert f"Jobs that were cancelled because it failed stay cancelled: #{waits.pk}." in said

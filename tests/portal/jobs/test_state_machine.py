@@ -22,7 +22,7 @@ from portal.errors import BerthError
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services import job_cancel, job_hold, job_release, job_requeue, job_retry
 from portal.jobs.services.control import attempt_stop
-from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.leases import leases_expire
 from portal.jobs.services.reconciling import _arrays_refresh, _cancelled_end
 from portal.jobs.states import ACTIVE, FINAL, FOLLOWERS, StopReason
 from portal.rounds.models import OperatorSetting

@@ -224,7 +224,7 @@ WRONG = [
     ({"policies": "fifo"}, "policies", "must be a list"),
     ({"policies": ["lottery"]}, "policies", "lottery"),
     ({"jobs": "many"}, "jobs", "whole number"),
-    ({"jobs": 10**9}, "jobs", "Draw 1 to 20000 jobs"),
+    ({"jobs": 10**9}, "jobs", "a whole number from 1 to 20000"),
     ({"generator": "dice"}, "generator", "hops-64"),
     ({"generator": None, "jobs": None}, "generator", "Choose a trace"),
     ({"generator": None, "jobs": None, "trace": 987654321}, "trace", "No such trace"),
@@ -235,7 +235,7 @@ WRONG = [
     (
         {"cluster": "described", "description": {"nodes": [{"count": 3000, "cores": 1, "memory_gib": 1}]}},
         "cluster",
-        "3000 nodes, the laboratory takes 2000",
+        "3000 nodes; the laboratory takes at most 2000",
     ),
     ({"description": CLUSTER}, "description", "goes with `cluster` 'described'"),
     ({"knobs": {"lambda": 7}}, "knobs", "outside 0 to 4"),
@@ -244,7 +244,7 @@ WRONG = [
     ({"knobs": {"lambda": True}}, "knobs", "not a finite number"),
     ({"knobs": [1]}, "knobs", "must be an object"),
     ({"seed": -1}, "seed", "whole number from 0"),
-    ({"until_h": 0}, "until_h", "more than 0"),
+    ({"until_h": 0}, "until_h", "above 0"),
     ({"until_h": "soon"}, "until_h", "must be a number"),
     ({"tenant": "speech-lab"}, "tenant", "Choose one of your tenants: vision-lab"),
     ({"colour": "red"}, "colour", "it knows name"),
@@ -295,7 +295,7 @@ def test_the_limit_of_a_traces_length(lena):
     OperatorSetting.objects.create(name="laboratory_trace_mib", value=1)
     before = counts()
     error = refusal(upload(lena, b"x" * (2**20 + 1)), 413, "too_large", "file")
-    assert "the laboratory takes 1 MiB" in error["detail"]
+    assert "the laboratory takes at most 1 MiB" in error["detail"]
     assert counts() == before
 
 

@@ -73,7 +73,7 @@ def test_groups_become_nodes_with_their_factors():
         (f"nodes: [{NODE}, {NODE[:-1]}, speed: 0}}]", "cluster: nodes[1].speed", "0 is not a number above 0"),
         (f"nodes: [{NODE}]\ngpu_types: {{A100: fast}}", "cluster: gpu_types.A100", "is not a mapping"),
         (f"nodes: [{NODE}]\ngpu_types: {{A100: {{speed: -1}}}}", "cluster: gpu_types.A100.speed", "-1 is not"),
-        (f"nodes: [{NODE}]\ntenants: [{{weight: 1}}]", "cluster: tenants[0].name", "nothing stands there"),
+        (f"nodes: [{NODE}]\ntenants: [{{weight: 1}}]", "cluster: tenants[0].name", "it is empty"),
         (f"nodes: [{NODE}]\ntenants: [{{name: a}}, {{name: a}}]", "cluster: tenants[1].name", "listed twice"),
         (f"nodes: [{NODE}]\ntenants: [{{name: a, weight: .inf}}]", "cluster: tenants[0].weight", "inf is not"),
         (f"nodes: [{NODE}]\nmanners: {{noise: 3}}", "cluster: manners.noise", "3 is not a number from 0 to 1"),

@@ -58,7 +58,7 @@ def test_limits_of_traces(tenant, lena):
     trace(tenant, lena)
     refused(lambda: trace(tenant, lena), "file", "keeps 1 traces")
     OperatorSetting.objects.create(name="laboratory_trace_mib", value=1)
-    refused(lambda: trace(tenant, lena, b"x" * (2**20 + 1)), "file", "the laboratory takes 1")
+    refused(lambda: trace(tenant, lena, b"x" * (2**20 + 1)), "file", "the laboratory takes at most 1 MiB")
     refused(lambda: trace(tenant, lena, form="nothing"), "format", "berth-csv")
 
 
@@ -77,7 +77,7 @@ def test_limits_of_traces(tenant, lena):
         ({"cluster": ""}, "cluster", "needs a cluster"),
         ({"cluster": "nodes:\n" + "- {cores: 1, memory_gib: 1}\n" * 10_000}, "cluster", "longer than 256 KiB"),
         ({"seed": -1}, "seed", "whole number"),
-        ({"until_h": 0}, "until_h", "more than 0"),
+        ({"until_h": 0}, "until_h", "above 0"),
         ({"name": " "}, "name", "1 to 100"),
         ({"generator": "dice", "trace": None}, "generator", "hops-64"),
         ({"generator": "hops-64", "trace": None, "generated_jobs": 0}, "jobs", "1 to 20000"),
@@ -93,7 +93,7 @@ def test_nobody_simulates_anothers_trace_or_in_anothers_name(tenant, lena):
     mara = given.member("mara", other)
     own, theirs = trace(tenant, lena), trace(other, mara)
     refused(lambda: order(other, mara, trace=own), "trace")
-    refused(lambda: order(tenant, mara, trace=theirs), "tenant", "no member")
+    refused(lambda: order(tenant, mara, trace=theirs), "tenant", "not a member")
 
 
 def test_a_tenant_has_so_many_waiting_at_most(tenant, lena):

@@ -93,7 +93,7 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--policy", "lottery"], "policy: there is no policy 'lottery'; there are fifo, drf"),
+        (["--policy", "lottery"], "policy: there is no policy 'lottery'; the policies are fifo, drf"),
         (["--policy", "fifo,fifo"], "policy: Name each policy once."),
         (["--policy", ""], "policy: Choose 1 to 12 policies."),
         (["--format", "xml"], "format: there is no trace format 'xml'; there are berth-jsonl"),
@@ -101,15 +101,15 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
         (["--profiles", "nowhere"], "profiles: nowhere is no folder"),
         (["--cluster", "nowhere"], "cluster: nowhere cannot be read"),
         (["--seed", "-1"], "seed: A seed is a whole number from 0 to 2147483647."),
-        (["--until", "0"], "until: Cut it off after more than 0 and at most 8784 hours."),
+        (["--until", "0"], "until: The end must be above 0 and at most 8784 hours."),
         (["--processes", "0"], "processes: at least one"),
         (["--knob", "tick_s"], "knob: 'tick_s' is not name=value"),
         (["--knob", "tack_s=1"], "knob: 'tack_s=1' is not name=value with a name of priority"),
         (["--knob", "tick_s=0"], "tick_s=0.*outside 1 to 3600"),
         (["--option", "speed"], "option: 'speed' is not name=value"),
         (["--option", "speed=1"], "no option 'speed'"),
-        (["--until", "nan"], "until: Cut it off after more than 0 and at most 8784 hours."),
-        (["--until", "inf"], "until: Cut it off after more than 0 and at most 8784 hours."),
+        (["--until", "nan"], "until: The end must be above 0 and at most 8784 hours."),
+        (["--until", "inf"], "until: The end must be above 0 and at most 8784 hours."),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_naming_the_field(files, arguments, complaint):
@@ -190,7 +190,7 @@ def test_a_generators_jobs_are_simulated_on_its_own_cluster():
     ("arguments", "complaint"),
     [
         (["--generator", "none"], "generator: there is no generator 'none'; there are hops-64"),
-        (["--generator", "hops-64", "--option", "size=3"], "option: a generator has no 'size'"),
+        (["--generator", "hops-64", "--option", "size=3"], "option: a generator has no option 'size'"),
         (["--generator", "hops-64", "--option", "jobs=0"], "option: jobs: 0 is outside 1 to 100000"),
         (["--generator", "hops-64", "--option", "jobs=many"], "option: jobs: 'many' is not a whole number"),
         (["--generator", "hops-64", "--format", "sia"], "format: --format goes with --trace alone"),

@@ -59,12 +59,23 @@ def queues(draw):
     )
     jobs = [
         job(
-            number, *sizes, gpu_types=types, cores=cores, memory_mib=memory_mib, wait_s=wait_s, eligible=eligible,
-            priority=priority, gave_back=gave_back, expected_duration_s=declared_s, age_s=None, tenant=1 + number % 3,
+            number,
+            *sizes,
+            gpu_types=types,
+            cores=cores,
+            memory_mib=memory_mib,
+            wait_s=wait_s,
+            eligible=eligible,
+            priority=priority,
+            gave_back=gave_back,
+            expected_duration_s=declared_s,
+            age_s=None,
+            tenant=1 + number % 3,
         )
-        for number, (sizes, types, cores, memory_mib, wait_s, eligible, priority, gave_back, declared_s)
-        in enumerate(drawn, start=1)
-    ]  # fmt: skip
+        for number, (sizes, types, cores, memory_mib, wait_s, eligible, priority, gave_back, declared_s) in enumerate(
+            drawn, start=1
+        )
+    ]
     promised = draw(st.none() | st.sampled_from(range(len(jobs))))
     if promised is not None:
         kept = Promise((Share(1, gpus=1, cores=1, memory_mib=0),), 4900.0, "call-back")

@@ -49,7 +49,7 @@ def rigid(wait_s=90.0, tenant=1):
 
 
 LOCATED, BY_CLASS = 2, 17
-"""GPU nodes: up to 16 the programme looks at every one, above them it places by class and room is made after it."""
+"""GPU nodes: up to 16 the program looks at every one, above them it places by class and room is made after it."""
 
 
 def replanned(gpu_nodes, waiting, *, lender_wait_s=0.0, lender=1, since_s=60.0, **knobs):

@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_by_name():
             run(jobs, [node(1)])
     with pytest.raises(SimulationError, match="listed twice in the world"):
         run([], [node(1), node(1)])
-    with pytest.raises(SimulationError, match="there is no policy 'best'; there are fifo, drf"):
+    with pytest.raises(SimulationError, match="there is no policy 'best'; the policies are fifo, drf"):
         policy_named("best")
 
 

@@ -13,8 +13,9 @@ import sys
 import pytest
 
 from tests.workers.conftest import ROOT, processes_of, wait_until
+from workers.controls.cores import cores_map
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
-from workers.controls.spawn import AUTOGROUP, cores_map
+from workers.controls.spawn import AUTOGROUP
 from workers.engines.process import ProcessEngine
 from workers.parts.workspace import Rooms, SpecError, Workplace, part_prepare
 from workers.system.landlock import landlock_version
@@ -128,6 +129,7 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "BERTH_ATTEMPT": "5",
         "BERTH_CHECKPOINT_DIR": str(shim.root / "storage/checkpoints/9"),
         "BERTH_CORES": "3",
+        "BERTH_CORES_FILE": str(shim.job / "cores"),
         "BERTH_EPOCH": "2",
         "BERTH_EPOCHS_BEFORE": "1",
         "BERTH_GPUS": "2",

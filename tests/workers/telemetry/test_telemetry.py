@@ -11,7 +11,7 @@ from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import OUTSIDE
 from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuSample, PartUse
 from workers.telemetry.sampling import STALE_S, Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler
+from workers.telemetry.simulated import SimulatedSampler, response_parse
 from workers.telemetry.window import BATCH_MAX, Second, Window, telemetry_body
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(3)]
@@ -219,3 +219,15 @@ def test_agent_sends_what_runs(portal, node):
     )
     assert last["gpus"]["0"]["utilisation"][-1] == 0
     assert last["host"]["cpu_cores"][-1] == last["attempts"]["1"]["cpu_cores"][-1]
+
+
+def test_a_virtual_gpu_answers_to_the_cores_that_its_job_has():
+    """No more of it is used than the job's response to its cores says; a job that paces itself by it is not slowed twice."""
+    found = [GpuFound(index, f"u{index}", "Test", 1024) for index in range(2)]
+    response = response_parse("0.5,0.8,1")
+    for cores, wanted, expected in ((2, 9.0, 50.0), (4, 9.0, 80.0), (6, 9.0, 100.0), (16, 9.0, 100.0), (2, 0.4, 20.0)):
+        sampler = SimulatedSampler(found)
+        for _ in range(40):
+            sampled = sampler.sample([PartUse((0, 1), wanted, 0.0, 10.0, cores=cores, response=response)])
+        assert sampled[0].utilisation == pytest.approx(expected, abs=0.2)
+    assert [response_parse(bad) for bad in ("", "x", "2", "-1", "nan", ",".join(["1"] * 65))] == [()] * 6

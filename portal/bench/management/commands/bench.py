@@ -93,7 +93,9 @@ class Command(BaseCommand):
         parser.add_argument("--jobs", type=int, default=100_000, help="queued jobs (default 100000)")
         parser.add_argument("--seed", type=int, default=1, help="of cluster and queue (default 1)")
         parser.add_argument("--policy", choices=rounds.POLICIES, action="append", help="one of them (default both)")
-        parser.add_argument("--repeat", type=int, default=3, help="plannings a policy (default 3)")
+        parser.add_argument(
+            "--repeat", type=int, default=3, help="steady plannings a policy, after two others (default 3)"
+        )
         self.add_database(parser)
 
     def add_plannings(self, parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The grid of an array's tasks: one cell a task, or, above a thousand tasks, a cell for so many neighbours."""
+"""The grid of an array's tasks: one cell for each task, or, above a thousand tasks, for several neighbours."""
 
 from __future__ import annotations
 

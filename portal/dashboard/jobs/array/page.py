@@ -49,7 +49,7 @@ class TaskQuery:
     def of(cls, given: QueryDict) -> TaskQuery:
         state = given.get("state", "")
         if state and state not in ORDER:
-            raise BerthError("invalid", f"state is one of {', '.join(ORDER)}.", field="state")
+            raise BerthError("invalid", f"`state` must be one of {', '.join(ORDER)}.", field="state")
         first = _whole(given.get("from"), "from")
         return cls(state=state, page=max(1, _whole(given.get("page"), "page") or 1), first=first)
 
@@ -63,7 +63,7 @@ def _whole(raw: str | None, name: str) -> int | None:
     if not raw:
         return None
     if not (raw.isascii() and raw.isdigit() and int(raw[:12]) < BEYOND):
-        raise BerthError("invalid", f"{name} must be a whole number below {BEYOND}.", field=name)
+        raise BerthError("invalid", f"`{name}` must be a whole number below {BEYOND}.", field=name)
     return int(raw)
 
 
@@ -71,7 +71,7 @@ def _whole(raw: str | None, name: str) -> int | None:
 
 
 def array_sums(job: Job) -> Counter[str]:
-    """Count the tasks by what the page calls them; a failed one that is to wait again waits, as one not made yet does."""
+    """Count the tasks by the page's words. A failed task that will wait again, and one not made yet, count as waiting."""
     counts: Mapping[str, int] = job.array_counts
     sums = Counter({token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()})
     sums["wait"] += job.array_retries + (0 if job.cancel_requested_at else job.array_size - job.array_made)

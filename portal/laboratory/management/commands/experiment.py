@@ -110,7 +110,7 @@ class Command(LabCommand):
 
 
 def files_check(experiment: Experiment, options: dict[str, Any]) -> None:
-    """Refused for a file that the experiment would not read, and for one that is not there."""
+    """Refuse a file that the experiment would not read, or that is not there."""
     for key, option in (("lists", "--list"), ("trace", "--trace")):
         given = options[key]
         if not given:

@@ -106,7 +106,7 @@ class Command(LabCommand):
                 return simulation_run(request=request, processes=options["processes"], watch=watch(request.policies))
 
     def replayed(self, options: dict[str, Any]) -> Request:
-        """A trace of the user's, with the defaults of the knobs."""
+        """Return a request for the user's trace, with the defaults of the knobs."""
         for name in ("format", "cluster"):
             if options[name] is None:
                 raise SimulationError(name, f"a trace needs --{name}")
@@ -114,7 +114,7 @@ class Command(LabCommand):
         return self.request(options, trace, cluster_read(options["cluster"]), "berth", {})
 
     def past(self, options: dict[str, Any], folder: Path) -> Request:
-        """Our own history, with the knobs in force where none is given."""
+        """Return a request for this Berth's history; a knob that is not given has its value in force."""
         database_check("history")
         rows = history_rows(days=options["history"], now=timezone.now())
         path = folder / f"last-{options['history']:g}-days.jsonl"
@@ -125,7 +125,7 @@ class Command(LabCommand):
         return self.request(options, trace, cluster, *knobs_in_force())
 
     def generated(self, options: dict[str, Any]) -> Request:
-        """A generator's jobs of the seed, on the cluster that goes with them unless one is given."""
+        """Return a request for a generator's jobs, on its own cluster unless another is given."""
         jobs = GeneratedJobs.of(options["generator"], options["seed"], self.pairs(options))
         cluster = jobs.cluster() if options["cluster"] is None else cluster_read(options["cluster"])
         return self.request(options, jobs, cluster, "berth", {})

@@ -1,8 +1,8 @@
-"""One round of time-sharing: everybody who may be moved and everybody who waits compete for all GPUs anew, then nodes.
+"""One round of time-sharing: all movable and all waiting jobs compete for all GPUs again, and then nodes are found.
 
-A round begins with a re-plan; between rounds nothing is given out but to CPU jobs, which Gavel does not have and which are
-placed as under Hops. Whoever runs on goes on without a stop (the lease is renewed); the others are stopped, and what they
-free is promised to who comes. Speeds are the common estimator's, by GPU type, on as few nodes as can hold the job.
+A round begins with a re-plan. Between rounds only CPU jobs are placed; Gavel does not have them, and they are placed as under
+Hops. A job that runs in the next round too goes on without a stop (its lease is renewed). The others are stopped, and what they
+free is promised to the jobs that come. Speeds come from the common estimator, by GPU type, on as few nodes as can hold the job.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def size_of(job: Job) -> int:
 
 @dataclass(slots=True)
 class Round:
-    """Who competes for what. `nodes` and `gpus`: by type."""
+    """Which jobs compete for which GPUs. `nodes` and `gpus`: by type."""
 
     work: Work
     answers: Answers
@@ -112,7 +112,7 @@ class Round:
         return None if running is None else self.all_gpus.idle.rooms[running.present.shares[0].node].node.gpu_type
 
     def throughput(self, job: Job) -> dict[str, float]:
-        """By GPU type that the job may use, on its size. A job that nothing is known of is set aside as invalid."""
+        """The throughput of the job's size by GPU type. A job with an unsound speed is noted as invalid: {}."""
         try:
             return self._throughput(job)
         except InvalidJob as error:

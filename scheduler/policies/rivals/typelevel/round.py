@@ -1,10 +1,10 @@
-"""One round of Sia (SOSP '23, 3): all jobs that may be moved and all that wait are given configurations anew, then nodes.
+"""One round of Sia (SOSP '23, 3): all movable and all waiting jobs get configurations again, and then nodes are found.
 
-A round begins with a re-plan; between rounds nothing is given out (3.1), but that CPU jobs, which Sia does not have, are
-placed as under Hops. A job that still saves and resumes is left alone, as in the public simulator. Speeds are the common
-estimator's, by GPU type: what it knows of one node is not asked, for Sia does not tell nodes of a type apart.
+A round begins with a re-plan. Between rounds only CPU jobs are placed (3.1); Sia does not have them, and they are placed as under
+Hops. A job that still saves or resumes is left alone, as in the public simulator. Speeds come from the common estimator, by GPU
+type: what it knows of single nodes is not used, because Sia does not distinguish nodes of a type.
 
-When the program is not solved in time the round changes nothing: everybody keeps what it has, and who waits waits on.
+If the program is not solved in time, the round changes nothing: running jobs keep what they have, and waiting jobs go on waiting.
 """
 
 from __future__ import annotations

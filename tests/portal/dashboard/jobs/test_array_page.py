@@ -125,7 +125,7 @@ def test_failures_name_the_remedy_and_the_last_error_line(big):
 def test_a_group_is_retried_from_the_page(owner, big):
     parent = array(big, 20, ENDS)
     url = reverse("job-action", args=[parent.number, "retry"])
-    assert "state is one of" in owner.post(url, {"state": "COMPLETED"}, follow=True).content.decode()
+    assert "`state` must be one of" in owner.post(url, {"state": "COMPLETED"}, follow=True).content.decode()
     assert Job.objects.get(pk=parent.pk).array_counts == parent.array_counts
     owner.post(url, {"state": "OUT_OF_MEMORY"})
     parent.refresh_from_db()

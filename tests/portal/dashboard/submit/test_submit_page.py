@@ -153,7 +153,7 @@ def test_files_outlast_an_error_elsewhere_and_a_relaunch(owner):
         ({"files": [upload("big", b"x" * (2**20 + 1))]}, "may be 1 MiB in all. None was taken"),
         ({"files_kept": json.dumps({"../up": "eA=="})}, "leaves the job"),
         ({"files_kept": json.dumps({"a": "eA==", "a/b": "eA=="})}, "a file and a directory"),
-        ({"files_kept": json.dumps({"a": "no base64!"})}, "no valid base64"),
+        ({"files_kept": json.dumps({"a": "no base64!"})}, "not valid base64"),
         ({"files_kept": "[" * 100_000}, "choose them again"),
         ({"files_kept": '["a"]'}, "choose them again"),
         ({"files_kept": json.dumps({f"f{n}": "" for n in range(1001)})}, "1000"),

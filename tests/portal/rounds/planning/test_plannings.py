@@ -14,7 +14,7 @@ from portal.jobs.services import ending as ending_module
 from portal.jobs.services import parts as parts_module
 from portal.jobs.services import placing, report_apply
 from portal.jobs.services import submission as submission_module
-from portal.jobs.services.parts import leases_expire
+from portal.jobs.services.leases import leases_expire
 from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning import apply
 from portal.rounds.planning import run as planning
@@ -23,6 +23,7 @@ from portal.rounds.planning.queued import queue_load
 from portal.rounds.planning.run import planning_run
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.model import Plan
 from scheduler.planning.plan import plan
 from tests.portal import given
 
@@ -52,6 +53,21 @@ def test_the_cycle_collector_rests_during_a_planning_and_goes_on_after_it(cluste
         planning_run()
     assert seen == [False]
     assert gc.isenabled()
+
+
+def test_the_plan_is_gone_when_the_cycle_collector_comes_back(cluster, monkeypatch):
+    """It would walk over all that is young, and 100 000 decisions are."""
+    cluster.submit(gpus=1)
+    alive, collector, enable = [], gc.isenabled(), gc.enable
+    monkeypatch.setattr(gc, "enable", lambda: alive.append(plans_alive()) or enable())
+    before = plans_alive()
+    planning_run()
+    assert collector
+    assert alive == [before]
+
+
+def plans_alive():
+    return sum(isinstance(each, Plan) for each in gc.get_objects())
 
 
 class TestLease:

@@ -43,7 +43,7 @@ def test_what_pods_ask_for_needs_no_times():
 def test_nodes():
     lines = ["sn,cpu_milli,memory_mib,gpu,model", "n0,64000,262144,2,P100", "n1,8000,100,0,"]
     assert list(hosts("nodes.csv", lines)) == [Host("n0", 64000, 262144, 2, "P100"), Host("n1", 8000, 100, 0, "")]
-    with pytest.raises(TraceError, match=r"nodes.csv, line 2, column model: nothing stands there"):
+    with pytest.raises(TraceError, match=r"nodes.csv, line 2, column model: it is empty"):
         list(hosts("nodes.csv", [lines[0], "n0,1,1,2,"]))
 
 
@@ -66,7 +66,7 @@ def test_complaints_name_line_and_column(row, column):
 
 
 def test_unknown_options_and_missing_columns_are_named():
-    with pytest.raises(TraceError, match="no option 'part'; there are tenants, parts"):
+    with pytest.raises(TraceError, match="there is no option 'part'; the options are tenants, parts"):
         read(part="none")
     with pytest.raises(TraceError, match="column scheduled_time: there is no such column"):
         list(FORMAT.read(Source("p.csv", ["name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time"]), {}))

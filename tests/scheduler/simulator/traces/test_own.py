@@ -64,7 +64,7 @@ def test_a_run_is_scaled_from_the_gpus_and_the_type_that_were_seen():
     [
         ("x,a,1,60", "submitted_s", "'x' is not a number from 0"),
         ("nan,a,1,60", "submitted_s", "'nan' is not a number from 0"),
-        ("0,,1,60", "tenant", "nothing stands there"),
+        ("0,,1,60", "tenant", "it is empty"),
         ("0,a,2 1,60", "gpus", "'2 1' is neither 0 nor whole numbers"),
         ("0,a,0 1,60", "gpus", "'0 1' is neither 0 nor whole numbers"),
         ("0,a,1.5,60", "gpus", "'1.5' is neither 0 nor whole numbers"),
@@ -83,7 +83,7 @@ def test_a_bad_header_is_named():
     assert error(CSV)[:2] == (1, "submitted_s")
     assert error(CSV, "submitted_s,tenant,gpus,duration_s,colour")[1:] == (
         "colour",
-        f"there is no such column; there are {', '.join(NAMES)}",
+        f"there is no such column; the columns are {', '.join(NAMES)}",
     )
     assert "twice" in error(CSV, "submitted_s,tenant,gpus,duration_s,gpus")[2]
 
@@ -95,7 +95,7 @@ def test_a_bad_header_is_named():
         ("[1]", None, "not a JSON object"),
         ('{"submitted_s": 0, "tenant": "a", "gpus": 1, "duration_s": 60, "color": 1}', "color", "no such field"),
         ('{"submitted_s": true, "tenant": "a", "gpus": 1, "duration_s": 60}', "submitted_s", "True is not a number"),
-        ('{"submitted_s": 0, "tenant": 3, "gpus": 1, "duration_s": 60}', "tenant", "3 is no text"),
+        ('{"submitted_s": 0, "tenant": 3, "gpus": 1, "duration_s": 60}', "tenant", "3 is not text"),
         (
             '{"submitted_s": 0, "tenant": "a", "gpus": 1, "duration_s": 60, "ran_gpus": 0}',
             "ran_gpus",

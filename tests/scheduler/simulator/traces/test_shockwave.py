@@ -124,7 +124,11 @@ def test_errors_name_line_and_column(lines, error):
         ('{"v100": {\n"x": }', "throughputs.json", "throughputs.json, line 2, column 6: not JSON"),
         ('{"v100": {"LM": {"null": 1}}}', "throughputs.json", "throughputs.json: 'LM' is not of the form"),
         ('{"v100": {"(\'LM\', 1)": {}}}', "throughputs.json", "column v100, ('LM', 1), null: None is not a speed"),
-        ("gpu_type,job_type\n", "solo_throughputs.csv", "solo_throughputs.csv, line 1, column consolidated: no such"),
+        (
+            "gpu_type,job_type\n",
+            "solo_throughputs.csv",
+            "solo_throughputs.csv, line 1, column consolidated: there is no such",
+        ),
         (
             "gpu_type,consolidated,job_type,scale_factor,steps_per_s\nv100,1,LM,1,-3\n",
             "solo_throughputs.csv",
@@ -141,10 +145,10 @@ def test_errors_of_the_table_name_its_file(table, name, error):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"tenants": "0"}, "option tenants: '0' is not a whole number from 1 on"),
+        ({"tenants": "0"}, "option tenants: '0' is not a whole number of 1 or more"),
         ({"batch_sizes": "yes"}, "option batch_sizes: 'yes' is neither fixed nor dynamic"),
         ({"reference": "t4"}, "option reference: 't4' is not in the table: v100, k80"),
-        ({"speed": "2"}, "no option 'speed'; there are throughputs, tenants"),
+        ({"speed": "2"}, "there is no option 'speed'; the options are throughputs, tenants"),
         ({"throughputs": "mine.json"}, r"its table of throughputs (mine.json) is not in the folder"),
     ],
 )

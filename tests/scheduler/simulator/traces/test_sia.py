@@ -98,7 +98,7 @@ class TestErrorsNameFileLineAndColumn:
             ("a,1,bert,2,48", "w.csv, line 3, column batch_size: 48 is outside 12 to 24"),
             ("a,1,bert,16,12", "w.csv, line 3, column batch_size: 12 samples cannot be shared by 16 GPUs"),
             ("a,1,bert,2", "w.csv, line 3, column batch_size: 4 values; the header names 5 columns"),
-            (",1,bert,2,24", "w.csv, line 3, column name: nothing stands there"),
+            (",1,bert,2,24", "w.csv, line 3, column name: it is empty"),
         ],
     )
     def test_in_the_workload(self, line, said):
@@ -140,7 +140,7 @@ class TestErrorsNameFileLineAndColumn:
         assert "holds no bert/validation-12.csv" in error(JOB, files=few)
 
     def test_in_the_options(self):
-        assert "no option 'size'; there are jobs, most_gpus" in error(JOB, size="1")
+        assert "there is no option 'size'; the options are jobs, most_gpus" in error(JOB, size="1")
         assert "option jobs: 'elastic' is not one of adaptive, scale-gpus, rigid" in error(JOB, jobs="elastic")
         assert "option gpu_types: 'T4' is not one of t4, v100" in error(JOB, gpu_types="T4")
         assert "option tenants: '0' is not a whole number" in error(JOB, tenants="0")

@@ -20,7 +20,7 @@ def b(gpus):
 
 
 def solved(rows, gpus):
-    return solve(rows, gpus, time_limit_s=5.0, seed=1)
+    return solve(rows, gpus, time_limit_s=60.0, seed=1)
 
 
 class TestValues:

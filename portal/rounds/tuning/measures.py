@@ -1,0 +1,78 @@
+"""What core tuning goes by: how well attempts kept their GPUs busy, and how fast they say that they were."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from portal.bulk import among
+from portal.cluster.telemetry import batches_between, batches_recent
+from portal.estimation.models import AttemptSpeed
+from portal.jobs.models import GpuAllocation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+LEAST_SHARE = 0.5
+"""So much of a step must have been measured, else it says nothing."""
+RECENT = timedelta(seconds=100)
+"""Of so long ago more than half is not packed yet, whenever packing ran (`telemetry_packing.LATE_S`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One attempt's stretch of time."""
+
+    attempt_id: int
+    since: datetime
+    until: datetime
+
+
+def speeds_read(attempt_ids: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """Return (samples, seconds) that attempts have reported so far; those without a report are missing. One query."""
+    rows = AttemptSpeed.objects.filter(attempt__in=among(attempt_ids), seconds__gt=0)
+    return {pk: (samples, seconds) for pk, samples, seconds in rows.values_list("attempt_id", "samples", "seconds")}
+
+
+def utilisations_read(windows: Sequence[Window]) -> dict[int, float]:
+    """Return the mean utilisation (0 to 1) of each attempt's GPUs in its window. Two queries.
+
+    Missing where less than `LEAST_SHARE` of the window was measured: what was not measured is never made up.
+    """
+    if not windows:
+        return {}
+    rows = GpuAllocation.objects.filter(
+        allocation__attempt__in=among(window.attempt_id for window in windows), released_at=None
+    )
+    gpus: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for attempt_id, node_id, index in rows.values_list("allocation__attempt_id", "gpu__node_id", "gpu__index"):
+        gpus[attempt_id].append((node_id, str(index)))
+    nodes = {node_id for held in gpus.values() for node_id, _ in held}
+    since, until = min(window.since for window in windows), max(window.until for window in windows)
+    batches: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    read = batches_recent if until - since <= RECENT else batches_between
+    for node_id, batch in read(node_ids=nodes, since=since, until=until):
+        batches[node_id].append(batch)
+    found = {window.attempt_id: _mean(window, gpus[window.attempt_id], batches) for window in windows}
+    return {attempt_id: mean for attempt_id, mean in found.items() if mean is not None}
+
+
+def _mean(
+    window: Window, gpus: Sequence[tuple[int, str]], batches: Mapping[int, Sequence[Mapping[str, Any]]]
+) -> float | None:
+    first, last = window.since.timestamp(), window.until.timestamp()
+    total, measured_s = 0.0, 0.0
+    for node_id, index in gpus:
+        for batch in batches.get(node_id, ()):
+            period_s = batch["period_s"]
+            series = (batch.get("gpus") or {}).get(index, {}).get("utilisation") or ()
+            for position, value in enumerate(series):
+                if value is not None and first <= batch["start"] + position * period_s < last:
+                    total += value * period_s
+                    measured_s += period_s
+    if not gpus or measured_s < LEAST_SHARE * (last - first) * len(gpus):
+        return None
+    return min(1.0, total / measured_s / 100)

@@ -1,0 +1,259 @@
+"""Core tuning of running attempts, from figures to orders to the owner's next job."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.cluster.services import node_tuning
+from portal.cluster.telemetry import telemetry_store
+from portal.errors import BerthError
+from portal.estimation.models import AttemptSpeed
+from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent
+from portal.jobs.selectors import parts_wanted
+from portal.jobs.services import report_apply
+from portal.rounds.planning.snapshot import state_load
+from portal.rounds.services import settings_update
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.rounds.tuning.searching import tuning_pass
+from tests.portal import given
+
+
+class Tuned:
+    """A running attempt on a clock of its own: its node follows orders and measures by a curve of cores a GPU."""
+
+    def __init__(self, cluster, curve, *, gpus=1, cores=3, node=None, **fields):
+        self.curve = curve
+        node = node or given.node_make("wide", gpus=4, cores=24)
+        self.attempt = cluster.running(node, gpus=gpus, cores=cores * gpus, **fields)
+        self.now = timezone.now()
+        self.node = node
+        Attempt.objects.filter(pk=self.attempt.pk).update(cores_wanted=cores, started_at=self.now - timedelta(hours=1))
+        self.held = []
+        self.answer()
+
+    def answer(self):
+        """The node follows the list that it gets, and says so."""
+        (wanted,) = [w for w in parts_wanted(node_id=self.node.pk)["attempts"] if w["attempt"] == self.attempt.key]
+        self.held.append(len(wanted["cores"]) // self.attempt.gpus)
+        report_apply(
+            node=self.node,
+            reports=[],
+            holding=[given.key_of(self.attempt) | {"cores_sequence": wanted["cores_sequence"]}],
+        )
+
+    def measure(self, seconds):
+        """So much time passes at the present cores."""
+        indices = self.attempt.allocations.get().gpu_allocations.values_list("gpu__index", flat=True)
+        used = 100 * self.curve(self.held[-1])
+        for first in range(0, seconds, 5):
+            series = {str(index): {"utilisation": [used] * 5} for index in indices}
+            batch = {"start": self.now.timestamp() + first, "period_s": 1.0, "count": 5, "gpus": series}
+            telemetry_store(node=self.node, batch=batch)
+        self.now += timedelta(seconds=seconds)
+
+    def go(self, most=60):
+        for _ in range(most):
+            if CoreSearch.objects.filter(done_at__isnull=False).exists():
+                return self
+            tuning_pass(now=self.now)
+            if self.search.due_at is None and not self.search.done_at:
+                self.answer()
+            self.measure(25)
+        raise AssertionError(f"the search does not end: {vars(self.search)}")
+
+    @property
+    def search(self):
+        return CoreSearch.objects.get()
+
+    @property
+    def steps(self):
+        return list(CoreStep.objects.values_list("cores_per_gpu", flat=True))
+
+
+def rising_to(optimum):
+    return lambda cores: 0.95 * min(1.0, cores / optimum)
+
+
+@pytest.mark.parametrize(("optimum", "steps"), [(3, [3, 2, 4]), (2, [3, 2, 1]), (4, [3, 2, 4, 5]), (1, [3, 2, 1])])
+def test_an_attempt_is_searched_for_its_optimum_a_step_at_a_time(cluster, optimum, steps):
+    run = Tuned(cluster, rising_to(optimum), gpus=2, category="cv").go()
+    assert (run.steps, run.search.outcome, run.search.signal) == (steps, "found", "utilisation")
+    assert CoreTuning.objects.get(job=run.attempt.job).cores_per_gpu == optimum
+    assert CoreStep.objects.first().utilisation == pytest.approx(rising_to(optimum)(3), abs=0.01)
+    part = Allocation.objects.get(attempt=run.attempt)
+    run.answer()
+    part.refresh_from_db()
+    assert (len(part.core_ids), run.held[-1]) == (2 * optimum, optimum)
+    assert Attempt.objects.get(pk=run.attempt.pk).cores == 2 * optimum
+    assert JobEvent.objects.filter(kind="tuned").get().text.startswith(f"{optimum} cores a GPU found best")
+
+
+def test_its_owners_next_job_and_its_own_restart_begin_there(cluster):
+    run = Tuned(cluster, rising_to(5), cores=3, category="cv").go()
+    later = cluster.submit(category="cv")
+    Job.objects.filter(pk=run.attempt.job_id).update(cores_per_gpu=9)
+    cluster.end(run.attempt, reason="stopped", exit_code=None)
+    Job.objects.filter(pk=run.attempt.job_id).update(state="PENDING", waiting_since=timezone.now())
+    state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert {job.id: job.cores for job in state.jobs} == {later.pk: 5, run.attempt.job_id: 5}
+
+
+def test_a_job_that_reports_iterations_is_tuned_by_its_throughput(cluster):
+    """Its GPU looks busy whatever it has; what it reports says that four cores are best."""
+    run = Tuned(cluster, lambda _: 0.99, instrumented=True)
+
+    def measure(seconds, told=run.measure):
+        told(seconds)
+        speed, _ = AttemptSpeed.objects.get_or_create(attempt=run.attempt, defaults={"at": run.now})
+        speed.samples += 1000 * seconds * rising_to(4)(run.held[-1])
+        speed.seconds += seconds
+        speed.save()
+
+    run.measure = measure
+    run.go()
+    assert (run.search.signal, run.steps) == ("throughput", [3, 2, 4, 5])
+    assert CoreStep.objects.get(number=3).samples_per_s == pytest.approx(950, rel=0.05)
+
+
+def test_a_fast_search_is_the_operators_choice(cluster):
+    settings_update(actor=None, tune_faster="on", tune_step_s=20)
+    run = Tuned(cluster, rising_to(12)).go()
+    assert run.steps[:4] == [3, 2, 4, 6]
+    assert (CoreTuning.objects.get().cores_per_gpu >= 12, len(run.steps) <= 8) == (True, True)
+
+
+def test_what_cannot_be_had_ends_the_search(cluster):
+    node = given.node_make("narrow", gpus=4, cores=8)
+    cluster.started(node, gpus=0, cores=4)
+    run = Tuned(cluster, rising_to(8), node=node).go()
+    assert (run.steps, run.search.outcome) == ([3, 2, 4], "limited")
+    assert CoreTuning.objects.get().cores_per_gpu == 4
+
+
+def test_the_tenants_quota_and_promises_bound_it(cluster):
+    cluster.tenant.core_quota = 3
+    cluster.tenant.save()
+    run = Tuned(cluster, rising_to(8)).go()
+    assert (run.steps, CoreTuning.objects.get().cores_per_gpu) == ([3, 2], 3)
+
+
+def test_first_it_gets_what_was_asked(cluster):
+    node = given.node_make("full", gpus=4, cores=4)
+    other = cluster.started(node, gpus=0, cores=2)
+    run = Tuned(cluster, rising_to(3), node=node, cores=2)
+    Attempt.objects.filter(pk=run.attempt.pk).update(cores_wanted=3)
+    for _ in range(12):
+        tuning_pass(now=run.now)
+        run.measure(25)
+    assert run.steps == []
+    cluster.end(other, exit_code=0)
+    run.go()
+    assert run.steps == [3, 2, 4]
+
+
+def test_leaving_cores_are_held_until_the_node_says_that_they_are_free(cluster):
+    run = Tuned(cluster, rising_to(1))
+    while CoreSearch.objects.filter(ordered_at__isnull=False).count() == 0:
+        tuning_pass(now=run.now)
+        run.measure(25)
+    part = Allocation.objects.get(attempt=run.attempt)
+    assert (len(part.core_ids), len(part.core_ids_ordered)) == (3, 2)
+    assert Attempt.objects.get(pk=run.attempt.pk).cores == 3
+    state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    idle = next(node.idle_cores for node in state.nodes if node.id == run.node.pk)
+    assert not set(part.core_ids) & set(idle)
+    stale = given.key_of(run.attempt) | {"cores_sequence": part.cores_sequence - 1}
+    report_apply(node=run.node, reports=[], holding=[stale])
+    part.refresh_from_db()
+    assert len(part.core_ids) == 3, "an older order's number says nothing about this one"
+    run.answer()
+    part.refresh_from_db()
+    assert (len(part.core_ids), part.core_ids) == (2, part.core_ids_ordered)
+    assert Attempt.objects.get(pk=run.attempt.pk).cores == 2
+
+
+@pytest.mark.parametrize("why", ["exactly", "node", "cluster", "agent", "spread", "cpu"])
+def test_who_is_never_touched(cluster, why):
+    fields = {"cores_per_gpu": 3, "cores_exactly": True} if why == "exactly" else {}
+    nodes = [given.node_make(f"w{n}", gpus=2, cores=12) for n in range(2)]
+    if why == "node":
+        node_tuning(node=nodes[0], actor=None, allowed=False)
+    if why == "cluster":
+        settings_update(actor=None, tune_cores="off")
+    attempt = cluster.running(*(nodes if why == "spread" else nodes[:1]), gpus=0 if why == "cpu" else 1, **fields)
+    Attempt.objects.update(started_at=timezone.now() - timedelta(hours=1))
+    for rank, part in enumerate(attempt.allocations.order_by("rank")):
+        told = {} if why == "agent" else {"cores_sequence": 0}
+        report_apply(node=part.node, reports=[], holding=[given.key_of(attempt, rank) | told])
+    tuning_pass()
+    assert not CoreSearch.objects.exists()
+    if why == "agent":
+        report_apply(node=nodes[0], reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+        tuning_pass()
+        assert CoreSearch.objects.exists()
+
+
+def test_switching_it_off_ends_open_searches_and_an_ended_attempt_has_none(cluster):
+    run = Tuned(cluster, rising_to(3))
+    tuning_pass(now=run.now)
+    settings_update(actor=None, tune_cores="off")
+    tuning_pass(now=run.now)
+    assert (run.search.outcome, CoreTuning.objects.exists()) == ("off", False)
+
+
+def test_a_step_without_figures_or_with_idle_gpus_is_measured_again(cluster):
+    run = Tuned(cluster, lambda _: 0.0)
+    for _ in range(10):
+        tuning_pass(now=run.now)
+        run.measure(25)
+    assert run.steps == []
+    run.curve = rising_to(3)
+    assert run.go().steps == [3, 2, 4]
+
+
+def test_a_node_that_never_answers_ends_the_search(cluster):
+    run = Tuned(cluster, rising_to(3))
+    for _ in range(10):
+        tuning_pass(now=run.now)
+        run.measure(25)
+    assert run.search.due_at is None
+    tuning_pass(now=run.now + timedelta(minutes=11))
+    assert run.search.outcome == "unanswered"
+
+
+def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, django_assert_max_num_queries):
+    nodes = [given.node_make(f"n{n:02}", gpus=4, cores=40) for n in range(3, 9)]
+    for node in nodes:
+        for _ in range(3):
+            attempt = cluster.running(node, gpus=1, cores=3)
+            report_apply(node=node, reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+    now = timezone.now()
+    Attempt.objects.update(started_at=now - timedelta(hours=1), cores_wanted=3)
+    for later_s in (0, 6, 12):
+        with django_assert_max_num_queries(14):
+            tuning_pass(now=now + timedelta(seconds=later_s))
+    assert CoreSearch.objects.filter(marked_at__isnull=False).count() == 18
+
+
+def test_the_steps_stand_on_the_jobs_page_and_in_rest(cluster, client):
+    run = Tuned(cluster, rising_to(2), category="cv").go()
+    client.force_login(cluster.owner)
+    page = client.get(reverse("job-detail", args=[run.attempt.job.number])).content.decode()
+    assert "2 cores a GPU: found best" in page
+    assert page.count('aria-label="Cores a GPU"') == 3
+    (attempt,) = client.get(f"/api/v1/jobs/{run.attempt.job_id}").json()["attempts"]
+    search = attempt["core_search"]
+    assert (search["best"], search["outcome"], search["signal"]) == (2, "found", "utilisation")
+    assert [step["cores_per_gpu"] for step in search["steps"]] == [3, 2, 1]
+
+
+def test_exactly_needs_a_number(cluster, client):
+    client.force_login(cluster.owner)
+    with pytest.raises(BerthError) as error:
+        cluster.submit(cores_exactly=True)
+    assert (error.value.code, error.value.field) == ("required", "cores_per_gpu")
+    job = cluster.submit(cores_per_gpu=4, cores_exactly=True)
+    state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert [(each.cores, each.least_cores) for each in state.jobs if each.id == job.pk] == [(4, 4)]

@@ -1,0 +1,142 @@
+"""The cores of a running part: the shim follows the agent's order for its whole tree, and writes down what holds.
+
+`cores.json` is the order, `{"sequence", "cores"}` in declared cores; `cores-held.json` says which order holds. Every thread
+of every process of the job is set, again and again until a whole look changes nothing; what is forked inherits. A thread
+that the job itself had bound to fewer of the cores that it may use stays bound. The work is done in slices, so that neither
+10 000 threads nor a job that forks or moves itself back without end keeps the shim from its lease; such a job is followed
+for `GIVE_UP_S`, and then the order counts as held all the same: without a cpuset the kernel lets it use any core anyway,
+whatever it was given. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
+from workers.system.procs import Tree, boottime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workers.controls.cpuset import Cpuset
+
+ORDER, HELD = "cores.json", "cores-held.json"
+SLICE_S, REST = 0.1, 4.0
+"""A look may take the first; then the shim does other things for so many times as long."""
+GIVE_UP_S = 10.0
+THREADS_A_LOOK_AT_THE_CLOCK = 128
+Cores = frozenset[int]
+
+
+def cores_map(cores: list[int], real: list[int]) -> set[int]:
+    """Return real cores for the declared ones. A virtual node declares more cores than there are, so numbers wrap around."""
+    return {real[core % len(real)] for core in cores} or set(real)
+
+
+@dataclass(slots=True)
+class CoreOrders:
+    """Follows the orders for one part. `told`: the file that tells the job its present number of cores, if there is one."""
+
+    directory: Path
+    tree: Tree
+    cores: list[int]
+    cpuset: Cpuset | None = None
+    told: Path | None = None
+    sequence: int = 0
+    next_at: float = 0.0
+    _real: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    _wanted: list[int] | None = None
+    _before: set[Cores] = field(default_factory=set)
+    _since: float = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._wanted is not None
+
+    def begin(self) -> None:
+        """Tell the job its first number of cores."""
+        self._tell()
+
+    def look(self, now: float) -> None:
+        """Follow the newest order, one slice of work at most. Raises BrokenFileError or OSError of the order's file."""
+        order = read_record(self.directory / ORDER, sequence=int, cores=list)
+        if order is not None and (order["sequence"], order["cores"]) != (self.sequence, self._wanted or self.cores):
+            self._take(order, now)
+        if self._wanted is not None and now >= self.next_at:
+            self._work(self._wanted, now)
+
+    def _take(self, order: dict[str, Any], now: float) -> None:
+        """Begin an order. The sets that held before are remembered: a thread with one of them was bound by us."""
+        cores = order["cores"]
+        if not cores or not all(type(core) is int and 0 <= core < 2**16 for core in cores):
+            raise BrokenFileError(self.directory / ORDER, "names no proper cores")
+        self._before.add(self._mask(self._wanted or self.cores))
+        self.sequence, self._wanted, self._since, self.next_at = order["sequence"], cores, now, now
+
+    def _mask(self, cores: list[int]) -> Cores:
+        return frozenset(cores_map(cores, self._real))
+
+    def _work(self, wanted: list[int], now: float) -> None:
+        begun, mask = boottime(), self._mask(wanted)
+        if self.cpuset is not None:
+            with contextlib.suppress(OSError):  # offline cores: the affinity below is refused, too
+                self.cpuset.hold(mask)
+        settled = self._settle(mask, begun + SLICE_S)
+        self.next_at = now + REST * (boottime() - begun)
+        if settled or now - self._since >= GIVE_UP_S:
+            self.cores, self._wanted = wanted, None
+            self._before.clear()
+            self._tell()
+            self._write(settled=settled)
+
+    def _settle(self, mask: Cores, until: float) -> bool:
+        """Bind every thread until a whole look finds none to bind; False when the time was over before."""
+        while True:
+            changed = False
+            for process in self.tree.scan(full=True):
+                for count, thread in enumerate(_threads(process.pid)):
+                    changed |= _bind(thread, mask, self._before)
+                    if count % THREADS_A_LOOK_AT_THE_CLOCK == 0 and boottime() > until:
+                        return False
+            if not changed:
+                return True
+
+    def _write(self, *, settled: bool) -> None:
+        held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": self._by}
+        try:
+            write_json(self.directory / HELD, held, durable=False)
+        except OSError:  # a full disk: the order is followed anew until it can be written down
+            self._wanted = self.cores
+
+    @property
+    def _by(self) -> str:
+        return f"cpuset{self.cpuset.version}" if self.cpuset is not None else "affinity"
+
+    def _tell(self) -> None:
+        if self.told is not None:
+            with contextlib.suppress(
+                OSError, BrokenFileError
+            ):  # its directory is the job's, and so may be gone or full
+                write_atomic(self.told, f"{len(self.cores)}\n".encode(), mode=0o644, durable=False)
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - names only, and thousands
+    except OSError:  # it has ended
+        return []
+
+
+def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
+    """Bind one thread unless it is within the mask by its own choice; whether it was changed."""
+    try:
+        has = frozenset(os.sched_getaffinity(thread))
+        if has == mask or (has <= mask and has not in before):
+            return False
+        os.sched_setaffinity(thread, mask)
+        return frozenset(os.sched_getaffinity(thread)) != has
+    except OSError:  # it has ended, or belongs to another account (a set-uid program), or the cores are offline
+        return False

@@ -1,0 +1,91 @@
+"""Gives a running part other cores: the order is journalled, handed to the shim, and acknowledged once it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from workers.protocol.client import Backoff
+from workers.system import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from workers.parts.part import Part
+    from workers.parts.tools import Tools
+    from workers.protocol.wire import Wanted
+
+MOST_CORES = 65536
+FIRST_LOOK_S, LAST_LOOK_S = 0.02, 1.0
+STARTED = frozenset({"starting", "running"})
+
+
+class Adjusting:
+    """Follows the portal's orders, one task a part. A part that has not started gets its order when it has."""
+
+    def __init__(self, tools: Tools, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._tools = tools
+        self._spawn = spawn
+        self._busy: set[str] = set()
+
+    def want(self, part: Part, wanted: Wanted) -> None:
+        """Take note of the cores that the newest list names for the part. The same order again changes nothing."""
+        order = _order(wanted)
+        if order is None or not part.live or (part.cores_order is None and order["sequence"] == 0):
+            return
+        if order != part.cores_order:
+            part.cores_order, part.cores_sequence = order, -1
+            self._tools.journal.save(part)
+        self.follow(part)
+
+    def follow(self, part: Part) -> None:
+        """See to it that the part's last order holds: after an order, when it starts, and when a new agent adopts it."""
+        order = part.cores_order
+        open_order = order is not None and part.cores_sequence != order["sequence"]
+        if open_order and part.phase in STARTED and part.key not in self._busy:
+            self._busy.add(part.key)
+            self._spawn(self._follow(part))
+
+    async def _follow(self, part: Part) -> None:
+        looks = Backoff(FIRST_LOOK_S, LAST_LOOK_S)
+        ordered: dict[str, Any] | None = None
+        while part.live and (order := part.cores_order) and part.cores_sequence != order["sequence"]:
+            try:
+                if order != ordered:
+                    await self._order(part, order)
+                    ordered, looks = order, Backoff(FIRST_LOOK_S, LAST_LOOK_S)
+                await self._take(part, order)
+            except OSError as error:  # a full disk: tried again
+                self._tools.problems.note(f"cores {part.key}", f"Its cores cannot be changed: {error}.")
+                ordered = None
+            await asyncio.sleep(looks.next_s())
+        self._busy.discard(part.key)
+
+    async def _order(self, part: Part, order: dict[str, Any]) -> None:
+        directory = self._tools.journal.directory(part)
+        await self._tools.on_files(
+            part, lambda: self._tools.engine.cores(directory, order["cores"], sequence=order["sequence"])
+        )
+        log.info("cores ordered", **part.name, cores=len(order["cores"]), sequence=order["sequence"])
+
+    async def _take(self, part: Part, order: dict[str, Any]) -> None:
+        """Acknowledge the order if the shim says that it holds."""
+        held = await self._tools.on_files(part, self._tools.engine.cores_held, self._tools.journal.directory(part))
+        if held is None or (held["sequence"], held["cores"]) != (order["sequence"], order["cores"]):
+            return
+        part.cores, part.cores_sequence = order["cores"], order["sequence"]
+        self._tools.journal.save(part)
+        self._tools.reporter.wake()
+        if not held["settled"]:
+            said = f"Job {part.job} keeps binding itself to cores that it was not given; this node cannot keep it from that."
+            self._tools.problems.note(f"cores {part.key}", said)
+
+
+def _order(wanted: Wanted) -> dict[str, Any] | None:
+    """Return the order of a listed part; None when the list has none that can be followed."""
+    cores, sequence = wanted.get("cores"), wanted.get("cores_sequence")
+    if not isinstance(cores, list) or type(sequence) is not int or not cores:
+        return None
+    if not all(type(core) is int and 0 <= core < MOST_CORES for core in cores):
+        return None
+    return {"sequence": sequence, "cores": cores}
