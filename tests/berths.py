@@ -43,8 +43,8 @@ def template_key():
     return digest.hexdigest()
 
 
-def template_cached(cache):
-    """The template of this very code, in pytest's cache: made once for all processes and runs until something changes."""
+def template_cached(cache, target):
+    """Copy the template of this very code, kept in pytest's cache: made once for all processes and runs until something changes."""
     made = cache / template_key()
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -55,7 +55,7 @@ def template_cached(cache):
             under_way.mkdir()
             template_make(under_way)
             under_way.rename(made)
-    return made / "data"
+        shutil.copytree(made / "data", target)  # under the lock: another run of other code would remove it
 
 
 @pytest.fixture(scope="session")
@@ -68,8 +68,7 @@ def template(request, tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "template").exists():
             cache = getattr(request.config, "cache", None)  # none with `-p no:cacheprovider`
-            cached = template_cached(cache.mkdir("template") if cache else tmp_path_factory.mktemp("made"))
-            shutil.copytree(cached, shared / "copying")
+            template_cached(cache.mkdir("template") if cache else tmp_path_factory.mktemp("made"), shared / "copying")
             (shared / "copying").rename(shared / "template")
     return shared / "template"
 
