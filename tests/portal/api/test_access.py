@@ -43,6 +43,8 @@ WRITES = {
     "api-node-drain": "operator",
     "api-node-resume": "operator",
     "api-node-dead": "operator",
+    "api-gpu-cordon": "operator",
+    "api-gpu-resume": "operator",
     "api-jobs-plan": "jobs:write",
     "api-simulations": "simulations:write",
     "api-simulation-cancel": "simulations:write",
@@ -94,7 +96,7 @@ def test_changes_need_their_scope(world, unchanged, name, scope):
     refusal(Caller(secret)("POST", path_of(name), {}), 403, "missing_scope")
 
 
-@pytest.mark.parametrize("verb", ["drain", "resume", "dead"])
+@pytest.mark.parametrize("verb", ["drain", "resume", "dead", "gpus/0/cordon", "gpus/0/resume"])
 def test_only_operators_act_on_nodes(world, unchanged, verb):
     refusal(world.manager("POST", f"/nodes/rtx-01/{verb}", {"reason": "x"}), 403, "operator_only")
 

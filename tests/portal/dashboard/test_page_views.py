@@ -212,7 +212,7 @@ BAD_ADDRESSES = [
     ("/cluster/fragments/node_row", 404),
     ("/cluster/nowhere/", 404),
     ("/cluster/nowhere/figures/gpu", 404),
-    ("/cluster/big/figures/power", 404),
+    ("/cluster/big/figures/nonsense", 404),
     ("/cluster/big/fragments/actions", 404),
     ("/figures/secrets", 404),
     ("/rounds/?page=0", 400),
