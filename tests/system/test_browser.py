@@ -132,7 +132,7 @@ def test_the_laboratory_answers_what_another_policy_would_have_done(page, berth)
     page.on("request", lambda request: frames.append(request.url) if "fragment=" in request.url else None)
     page.wait_for_selector("text=Completed")
     assert frames, "what the socket told of was fetched"
-    assert page.locator("tbody").first.locator("tr").count() == 2
+    until(page, "document.querySelector('tbody')?.querySelectorAll('tr').length === 2")
     page.wait_for_selector(".b-plot .main-svg")
 
 

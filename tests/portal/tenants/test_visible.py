@@ -30,6 +30,8 @@ THROUGH = {
     "IdempotencyKey",
     "Promise",
     "CoreTuning",
+    "CoreSearch",
+    "CoreStep",
 }
 
 

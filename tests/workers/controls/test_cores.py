@@ -34,11 +34,11 @@ def masks(run: ShimRun) -> list[set[int]]:
     """What each thread of the job may use."""
     found = []
     for process in Tree(run.engine.shim(run.directory).pid).scan(full=True):
-        for thread in Path(f"/proc/{process.pid}/task").iterdir():
-            try:
-                found.append(os.sched_getaffinity(int(thread.name)))
-            except ProcessLookupError:
-                continue
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+            for thread in threads:
+                with contextlib.suppress(ProcessLookupError):
+                    found.append(os.sched_getaffinity(int(thread.name)))
     return found
 
 

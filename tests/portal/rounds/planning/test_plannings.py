@@ -11,10 +11,9 @@ from portal.events import relay
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import ending as ending_module
+from portal.jobs.services import leases, placing, report_apply
 from portal.jobs.services import parts as parts_module
-from portal.jobs.services import placing, report_apply
 from portal.jobs.services import submission as submission_module
-from portal.jobs.services.leases import leases_expire
 from portal.rounds.models import Planning, PlanningLease
 from portal.rounds.planning import apply
 from portal.rounds.planning import run as planning
@@ -280,11 +279,11 @@ class TestKilled:
         attempts = [cluster.running(restartable=True) for _ in range(3)]
         placing.Allocation.objects.update(lease_until=timezone.now() - timedelta(hours=1))
         with monkeypatch.context() as patched:
-            kill_at(patched, parts_module, "part_lose", call=2)
+            kill_at(patched, leases, "part_lose", call=2)
             with pytest.raises(Killed):
-                leases_expire(grace_s=1)
+                leases.leases_expire(grace_s=1)
         assert not given.violations()
-        assert leases_expire(grace_s=1) == len(attempts) - 1
+        assert leases.leases_expire(grace_s=1) == len(attempts) - 1
 
     def test_a_relay_between_publishing_and_deleting(self, shared_cluster, monkeypatch, broker_settings):
         shared_cluster.submit()
