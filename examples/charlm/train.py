@@ -167,6 +167,12 @@ def parse():
     return args
 
 
+def told_saved(recorder):
+    """Tell of the checkpoint, so that Berth shows what a stop would cost."""
+    if recorder is not None:
+        recorder.saved()
+
+
 def main():
     args = parse()
     gpus = max(1, int(os.environ.get("BERTH_GPUS") or 1))
@@ -205,6 +211,7 @@ def main():
                 said, said_step = now, step
             if now - saved >= 5 or last or stopping:
                 save(step, spent_s + now - began, model)
+                told_saved(recorder)
                 saved = now
             if stopping and not last:
                 print(f"asked to stop: saved at step {step}", flush=True)

@@ -36,8 +36,6 @@ class SpeedRow(TypedDict):
     source: str  # of the prediction, in words
     deviation: float | None
     iterations: int
-    lost: float | None  # samples done after its newest checkpoint; None: it told of no checkpoint
-    lost_note: str  # how long they took
 
 
 class SpeedContext(TypedDict):
@@ -58,7 +56,8 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
             "It records no iterations, so its speed is assumed. The user's guide says how a job tells Berth its own."
         )
     dropped = sum(each.dropped for each in speeds)
-    return {"facts": [*_progress(job, progress_of(job), speeds), *_dropped(dropped)], "rows": rows, "empty": empty}
+    facts = [*_progress(job, progress_of(job), speeds), *_unsaved(speeds), *_dropped(dropped)]
+    return {"facts": facts, "rows": rows, "empty": empty}
 
 
 def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
@@ -72,8 +71,6 @@ def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
         "source": SOURCES.get(speed.predicted_source, ""),
         "deviation": measured / predicted - 1 if measured and predicted else None,
         "iterations": speed.iterations,
-        "lost": speed.samples_lost,
-        "lost_note": "" if speed.lost_s is None else f"{_words(speed.lost_s)} of work",
     }
 
 
@@ -89,6 +86,15 @@ def _progress(job: Job, progress: JobProgress | None, speeds: Sequence[AttemptSp
         left_s = max(0.0, progress.samples_total - progress.samples_done) / latest.last_samples_per_s
         facts.append(_fact("Left", _words(left_s), None, "at its present speed"))
     return facts
+
+
+def _unsaved(speeds: Sequence[AttemptSpeed]) -> list[Fact]:
+    """What the last attempt has done since its checkpoint, and its end costs; nothing where it told of none."""
+    latest = max(speeds, key=lambda speed: speed.at, default=None)
+    if latest is None or latest.samples_lost is None:
+        return []
+    note = "samples" if latest.lost_s is None else f"samples, {_words(latest.lost_s)} of work"
+    return [_fact("Not in a checkpoint", f"{latest.samples_lost:,.0f}", None, note)]
 
 
 def _fact(label: str, value: str, at: datetime | None, note: str | None = None) -> Any:

@@ -210,8 +210,6 @@ def job():
                     "source": "measured on this GPU type",
                     "deviation": 0.025,
                     "iterations": 12040,
-                    "lost": 96_000.0,
-                    "lost_note": "a minute of its work",
                 },
                 {
                     "number": 1,
@@ -221,8 +219,6 @@ def job():
                     "source": "assumed: nothing was known of its speed",
                     "deviation": None,
                     "iterations": 410,
-                    "lost": None,
-                    "lost_note": "",
                 },
             ],
             "empty": None,

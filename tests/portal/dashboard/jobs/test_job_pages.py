@@ -329,7 +329,8 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert "assumed: nothing was known" in text
     assert "25%" in text
     assert "Records dropped" in text
-    assert "320<small>under a minute of work" in text  # done since its checkpoint
+    assert "Not in a checkpoint" in text
+    assert "samples, under a minute of work" in text
     text = page(second)
     assert "352.0" in text  # measured
     assert "320.0" in text  # predicted from the first
