@@ -242,11 +242,14 @@ class TelemetryBlock(models.Model):
 
 
 class TelemetryMean(models.Model):
-    """A day (UTC) of a node's five-minute means, its attempts' included, packed: made from the blocks when they are old."""
+    """A day (UTC) of a node's five-minute means, packed: made from the blocks when they are old."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
-    packed = models.BinaryField(default=bytes)
+    packed = models.BinaryField(default=bytes, help_text="Means over 5 min, its attempts' included.")
+    hours = models.BinaryField(
+        default=bytes, help_text="Means over an hour, without attempts. Empty in days of a version before."
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_mean_once")]

@@ -181,15 +181,15 @@ def means_of(batches: Iterable[Mapping[str, Any]], *, start_s: float, slots: int
     for name, by in values.items():
         if name.partition(".")[0] in left_out:
             continue
-        rows[name] = _row({slot: sum(own) / len(own) for slot, own in by.items()})
+        rows[name] = row_of({slot: sum(own) / len(own) for slot, own in by.items()})
         if name.startswith("gpu") and name.endswith(f".{SPREAD}"):
             rows[f"{name}.low"], rows[f"{name}.high"] = (
-                _row({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
+                row_of({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
             )
     return {"series": rows}
 
 
-def _row(by: Mapping[int, float]) -> list[Any]:
+def row_of(by: Mapping[int, float]) -> list[Any]:
     first = min(by)
     return [first, [round(by[slot], DIGITS) if slot in by else None for slot in range(first, max(by) + 1)]]
 
