@@ -3,6 +3,7 @@
 import json
 import zlib
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -118,6 +119,19 @@ def test_a_block_is_packed_when_it_is_over(cluster):
     telemetry_store(node=cluster.node, batch=batch(START - 5, values=[1.0] * 5))
     assert telemetry_pack(now=now + timedelta(seconds=BLOCK_S)) == 2
     assert len(samples(between(cluster.node))) == 131 * 5
+
+
+def test_a_run_that_ends_early_leaves_no_node_behind_for_ever(cluster):
+    """The next one began with the same nodes again, and the last ones' rows piled up."""
+    second = given.node_make("n2")
+    telemetry_store(node=second, batch=batch(START))
+    telemetry_store(node=cluster.node, batch=batch(START + BLOCK_S))
+    assert cluster.node.pk < second.pk
+    clock = iter([0.0, 0.0, 9.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(telemetry_packing, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        assert telemetry_pack(limit_s=5.0) == 1
+    assert TelemetryBlock.objects.get().node == second
 
 
 def test_a_late_batch_joins_its_block(cluster):
