@@ -1,33 +1,29 @@
 """The pass of core tuning: attempts that may be tuned get a search, and searches that are due go a step on.
 
-It costs a fixed number of queries, and a transaction for each step that is over: an attempt has some five in its life. The
-rules are the core's (`scheduler.estimator.tuner.step`, which the simulator calls too); here is what they are fed with.
+It costs a fixed number of queries, and a transaction for each step that is over: an attempt has some five in its life. What
+the end of a step means is `portal.rounds.tuning.ending`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep
-from portal.jobs.services import core_tuning_record
-from portal.jobs.services.cores import core_place, cores_order
-from portal.jobs.services.events import event_record
+from portal.jobs.models import Allocation, Attempt, CoreSearch
 from portal.jobs.states import AttemptState
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.rounds.tuning.ending import Figures, step_end
 from portal.rounds.tuning.measures import LEAST_SHARE, Window, speeds_read, utilisations_read
-from scheduler.estimator.tuner import Room, Tuning, Way, advance, by_throughput, gather, step
+from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from portal.jobs.services.cores import CorePlace
     from scheduler.parameters import Parameters
 
 EVERY_S = 5
@@ -38,15 +34,7 @@ SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
 ANSWER_S = 600.0
 """A node that has not acknowledged an order for so long ends the search."""
 AT_ONCE = 500
-Signal, Outcome = CoreSearch.Signal, CoreSearch.Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What was measured in a step; None: nothing that could be used."""
-
-    utilisation: float | None
-    samples_per_s: float | None
+Outcome = CoreSearch.Outcome
 
 
 def tuning_pass(*, now: datetime | None = None) -> int:
@@ -66,7 +54,7 @@ def tuning_pass(*, now: datetime | None = None) -> int:
     _mark([search for search in due if search.marked_at is None], speeds, now=now)
     figures = _figures(over, speeds)
     for pk, measured in figures.items():
-        _step(pk, measured, parameters=parameters, now=now)
+        step_end(pk, measured, parameters=parameters, now=now)
     return len(figures)
 
 
@@ -159,99 +147,3 @@ def _rate(search: CoreSearch, speeds: Mapping[int, tuple[float, float]]) -> floa
     if seconds < LEAST_SHARE * search.step_s:
         return None
     return max(0.0, samples - (search.marked_samples or 0.0)) / seconds
-
-
-@transaction.atomic
-def _step(pk: int, figures: Figures, *, parameters: Parameters, now: datetime) -> None:
-    """End one step under lock: write it down, decide, and order what comes next."""
-    attempt_id = CoreSearch.objects.values_list("attempt_id", flat=True).get(pk=pk)
-    place = core_place(attempt_id=attempt_id)
-    search = CoreSearch.objects.select_for_update(no_key=True).filter(pk=pk, done_at=None, due_at__lte=now).first()
-    if search is None:  # another worker was here
-        return
-    if place is None or not place.node.tunes_cores:
-        outcome = Outcome.ENDED if place is None else Outcome.SWITCHED_OFF
-        _save(search, done_at=now, due_at=None, outcome=outcome)
-        return
-    _Ending(search, place, figures, parameters, now).go()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """One step that is over, of an attempt that is locked."""
-
-    search: CoreSearch
-    place: CorePlace
-    figures: Figures
-    parameters: Parameters
-    now: datetime
-
-    def go(self) -> None:
-        tuning = Tuning(**(self.search.state | {"way": Way(self.search.state["way"])}))
-        room = Room(self.place.attempt.gpus, len(self.place.part.core_ids), len(self.place.idle))
-        if tuning.way is Way.GATHER and room.held < tuning.cores * room.gpus:
-            _, cores = step(tuning, room, 0.0)
-            self._go_on(tuning, cores, pause_s=self.search.step_s)
-            return
-        signal = self._signal()
-        value = self.figures.samples_per_s if signal == str(Signal.THROUGHPUT) else self.figures.utilisation
-        if value is None or value <= (self.parameters.tune_band if signal == str(Signal.UTILISATION) else 0.0):
-            # Nothing was measured, or its GPUs idle (it loads, or evaluates): that says nothing about cores.
-            self._go_on(tuning, room.held, pause_s=0.0)
-            return
-        if signal == str(Signal.THROUGHPUT):
-            tuning, value = by_throughput(tuning, value)
-        self.search.signal = signal
-        band = self.parameters.tune_band
-        after, cores = step(tuning, room, value, band=band)
-        self._write_down(tuning)
-        self._go_on(after, cores, pause_s=0.0)
-        Attempt.objects.filter(pk=self.place.attempt.pk).update(cores_wanted=after.best)
-        if after.is_done:
-            started = Way.START if tuning.way is Way.GATHER else tuning.way
-            asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
-            self._done(after, str(Outcome.FOUND if asked.is_done else Outcome.LIMITED))
-
-    def _signal(self) -> str:
-        """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
-        if self.search.signal:
-            return self.search.signal
-        return str(Signal.THROUGHPUT if self.figures.samples_per_s is not None else Signal.UTILISATION)
-
-    def _write_down(self, tuning: Tuning) -> None:
-        marked_at = self.search.marked_at or self.now
-        CoreStep.objects.create(
-            search=self.search,
-            number=tuning.steps + 1,
-            cores_per_gpu=tuning.cores,
-            from_at=marked_at,
-            to_at=min(self.now, marked_at + timedelta(seconds=self.search.step_s)),
-            utilisation=self.figures.utilisation,
-            samples_per_s=self.figures.samples_per_s,
-        )
-
-    def _go_on(self, tuning: Tuning, cores: int, *, pause_s: float) -> None:
-        """Order the cores of the next step; where it has them already, the next step begins, after a pause."""
-        ordered = cores_order(place=self.place, cores=cores)
-        _save(
-            self.search,
-            state=asdict(tuning),
-            since=None if ordered else self.now,
-            marked_at=None,
-            due_at=None if ordered else self.now + timedelta(seconds=pause_s),
-            ordered_at=self.now if ordered else None,
-        )
-
-    def _done(self, tuning: Tuning, outcome: str) -> None:
-        _save(self.search, done_at=self.now, due_at=None, outcome=outcome)
-        job = self.place.attempt.job
-        core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
-        word = "found best" if outcome == str(Outcome.FOUND) else "the best of what could be had"
-        text = f"{tuning.best} cores a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
-        event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
-
-
-def _save(search: CoreSearch, **values: object) -> None:
-    for name, value in values.items():
-        setattr(search, name, value)
-    search.save()
