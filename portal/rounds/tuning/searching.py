@@ -1,36 +1,37 @@
 """The pass of core tuning: attempts that may be tuned get a search, and searches that are due go a step on.
 
-It costs a fixed number of queries, and a transaction for each step that is over: an attempt has some five in its life. The
-rules are the core's (`scheduler.estimator.tuner.step`, which the simulator calls too); here is what they are fed with.
+It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
+life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import logging
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep
-from portal.jobs.services import core_tuning_record
-from portal.jobs.services.cores import core_place, cores_order
-from portal.jobs.services.events import event_record
+from portal.bulk import among
+from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
 from portal.jobs.states import AttemptState
+from portal.rounds.errands import errand
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
-from portal.rounds.tuning.measures import LEAST_SHARE, Window, speeds_read, utilisations_read
-from scheduler.estimator.tuner import Room, Tuning, Way, advance, by_throughput, gather, step
+from portal.rounds.tuning.measures import LEAST_SHARE, Window, idle_cores_beside, speeds_read, utilisations_read
+from portal.rounds.tuning.stepping import Figures, Outcome, search_stop, step_end, value_of
+from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from portal.jobs.services.cores import CorePlace
     from scheduler.parameters import Parameters
 
-EVERY_S = 5
+log = logging.getLogger(__name__)
+
 LAG_S = 6.0
 """Figures of the last seconds are on their way: nodes send every five."""
 SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
@@ -38,20 +39,17 @@ SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
 ANSWER_S = 600.0
 """A node that has not acknowledged an order for so long ends the search."""
 AT_ONCE = 500
-Signal, Outcome = CoreSearch.Signal, CoreSearch.Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What was measured in a step; None: nothing that could be used."""
-
-    utilisation: float | None
-    samples_per_s: float | None
+LEASE_S = 60.0
+"""After so long a pass counts as killed, and another worker may make one."""
 
 
 def tuning_pass(*, now: datetime | None = None) -> int:
-    """Begin, measure and end what is due; return how many steps were over."""
-    now = now or timezone.now()
+    """Begin, measure and end what is due; return how many steps were over. Nothing while another worker does it."""
+    with errand("tune", limit_s=LEASE_S) as mine:
+        return _pass(now or timezone.now()) if mine else 0
+
+
+def _pass(now: datetime) -> int:
     parameters = scheduler_parameters(knobs_current())
     _close(now, on=parameters.tune_cores == "on")
     if parameters.tune_cores != "on":
@@ -61,24 +59,65 @@ def tuning_pass(*, now: datetime | None = None) -> int:
     due = list(open_ones.select_related("attempt").order_by("due_at")[:AT_ONCE])
     if not due:
         return 0
+    begun, new = [each for each in due if each.marked_at is not None], [each for each in due if each.marked_at is None]
     speeds = speeds_read(search.attempt_id for search in due)
-    over = [search for search in due if search.marked_at is not None]
-    _mark([search for search in due if search.marked_at is None], speeds, now=now)
-    figures = _figures(over, speeds)
-    for pk, measured in figures.items():
-        _step(pk, measured, parameters=parameters, now=now)
-    return len(figures)
+    figures = _figures([search for search in begun if not _gathers(search)], speeds)
+    over = _over(begun, figures, parameters=parameters, now=now)
+    _mark(new, speeds, now=now)
+    for search in over:
+        with _apart(search, now):
+            step_end(search, figures.get(search.pk, Figures(None, None)), parameters=parameters, now=now)
+    return len(over)
+
+
+def _over(
+    searches: Sequence[CoreSearch], figures: Mapping[int, Figures], *, parameters: Parameters, now: datetime
+) -> list[CoreSearch]:
+    """Return those whose step told something, or that may get the cores they wait for; the others' is made again."""
+    band = parameters.tune_band
+    measured = [search for search in searches if search.pk in figures]
+    gathering = [search for search in searches if search.pk not in figures]
+    told = [search for search in measured if value_of(search, figures[search.pk], band=band) is not None]
+    room = idle_cores_beside(search.attempt_id for search in gathering)
+    able = [search for search in gathering if search.attempt_id in room]
+    _again(set(measured) - set(told), now=now)
+    _again(set(gathering) - set(able), now=now, pause_s=parameters.tune_step_s)
+    return [*told, *able]
+
+
+@contextmanager
+def _apart(search: CoreSearch, now: datetime) -> Iterator[None]:
+    """Let what fails in one search stop no other: it is logged, and tried again after `ANSWER_S`."""
+    try:
+        yield
+    except Exception:
+        log.exception("core tuning of attempt %d failed", search.attempt_id)
+        CoreSearch.objects.filter(pk=search.pk, done_at=None).update(due_at=now + timedelta(seconds=ANSWER_S))
 
 
 def _close(now: datetime, *, on: bool) -> None:
-    """End the searches of attempts that are over, of nodes that do not answer, and all where tuning is switched off."""
+    """End the searches of attempts that are over, of nodes that do not answer, and where tuning is switched off."""
     open_ones = CoreSearch.objects.filter(done_at=None)
     closed = {"done_at": now, "due_at": None}
     open_ones.filter(attempt__ended_at__isnull=False).update(outcome=Outcome.ENDED, **closed)
     silent = now - timedelta(seconds=ANSWER_S)
     open_ones.filter(due_at=None, ordered_at__lt=silent).update(outcome=Outcome.UNANSWERED, **closed)
-    if not on:
-        open_ones.update(outcome=Outcome.SWITCHED_OFF, **closed)
+    off = Allocation.objects.filter(attempt=OuterRef("attempt"), node__tunes_cores=False)
+    stopped = open_ones.filter(Exists(off)) if on else open_ones
+    # One with an open order is stopped when its node has answered.
+    for search in stopped.filter(due_at__isnull=False).order_by("due_at")[:AT_ONCE]:
+        with _apart(search, now):
+            search_stop(search, now=now)
+
+
+def _again(searches: Collection[CoreSearch], *, now: datetime, pause_s: float = 0.0) -> None:
+    """Measure steps again that told nothing, in one query: nothing changes, so nobody is locked."""
+    if not searches:
+        return
+    rows = CoreSearch.objects.filter(pk__in=among(search.pk for search in searches), done_at=None)
+    rows.filter(marked_at__isnull=False, due_at__lte=now).update(
+        since=now, marked_at=None, due_at=now + timedelta(seconds=pause_s)
+    )
 
 
 def searches_begin(*, now: datetime, parameters: Parameters) -> int:
@@ -92,11 +131,11 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
         .filter(
             Exists(parts.filter(rank=0, cores_acknowledged__isnull=False, node__tunes_cores=True)),
             ~Exists(parts.filter(rank__gt=0)),
+            ~Exists(CoreSearch.objects.filter(attempt=OuterRef("pk"))),
+            ~Exists(CoreTuning.objects.filter(job=OuterRef("job"))),
             state=AttemptState.RUNNING,
             gpus__gt=0,
             stop_reason="",
-            core_search=None,
-            job__core_tuning=None,
             job__cores_exactly=False,
             started_at__lte=now - timedelta(seconds=parameters.tune_step_s),
         )
@@ -137,19 +176,15 @@ def _gathers(search: CoreSearch) -> bool:
     return search.state["way"] == Way.GATHER and search.state["cores"] * search.attempt.gpus > search.attempt.cores
 
 
-def _figures(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:
+def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:
     """Return what was measured, by search."""
-    measured = [search for search in searches if not _gathers(search)]
     windows = [
         Window(search.attempt_id, search.marked_at, search.marked_at + timedelta(seconds=search.step_s))
         for search in measured
         if search.marked_at is not None
     ]
     used = utilisations_read(windows)
-    found = {search.pk: Figures(None, None) for search in searches}
-    for search in measured:
-        found[search.pk] = Figures(used.get(search.attempt_id), _rate(search, speeds))
-    return found
+    return {search.pk: Figures(used.get(search.attempt_id), _rate(search, speeds)) for search in measured}
 
 
 def _rate(search: CoreSearch, speeds: Mapping[int, tuple[float, float]]) -> float | None:
@@ -159,99 +194,3 @@ def _rate(search: CoreSearch, speeds: Mapping[int, tuple[float, float]]) -> floa
     if seconds < LEAST_SHARE * search.step_s:
         return None
     return max(0.0, samples - (search.marked_samples or 0.0)) / seconds
-
-
-@transaction.atomic
-def _step(pk: int, figures: Figures, *, parameters: Parameters, now: datetime) -> None:
-    """End one step under lock: write it down, decide, and order what comes next."""
-    attempt_id = CoreSearch.objects.values_list("attempt_id", flat=True).get(pk=pk)
-    place = core_place(attempt_id=attempt_id)
-    search = CoreSearch.objects.select_for_update(no_key=True).filter(pk=pk, done_at=None, due_at__lte=now).first()
-    if search is None:  # another worker was here
-        return
-    if place is None or not place.node.tunes_cores:
-        outcome = Outcome.ENDED if place is None else Outcome.SWITCHED_OFF
-        _save(search, done_at=now, due_at=None, outcome=outcome)
-        return
-    _Ending(search, place, figures, parameters, now).go()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """One step that is over, of an attempt that is locked."""
-
-    search: CoreSearch
-    place: CorePlace
-    figures: Figures
-    parameters: Parameters
-    now: datetime
-
-    def go(self) -> None:
-        tuning = Tuning(**(self.search.state | {"way": Way(self.search.state["way"])}))
-        room = Room(self.place.attempt.gpus, len(self.place.part.core_ids), len(self.place.idle))
-        if tuning.way is Way.GATHER and room.held < tuning.cores * room.gpus:
-            _, cores = step(tuning, room, 0.0)
-            self._go_on(tuning, cores, pause_s=self.search.step_s)
-            return
-        signal = self._signal()
-        value = self.figures.samples_per_s if signal == str(Signal.THROUGHPUT) else self.figures.utilisation
-        if value is None or value <= (self.parameters.tune_band if signal == str(Signal.UTILISATION) else 0.0):
-            # Nothing was measured, or its GPUs idle (it loads, or evaluates): that says nothing about cores.
-            self._go_on(tuning, room.held, pause_s=0.0)
-            return
-        if signal == str(Signal.THROUGHPUT):
-            tuning, value = by_throughput(tuning, value)
-        self.search.signal = signal
-        band = self.parameters.tune_band
-        after, cores = step(tuning, room, value, band=band)
-        self._write_down(tuning)
-        self._go_on(after, cores, pause_s=0.0)
-        Attempt.objects.filter(pk=self.place.attempt.pk).update(cores_wanted=after.best)
-        if after.is_done:
-            started = Way.START if tuning.way is Way.GATHER else tuning.way
-            asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
-            self._done(after, str(Outcome.FOUND if asked.is_done else Outcome.LIMITED))
-
-    def _signal(self) -> str:
-        """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
-        if self.search.signal:
-            return self.search.signal
-        return str(Signal.THROUGHPUT if self.figures.samples_per_s is not None else Signal.UTILISATION)
-
-    def _write_down(self, tuning: Tuning) -> None:
-        marked_at = self.search.marked_at or self.now
-        CoreStep.objects.create(
-            search=self.search,
-            number=tuning.steps + 1,
-            cores_per_gpu=tuning.cores,
-            from_at=marked_at,
-            to_at=min(self.now, marked_at + timedelta(seconds=self.search.step_s)),
-            utilisation=self.figures.utilisation,
-            samples_per_s=self.figures.samples_per_s,
-        )
-
-    def _go_on(self, tuning: Tuning, cores: int, *, pause_s: float) -> None:
-        """Order the cores of the next step; where it has them already, the next step begins, after a pause."""
-        ordered = cores_order(place=self.place, cores=cores)
-        _save(
-            self.search,
-            state=asdict(tuning),
-            since=None if ordered else self.now,
-            marked_at=None,
-            due_at=None if ordered else self.now + timedelta(seconds=pause_s),
-            ordered_at=self.now if ordered else None,
-        )
-
-    def _done(self, tuning: Tuning, outcome: str) -> None:
-        _save(self.search, done_at=self.now, due_at=None, outcome=outcome)
-        job = self.place.attempt.job
-        core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
-        word = "found best" if outcome == str(Outcome.FOUND) else "the best of what could be had"
-        text = f"{tuning.best} cores a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
-        event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
-
-
-def _save(search: CoreSearch, **values: object) -> None:
-    for name, value in values.items():
-        setattr(search, name, value)
-    search.save()
