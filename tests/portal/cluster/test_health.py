@@ -110,6 +110,17 @@ def test_a_cordon_for_what_passes_is_lifted_and_one_for_broken_hardware_stays(cl
     assert (gpu(cluster.node).cordoned_at is not None) is stays
 
 
+def test_what_may_pass_by_itself_stops_no_job_whatever_an_agent_says(cluster):
+    """A check that came and went would stop each job that was placed there in between."""
+    attempt = cluster.running(gpus=2, restartable=True)
+    for _ in range(3):
+        take(cluster.node, finding(check="weather"))
+        take(cluster.node)
+    attempt.refresh_from_db()
+    assert attempt.stop_reason == ""
+    assert gpu(cluster.node).cordoned_at is None
+
+
 def test_broken_hardware_outweighs_what_passes(cluster):
     take(cluster.node, finding(check="temperature", level="drain"))
     take(cluster.node, finding(check="temperature", level="drain"), finding())
