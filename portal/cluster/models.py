@@ -10,6 +10,9 @@ from django.utils import timezone
 
 from portal.choices import TextChoices
 
+HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
+"""The words of `Node.health`, in the order in which nodes are shown."""
+
 UNREACHABLE_AFTER_S = 30
 """A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
 
@@ -115,7 +118,7 @@ class Node(models.Model):
 
     @property
     def health(self) -> str:
-        """Return one word: dead, unreachable, drained, disk-low, or up."""
+        """Return one word of HEALTHS."""
         if self.dead_at:
             return "dead"
         if not self.is_reachable:
