@@ -10,6 +10,9 @@ from django.utils import timezone
 
 from portal.choices import TextChoices
 
+HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
+"""The words of `Node.health`, in the order in which nodes are shown."""
+
 UNREACHABLE_AFTER_S = 30
 """A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
 
@@ -115,7 +118,7 @@ class Node(models.Model):
 
     @property
     def health(self) -> str:
-        """Return one word: dead, unreachable, drained, disk-low, or up."""
+        """Return one word of HEALTHS."""
         if self.dead_at:
             return "dead"
         if not self.is_reachable:
@@ -242,11 +245,14 @@ class TelemetryBlock(models.Model):
 
 
 class TelemetryMean(models.Model):
-    """A day (UTC) of a node's five-minute means, its attempts' included, packed: made from the blocks when they are old."""
+    """A day (UTC) of a node's five-minute means, packed: made from the blocks when they are old."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
     start_at = models.DateTimeField(db_index=True)
-    packed = models.BinaryField(default=bytes)
+    packed = models.BinaryField(default=bytes, help_text="Means over 5 min, its attempts' included.")
+    hours = models.BinaryField(
+        default=bytes, help_text="Means over an hour, without attempts. Empty in days of a version before."
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start_at"], name="telemetry_mean_once")]

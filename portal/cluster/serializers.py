@@ -7,10 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.cluster.models import Node, NodeEvent
-
-HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
-
+from portal.cluster.models import HEALTHS, Node, NodeEvent
 
 GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
 

@@ -3,7 +3,7 @@
     TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
     TelemetryBlock   ten minutes of a node's samples: as sent for an hour, as means over 10 s for at least a day
                      (`telemetry_packing`)
-    TelemetryMean    a day of a node's five-minute means                    90 days (`telemetry_rollup`)
+    TelemetryMean    a day of a node's five-minute means, and hourly ones   90 days (`telemetry_rollup`)
 
 What is packed is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
 """
@@ -35,8 +35,10 @@ TEN_S = 10
 BATCH_S = 30
 """Agents send every five seconds; after a while without the portal they have more to send at once."""
 MEAN_S = 300
+HOUR_S = 3600
 DAY_S = 86_400
-LEVEL = 6
+LEVEL, QUICK = 6, 1
+"""How hard zlib tries: QUICK for what lives for an hour."""
 GROUPS = {"gpu": "gpus", "attempt": "attempts"}
 """How a mean's name begins, and where a batch has the series: `gpu0.utilisation` is `batch["gpus"]["0"]["utilisation"]`."""
 
@@ -72,9 +74,9 @@ def live_sample(batch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def frame_pack(value: Any) -> bytes:
+def frame_pack(value: Any, *, level: int = LEVEL) -> bytes:
     """Return a value of JSON as one frame."""
-    packed = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), LEVEL)
+    packed = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), level)
     return len(packed).to_bytes(4, "big") + packed
 
 
@@ -93,14 +95,14 @@ def block_start(at_s: float) -> float:
 
 
 def batches_between(
-    *, node_ids: Iterable[int], since: datetime, until: datetime, step_s: float = 1.0
+    *, node_ids: Iterable[int], since: datetime, until: datetime, step_s: float = 1.0, attempts: bool = True
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (node id, batch) of what was measured in blocks that touch an interval, whatever it is stored as.
 
     A batch is `{start, period_s, count, gpus, host, attempts}` as the wire has it. What was rolled up comes with a period
     of 300 s, what is over an hour old with one of 10 s; from a `step_s` of 10 or 300 on, all that is in blocks does: a
-    reader of days need not unpack each second. A GPU's
-    `utilisation` then has `utilisation.low` and `utilisation.high` beside it.
+    reader of days need not unpack each second. Without `attempts` and from 3600 on, what was rolled up comes by the hour.
+    A GPU's `utilisation` then has `utilisation.low` and `utilisation.high` beside it.
     """
     ids = list(node_ids)
     from_block = since - timedelta(seconds=BLOCK_S)
@@ -121,7 +123,8 @@ def batches_between(
         for batch in found:
             yield block.node_id, _as_batch(batch, block.start_at) if "series" in batch else batch
     yield from ((node_id, batch) for node_id, batches in recent.items() for batch in batches)
-    yield from _rolled_up(ids, since, until)
+    slot_s = HOUR_S if step_s >= HOUR_S and not attempts else MEAN_S
+    yield from _rolled_up(ids, since, until, slot_s)
 
 
 def batches_recent(
@@ -158,22 +161,25 @@ def _days(ids: list[int], since: datetime, until: datetime) -> QuerySet[Telemetr
     return TelemetryMean.objects.filter(node_id__in=ids, start_at__gt=from_day, start_at__lte=until)
 
 
-def _rolled_up(ids: list[int], since: datetime, until: datetime) -> Iterator[tuple[int, dict[str, Any]]]:
-    for day in _days(ids, since, until).order_by("start_at").iterator():
-        for means in frames_of(bytes(day.packed)):
-            first = max(0, int((since - day.start_at).total_seconds() // MEAN_S))
-            stop = min(DAY_S // MEAN_S, int((until - day.start_at).total_seconds() // MEAN_S) + 1)
-            if batch := _as_batch(means, day.start_at, first=first, stop=stop):
+def _rolled_up(ids: list[int], since: datetime, until: datetime, slot_s: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what is kept by the day, by the hour where that is asked for and the day has it."""
+    for day in _days(ids, since, until).defer(*(("hours",) if slot_s == MEAN_S else ("packed",))).order_by("start_at"):
+        by_hour = slot_s == HOUR_S and bool(day.hours)
+        own_s = HOUR_S if by_hour else MEAN_S
+        for means in frames_of(bytes(day.hours if by_hour else day.packed)):
+            first = max(0, int((since - day.start_at).total_seconds() // own_s))
+            stop = min(DAY_S // own_s, int((until - day.start_at).total_seconds() // own_s) + 1)
+            if batch := _as_batch(means, day.start_at, first=first, stop=stop, slot_s=own_s):
                 yield day.node_id, batch
 
 
 def _as_batch(
-    means: Mapping[str, Any], start_at: datetime, *, first: int = 0, stop: int = BLOCK_S // MEAN_S
+    means: Mapping[str, Any], start_at: datetime, *, first: int = 0, stop: int = BLOCK_S // MEAN_S, slot_s: int = MEAN_S
 ) -> dict[str, Any]:
     """Return means (`telemetry_packing.means_of`) as a batch of the slots first..stop-1, None where nothing was measured."""
     batch: dict[str, Any] = {
-        "start": start_at.timestamp() + first * MEAN_S,
-        "period_s": float(MEAN_S),
+        "start": start_at.timestamp() + first * slot_s,
+        "period_s": float(slot_s),
         "count": stop - first,
         "gpus": {},
         "host": {},

@@ -13,15 +13,15 @@ import math
 import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import Min
 from django.db.models.functions import Length
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame
-from portal.cluster.telemetry import BLOCK_S, GROUPS, MEAN_S, TEN_S, block_start, frame_pack, frames_of
+from portal.cluster.telemetry import BLOCK_S, GROUPS, MEAN_S, QUICK, TEN_S, block_start, frame_pack, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ ATTEMPTS_KEPT = 256
 """Of so many attempts a node and block the means are kept, those with the most samples first; the log says of more."""
 
 DIGITS = 3
+_NUMBERS = {int, float, type(None)}
 SPREAD = "utilisation"
 """Of this measure the lowest and highest sample are kept beside the mean: plots draw them as a band."""
 
@@ -48,7 +49,9 @@ def telemetry_pack(*, now: datetime | None = None, limit_s: float = math.inf) ->
     closed = datetime.fromtimestamp(block_start((now - timedelta(seconds=LATE_S)).timestamp()), UTC)
     began_s, count = time.monotonic(), 0
     over = TelemetryFrame.objects.filter(at__lt=closed)
-    for node_id in list(over.order_by("node_id").values_list("node_id", flat=True).distinct()):
+    # Who waits longest comes first: where a run ends before the last node, the next does not begin with the same ones.
+    waiting = over.order_by().values("node_id").annotate(oldest=Min("at")).order_by("oldest", "node_id")
+    for node_id in list(waiting.values_list("node_id", flat=True)):
         if time.monotonic() - began_s > limit_s:
             break
         rows = list(over.filter(node_id=node_id).order_by("at")[:FRAMES_AT_ONCE])
@@ -71,7 +74,7 @@ def _block_pack(node_id: int, start_s: float, rows: Sequence[TelemetryFrame]) ->
         batches = merged(batch for each in (kept, *(bytes(row.packed) for row in rows)) for batch in frames_of(each))
         is_thin = before is not None and not before.packed
         values = {
-            "packed": b"" if is_thin else b"".join(map(frame_pack, batches)),
+            "packed": b"" if is_thin else b"".join(frame_pack(each, level=QUICK) for each in batches),
             "tens": b"".join(map(frame_pack, thinned(batches))),
             "means": frame_pack(means_of(batches, start_s=start_s, slots=BLOCK_S // MEAN_S)),
         }
@@ -123,28 +126,58 @@ def thinned(batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _thin(batch: Mapping[str, Any]) -> dict[str, Any]:
-    first = batch["start"] // TEN_S
-    slots = [int((batch["start"] + k * batch["period_s"]) // TEN_S - first) for k in range(batch["count"])]
-    count = max(slots, default=-1) + 1
+    first = int(batch["start"] // TEN_S)
+    spans = _spans(batch, first * TEN_S, TEN_S)
+    count = max((slot for slot, _, _ in spans), default=-1) + 1
 
     def series(values: list[Any], pick: Callable[[list[float]], float]) -> list[Any]:
-        found: list[list[float]] = [[] for _ in range(count)]
-        for slot, value in zip(slots, values, strict=False):
-            if isinstance(value, (int, float)) and math.isfinite(value):
-                found[slot].append(value)
-        return [round(pick(own), DIGITS) if own else None for own in found]
+        row: list[Any] = [None] * count
+        for slot, own in _by_slot(values, spans):
+            row[slot] = round(pick(own), DIGITS)
+        return row
 
     def thin(measures: Mapping[str, Any]) -> dict[str, Any]:
-        own = {name: series(values, fmean) for name, values in measures.items() if isinstance(values, list)}
+        known = {name: _finite(values) for name, values in measures.items() if isinstance(values, list)}
+        own = {name: series(values, mean_of) for name, values in known.items()}
         if SPREAD in own and f"{SPREAD}.low" not in own:
-            own |= {f"{SPREAD}.low": series(measures[SPREAD], min), f"{SPREAD}.high": series(measures[SPREAD], max)}
+            own |= {f"{SPREAD}.low": series(known[SPREAD], min), f"{SPREAD}.high": series(known[SPREAD], max)}
         return own
 
     groups = {
         group: {key: thin(measures) for key, measures in (batch.get(group) or {}).items()} for group in GROUPS.values()
     }
-    whole = {"start": first * TEN_S, "period_s": float(TEN_S), "count": count, **groups}
+    whole = {"start": float(first * TEN_S), "period_s": float(TEN_S), "count": count, **groups}
     return whole | {"host": thin(batch.get("host") or {})}
+
+
+def _finite(values: list[Any]) -> list[float | None]:
+    """Return a series with None where there is no finite number: itself, as nearly always, when there is nothing else."""
+    if set(map(type, values)) <= _NUMBERS and math.isfinite(sum(filter(None, values))):
+        return values
+    return [each if isinstance(each, (int, float)) and math.isfinite(each) else None for each in values]
+
+
+def _spans(batch: Mapping[str, Any], start_s: float, slot_s: float) -> list[tuple[int, int, int]]:
+    """Return (slot, first, stop): of a batch's samples `first` to `stop` - 1 lie in the slot of `slot_s` from `start_s` on."""
+    spans: list[tuple[int, int, int]] = []
+    for k in range(batch["count"]):
+        slot = int((batch["start"] + k * batch["period_s"] - start_s) // slot_s)
+        if spans and spans[-1][0] == slot:
+            spans[-1] = (slot, spans[-1][1], k + 1)
+        else:
+            spans.append((slot, k, k + 1))
+    return spans
+
+
+def _by_slot(values: list[float | None], spans: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, list[float]]]:
+    """Yield each slot with samples, and its samples."""
+    for slot, first, stop in spans:
+        if own := [value for value in values[first:stop] if value is not None]:
+            yield slot, own
+
+
+def mean_of(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def telemetry_thin(*, now: datetime | None = None) -> int:
@@ -170,26 +203,24 @@ def means_of(batches: Iterable[Mapping[str, Any]], *, start_s: float, slots: int
     """
     values: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for batch in batches:
+        spans = [span for span in _spans(batch, start_s, MEAN_S) if 0 <= span[0] < slots]
         for name, series in _named(batch):
-            for position, value in enumerate(series):
-                if isinstance(value, (int, float)) and math.isfinite(value):
-                    slot = int((batch["start"] + position * batch["period_s"] - start_s) // MEAN_S)
-                    if 0 <= slot < slots:
-                        values[name][slot].append(value)
+            for slot, own in _by_slot(_finite(series), spans):
+                values[name][slot] += own
     left_out = _left_out(values)
     rows: dict[str, Any] = {}
     for name, by in values.items():
         if name.partition(".")[0] in left_out:
             continue
-        rows[name] = _row({slot: sum(own) / len(own) for slot, own in by.items()})
+        rows[name] = row_of({slot: mean_of(own) for slot, own in by.items()})
         if name.startswith("gpu") and name.endswith(f".{SPREAD}"):
             rows[f"{name}.low"], rows[f"{name}.high"] = (
-                _row({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
+                row_of({slot: pick(own) for slot, own in by.items()}) for pick in (min, max)
             )
     return {"series": rows}
 
 
-def _row(by: Mapping[int, float]) -> list[Any]:
+def row_of(by: Mapping[int, float]) -> list[Any]:
     first = min(by)
     return [first, [round(by[slot], DIGITS) if slot in by else None for slot in range(first, max(by) + 1)]]
 

@@ -1,4 +1,4 @@
-"""Roll up: a node's day of blocks becomes one row of five-minute means, kept for 90 days.
+"""Roll up: a node's day of blocks becomes one row of five-minute and hourly means, kept for 90 days.
 
 The means were made when the blocks were packed, so a day is put together from small rows. One transaction a node and day
 writes the row and deletes the blocks.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryMean
-from portal.cluster.telemetry import BLOCK_S, DAY_S, MEAN_S, frame_pack, frames_of
-from portal.cluster.telemetry_packing import means_of, telemetry_pack
+from portal.cluster.telemetry import BLOCK_S, DAY_S, HOUR_S, MEAN_S, frame_pack, frames_of
+from portal.cluster.telemetry_packing import means_of, row_of, telemetry_pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,9 +48,9 @@ def _day_roll_up(node_id: int, day: datetime, block_ids: Sequence[int]) -> int:
         before = TelemetryMean.objects.select_for_update().filter(node_id=node_id, start_at=day).first()
         parts = [(0, means) for means in (frames_of(bytes(before.packed)) if before else ())]
         parts += [(_slot(block, day), means) for block in blocks for means in _means(block)]
-        TelemetryMean.objects.update_or_create(
-            node_id=node_id, start_at=day, defaults={"packed": frame_pack(day_of(parts))}
-        )
+        whole = day_of(parts)
+        packed = {"packed": frame_pack(whole), "hours": frame_pack(hours_of(whole))}
+        TelemetryMean.objects.update_or_create(node_id=node_id, start_at=day, defaults=packed)
         TelemetryBlock.objects.filter(pk__in=[block.pk for block in blocks]).delete()
     return len(blocks)
 
@@ -75,4 +76,19 @@ def day_of(parts: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
     for name, by in known.items():
         first = min(by)
         series[name] = [first, [by.get(slot) for slot in range(first, max(by) + 1)]]
+    return {"series": series}
+
+
+def hours_of(day: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a day's means by the hour, without those of attempts: a plot of 90 days need not unpack what it cannot show."""
+    series = {}
+    for name, (first, values) in day["series"].items():
+        if name.startswith("attempt"):
+            continue
+        by: dict[int, list[float]] = defaultdict(list)
+        for slot, value in enumerate(values, first):
+            if value is not None:
+                by[slot * MEAN_S // HOUR_S].append(value)
+        pick = min if name.endswith(".low") else max if name.endswith(".high") else fmean
+        series[name] = row_of({hour: pick(own) for hour, own in by.items()})
     return {"series": series}

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from portal.cluster.models import Gpu, Node
-from portal.cluster.serializers import HEALTHS
+from portal.cluster.models import HEALTHS, Gpu, Node
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.health.figures import figure_families, node_families

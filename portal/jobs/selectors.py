@@ -25,6 +25,8 @@ PROFILE_GRACE_S = 2
 """A profile has nothing to save."""
 MIB = 1024 * 1024
 GIB_MIB = 1024
+ANOTHERS = "a job of another tenant"
+"""What stands in place of a foreign job's id and name."""
 
 
 def jobs_visible_to(user: User) -> JobQuerySet:

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from portal.choices import TextChoices
+
 
 class OperatorSetting(models.Model):
     """A knob that an operator moved away from its default; `portal.rounds.settings.knobs` knows all of them."""
@@ -55,7 +57,7 @@ class Round(models.Model):
 class Planning(models.Model):
     """One solve: its input's size, the solver's figures, the cluster's metrics, and every decision with its reason."""
 
-    class Status(models.TextChoices):
+    class Status(TextChoices):
         APPLIED = "applied", "Applied"
         SUPERSEDED = "superseded", "Superseded"
         FAILED = "failed", "Failed"

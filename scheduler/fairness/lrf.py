@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RATIO_LOW, RATIO_HIGH = 0.2, 5.0
 LAST_RESORT_S = 3600.0
+HISTORY_JOBS = 2000
+"""The medians are over the latest completed jobs, so many; a driver reads or keeps them."""
 DECLARED = "declared"
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
     from scheduler.policies.policy import Policy
 
+REPEATS = 20
+"""At most so many plannings in a row a driver makes at one moment, without waiting for its next tick."""
+
 
 def plan(
     state: ClusterState,

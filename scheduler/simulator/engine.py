@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.model import ArrayHistory, Promise
 from scheduler.planning.deciding import decide
-from scheduler.planning.plan import plan
+from scheduler.planning.plan import REPEATS, plan
 from scheduler.simulator.live_input import LiveInput
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.noting import job_record, planning_record
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Plan, Decided], None]
-
-REPEATS = 20
-"""At most so many plannings are made at one instant, as in the service."""
 
 NO_LIMIT_S = 1e9
 """The time limit of a planning: in effect none. Its clock stands still too, so that no plan depends on the machine's speed."""

@@ -12,15 +12,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
+from scheduler.fairness.lrf import HISTORY_JOBS
 from scheduler.model import ArrayHistory, Ended, RunHistory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.simulator.load import Load
-
-HISTORY_JOBS = 2000
-"""The medians are over the latest completed jobs, so many."""
 
 ARRAY_HISTORY_S = 7 * 86_400.0
 

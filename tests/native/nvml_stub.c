@@ -4,7 +4,7 @@
  *   NVML_STUB_COUNT    how many GPUs (default 2, at most 16)
  *   NVML_STUB_BROKEN   index of a GPU whose utilisation and power fail with "GPU is lost" (default none)
  *   NVML_STUB_NVLINK   how many NVLinks each GPU has, of version 4 (default none)
- *   NVML_STUB_NO_INIT  set: there is no driver; "mismatch": the kernel's is of another version
+ *   NVML_STUB_NO_INIT  set: there is no driver; "mismatch": the kernel's is of another version; "hang": it never answers
  *   NVML_STUB_PCIE     "64": byte counters, which grow by 1 MiB a call; "32": they are too narrow; else there are none
  *   NVML_STUB_DIR      a directory that tests write to while the program runs:
  *     lost       index of a GPU of which every call fails with "GPU is lost" from now on
@@ -72,6 +72,7 @@ int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     const char *text = getenv("NVML_STUB_NO_INIT");
     for (unsigned i = 0; i < MOST; i++) gpus[i].index = i;
+    while (text && !strcmp(text, "hang")) pause();
     return text ? strcmp(text, "mismatch") ? DRIVER_NOT_LOADED : MISMATCH : SUCCESS;
 }
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }

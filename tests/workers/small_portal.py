@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.workers.specs import spec_make
+
 JOIN_TOKEN = "join-1"
 NODE_TOKEN = "node-1"
 
@@ -103,36 +105,9 @@ class SmallPortal:
                 "grace_s": self.hello["grace_s"],
                 "lease_s": self.hello["lease_s"] if lease else None,
             }
-            self.specs[key] = {
-                "attempt": name,
-                "job": job,
-                "job_key": job_key,
-                "epoch": epoch,
-                "rank": rank,
-                "name": "a job",
-                "tenant": "acme",
-                "tenant_id": 7,
-                "user": "ada",
-                "command": "true",
-                "files": {},
-                "working_directory": None,
-                "environment": {},
-                "gpus": [],
-                "gpu_uuids": [],
-                "gpu_type": None,
-                "cores": [0],
-                "memory_mib": None,
-                "time_limit_s": None,
-                "world": {
-                    "nodes": [{"name": "n1", "address": "127.0.0.1"}],
-                    "port": 29400,
-                    "gpus_total": len(spec.get("gpus", [])),
-                },
-                "profile": False,
-                "epochs_before": 0,
-                "log_limit_bytes": 1 << 20,
-                **spec,
-            }
+            self.specs[key] = spec_make(
+                **{"attempt": name, "job": job, "job_key": job_key, "epoch": epoch, "rank": rank, **spec}
+            )
             self._changed()
         return key
 

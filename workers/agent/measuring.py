@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
+from workers.system.filework import SlowFilesError
 from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
-from workers.telemetry.sampler import GpuFound, GpuSampler
+from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
 from workers.telemetry.sampling import Running, Sampling
 from workers.telemetry.simulated import SimulatedSampler
 from workers.telemetry.window import Window, telemetry_body
@@ -29,20 +30,37 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Inventory, LastReadings, OutsideUse
     from workers.system.filework import FileWork
 
+DRIVER_S = 30.0
+"""So long the driver may take to name its GPUs: without its persistence daemon it starts them one after the other."""
 
-def sampler_for(settings: AgentSettings) -> tuple[GpuSampler, HostSampler | None, Inventory]:
-    """Return the sources of figures, and what the node declares. Raises SettingError."""
+
+async def sampler_for(settings: AgentSettings, files: FileWork) -> tuple[GpuSampler, HostSampler | None, Inventory]:
+    """Return the sources of figures, and what the node declares. Raises SettingError.
+
+    A driver that hangs must not keep the agent from its jobs, whose leases it renews: after DRIVER_S the node goes on without
+    GPUs.
+    """
     if settings.virtual is None:
-        from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
-
-        sampler = NvmlSampler()
-        return sampler, HostSampler(), inventory_real(settings, sampler)
+        try:
+            sampler, inventory = await files.run("gpus", _real, settings, limit_s=DRIVER_S)
+        except SlowFilesError:
+            log.error("gpus cannot be used", reason=f"their driver has not answered for {DRIVER_S:g} s")
+            sampler = NoGpus(f"The GPUs' driver has not answered for {DRIVER_S:g} s.")
+            inventory = inventory_real(settings, sampler)
+        return sampler, HostSampler(), inventory
     node = virtual_parse(settings.virtual)
     inventory = inventory_virtual(settings, node)
     found = [
         GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
     ]
     return SimulatedSampler(found, core_share=node.core_percent / 100), None, inventory
+
+
+def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
+    from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
+
+    sampler = NvmlSampler()
+    return sampler, inventory_real(settings, sampler)
 
 
 class Measuring:

@@ -43,14 +43,14 @@ async def _serve(settings: AgentSettings) -> None:
 
 
 async def _serve_alive(settings: AgentSettings) -> None:
-    sampler, host, inventory = sampler_for(settings)
+    files = FileWork()
+    sampler, host, inventory = await sampler_for(settings, files)
     isolation, walls = isolation_find(settings)
     inventory["isolation"] = isolation
     if isolation["why"]:
         log.warning("isolation of jobs", **isolation)
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    files = FileWork()
     measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s, files=files)
     agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
     task = asyncio.current_task()

@@ -38,6 +38,7 @@ class NvmlSampler:
         self._failing: set[tuple[int, str]] = set()
         self._deaf: dict[int, int] = {}
         self._closed: dict[int, str] = {}
+        self._found_first: list[GpuFound] | None = None
         self._pcie, self._running = PcieMeter(), RunningProcesses()
         self._trouble = nvml_start()
         self._xids = XidEvents({})
@@ -57,7 +58,15 @@ class NvmlSampler:
         return self._trouble or None
 
     def gpus(self) -> list[GpuFound]:
-        """Return the GPUs. One that does not give its name, uuid or memory is left out, and is trouble at each look."""
+        """Return the GPUs as they were found first: the driver, which may hang, is asked once.
+
+        One that does not give its name, uuid or memory is left out, and is trouble at each look.
+        """
+        if self._found_first is None:
+            self._found_first = self._find()
+        return self._found_first
+
+    def _find(self) -> list[GpuFound]:
         found = []
         for index, handle in self._handles.items():
             try:

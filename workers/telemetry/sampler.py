@@ -104,3 +104,25 @@ class GpuSampler(Protocol):
 
     def look(self, parts: Sequence[PartUse]) -> GpuLook:
         """Return all that there is to know; takes longer."""
+
+
+class NoGpus:
+    """A `GpuSampler` without GPUs, for a machine whose driver does not answer; `trouble` says so."""
+
+    def __init__(self, trouble: str) -> None:
+        self._trouble = trouble
+
+    def gpus(self) -> list[GpuFound]:
+        return []
+
+    def links(self) -> Links:
+        return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+
+    def trouble(self) -> str | None:
+        return self._trouble
+
+    def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
+        return {}
+
+    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+        return GpuLook()

@@ -13,13 +13,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from portal.cluster.models import SAMPLE_FRESH_S, Gpu, Node
+from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
 from portal.rounds.read.kept import kept_gpus
 
-HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
-"""The words of `Node.health`, in the order in which nodes are drawn; facts hold their places here."""
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
+"""Facts hold places in HEALTHS."""
 GpuRow = tuple[int, int, int, bool]
 """Row id, index, memory in MiB, and whether no new job gets it."""
 

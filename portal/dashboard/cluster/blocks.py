@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from portal.dashboard.board.facts import HEALTHS, UP
+from portal.cluster.models import HEALTHS
+from portal.dashboard.board.facts import UP
 from portal.dashboard.parts.formatting import DASH, number
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.parts.formatting import DASH, number
+from portal.dashboard.parts.formatting import DASH, GIB_MIB, number
 
 if TYPE_CHECKING:
     from portal.cluster.models import Gpu, Node
     from portal.dashboard.cluster.context import FindingRow, GpuRow
     from portal.dashboard.parts.snapshot import Snapshot
 
-MIB_OF_GIB = 1024
 THROTTLES = {
     0x4: "power limit",
     0x8: "hardware",
@@ -90,7 +89,7 @@ def _scaled(value: float | None, unit: float) -> float | None:
 
 
 def _gib(mib: float | None) -> str:
-    return _text(_scaled(mib, MIB_OF_GIB), "", 1)
+    return _text(_scaled(mib, GIB_MIB), "", 1)
 
 
 def _text(value: float | None, unit: str = "", digits: int = 0) -> str:

@@ -10,8 +10,8 @@ from portal.cluster.selectors import node_events
 from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
 from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
-from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_groups
-from portal.dashboard.parts.formatting import number
+from portal.dashboard.overview.nodes import active_words, gpu_groups
+from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.errors import NotFound
 from portal.estimation.links import links_words
@@ -59,7 +59,7 @@ def _disk_facts(node: Node) -> list[Fact]:
     """Return how much is free where jobs write; nothing before the agent has reported it."""
     if node.disk_free_mib is None or node.disk_total_mib is None:
         return []
-    free, total = (f"{number(mib / MIB_OF_GIB, 1)} GiB" for mib in (node.disk_free_mib, node.disk_total_mib))
+    free, total = (f"{number(mib / GIB_MIB, 1)} GiB" for mib in (node.disk_free_mib, node.disk_total_mib))
     note = "almost full: no new jobs until there is room" if node.disk_low else f"of {total}"
     return [{"label": "Disk free", "value": free, "note": note}]
 
@@ -67,7 +67,7 @@ def _disk_facts(node: Node) -> list[Fact]:
 def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     facts: list[Fact] = [
         {"label": "Cores", "value": str(node.cores)},
-        {"label": "Memory", "value": f"{number(node.memory_mib / MIB_OF_GIB)} GiB"},
+        {"label": "Memory", "value": f"{number(node.memory_mib / GIB_MIB)} GiB"},
         *_disk_facts(node),
         {"label": "Storage", "value": node.storage_domain, "note": "shares checkpoints within it"},
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},

@@ -10,9 +10,9 @@ from django.urls import reverse
 from portal.cluster.selectors import node_events
 from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
-from portal.dashboard.overview.nodes import MIB_OF_GIB, active_words, gpu_cells, health_word
+from portal.dashboard.overview.nodes import active_words, gpu_cells, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
-from portal.dashboard.parts.formatting import number
+from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.kept import kept_rows
 from portal.dashboard.parts.sharing_html import shared_html
 from portal.errors import NotFound
@@ -118,8 +118,8 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "cores_gpu_jobs": cores[True],
         "cores_cpu_jobs": cores[False],
         "cores_total": node.cores,
-        "memory_used_gib": asked_mib / MIB_OF_GIB if asked_mib else None,
-        "memory_total_gib": node.memory_mib / MIB_OF_GIB,
+        "memory_used_gib": asked_mib / GIB_MIB if asked_mib else None,
+        "memory_total_gib": node.memory_mib / GIB_MIB,
         "note": _note(idle_gpus, idle_cores, closed),
         "kept": kept_rows(snapshot.kept_by_node[node.name]),
         "virtual": node.is_virtual,

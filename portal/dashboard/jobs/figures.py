@@ -11,6 +11,7 @@ from django.utils import timezone
 from portal.cluster.telemetry import BLOCK_S, MEAN_S, batches_between, rolled_up_between
 from portal.dashboard.jobs.timeline import timeline_range
 from portal.dashboard.parts import figures
+from portal.dashboard.parts.formatting import GIB_MIB
 from portal.jobs.listing import attempts_of
 from portal.jobs.states import FINAL
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 POINTS = 240
 BLOCKS_IN_FULL = 200
 """Of more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
-GIB_MIB = 1024
 ENDS = ("low", "high")
 Samples = dict[int, list[float]]
 

@@ -16,6 +16,7 @@ from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.tuning import tuning_make
 from portal.dashboard.jobs.why import why_make
+from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
@@ -145,7 +146,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("GPUs", gpus.removeprefix("needs ")),
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
         ("Cores", _cores(job)),
-        ("Memory", f"{job.memory_mib / 1024:.1f} GiB" if job.memory_mib else None),
+        ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
         ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
         ("Model", job.model or None),

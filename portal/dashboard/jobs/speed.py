@@ -93,7 +93,9 @@ def _unsaved(speeds: Sequence[AttemptSpeed]) -> list[Fact]:
     latest = max(speeds, key=lambda speed: speed.at, default=None)
     if latest is None or latest.samples_lost is None:
         return []
-    note = "samples" if latest.lost_s is None else f"samples, {_words(latest.lost_s)} of work"
+    note = "samples: all is saved"
+    if latest.samples_lost:
+        note = "samples" if latest.lost_s is None else f"samples, {_words(latest.lost_s)} of work"
     return [_fact("Not in a checkpoint", f"{latest.samples_lost:,.0f}", None, note)]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from portal.jobs.held_time import ActiveRates
     from portal.jobs.models import Allocation
 
-MIB_OF_GIB = 1024
-
 
 def node_contexts(snapshot: Snapshot) -> list[NodeContext]:
     return [_node(node, snapshot) for node in snapshot.nodes]

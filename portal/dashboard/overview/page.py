@@ -10,7 +10,7 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from portal.dashboard.board.facts import HEALTHS
+from portal.cluster.models import HEALTHS
 from portal.dashboard.board.groups import GROUPINGS, groupings
 from portal.dashboard.board.horizons import HORIZONS_H
 from portal.dashboard.overview.nodes import node_contexts

@@ -6,6 +6,7 @@ NBSP = "\u00a0"
 THIN = "\u202f"
 MINUS = "\u2212"
 DASH = "\u2013"
+GIB_MIB = 1024
 
 
 def duration(seconds: float | None) -> str:

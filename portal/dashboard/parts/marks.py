@@ -18,6 +18,8 @@ SPARK_WIDTH, SPARK_HEIGHT = 160, 30
 TIMELINE_BASE, TIMELINE_UNIT = 46, 42  # y of the axis, height of the tallest bar, in px
 LOW_BAR = 16  # height of a stretch without GPUs of its own, in px
 ROOM_PERCENT = 5  # a bar narrower than this has no words
+PHONE_PERCENT = 18  # of a bar whose words a phone has room for
+CHARACTER_PERCENT = 0.9  # of the timeline's width, for a caption's letter where the card is narrowest on a wide screen
 NARROW = " b-span-narrow"  # words left out on a narrow screen
 ON_GPUS = {"running", "starting"}
 HATCH = SafeString(
@@ -171,7 +173,7 @@ def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
     top = TIMELINE_BASE - height
     words = ""
     if width > ROOM_PERCENT:  # a narrower bar has no room for words; its title says them
-        words = _span_words(span, left=left, middle=(left + right) / 2, y=top + height / 2 + 4, narrow=width < 18)
+        words = _span_words(span, left=left, width=width, y=top + height / 2 + 4)
     return format_html(
         '<g><title>{}</title><rect class="b-span-{}" x="{}%" y="{}" width="{}%" height="{}"></rect>{}</g>',
         ", ".join(filter(None, (span["label"], span["caption"]))),
@@ -184,17 +186,19 @@ def _span(span: dict[str, Any], axis: _Axis) -> SafeString:
     )
 
 
-def _span_words(span: dict[str, Any], *, left: float, middle: float, y: float, narrow: bool) -> SafeString:
+def _span_words(span: dict[str, Any], *, left: float, width: float, y: float) -> SafeString:
+    """The label in the bar, and the caption below it where it does not run into the next bar's."""
+    narrow, caption = width < PHONE_PERCENT, span["caption"] or ""
     return format_html(
         '<text class="b-span-label b-span-label-{}{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
         '<text class="b-span-caption{}" x="{}%" y="{}">{}</text>',
         span["kind"],
         NARROW if narrow else "",
-        f"{middle:.2f}",
+        f"{left + width / 2:.2f}",
         f"{y:.1f}",
         span["label"],
         NARROW if narrow else "",
         f"{left:.2f}",
         TIMELINE_BASE + 16,
-        span["caption"] or "",
+        caption if len(caption) * CHARACTER_PERCENT <= width else "",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from portal.rounds.read.selectors import ANOTHERS
+from portal.jobs.selectors import ANOTHERS
 from portal.tenants.models import Membership
 
 if TYPE_CHECKING:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.rates import RULES, rate_values
 from portal.dashboard.submit.reading import FORM_OF
 from portal.dashboard.submit.table import FIELDS
 from portal.environment import env
+from portal.rounds.read.selectors import CATEGORIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import Choice, FieldContext
     from portal.dashboard.submit.table import Field
 
-GIB_MIB = 1024
 GPU_COUNTS = (1, 2, 4, 8, 16)
-CATEGORIES = ("cv", "nlp", "speech", "other", "")
 MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
 
 

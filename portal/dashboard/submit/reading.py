@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.files import files_of
 from portal.dashboard.submit.rates import learning_rate_of
 from portal.errors import BerthError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from portal.dashboard.submit.files import Uploads
 
-GIB_MIB = 1024
 
 # form field -> description field; the others have the same name
 FORM_OF = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from portal.choices import TextChoices
 from portal.jobs.models.attempts import Attempt
 
 
@@ -15,11 +16,11 @@ class CoreSearch(models.Model):
     due. While an order is open `since` is null, and nothing is due.
     """
 
-    class Signal(models.TextChoices):
+    class Signal(TextChoices):
         UTILISATION = "utilisation", "GPU utilisation"
         THROUGHPUT = "throughput", "throughput"
 
-    class Outcome(models.TextChoices):
+    class Outcome(TextChoices):
         FOUND = "found", "found"
         LIMITED = "limited", "ended by what could be had"
         SWITCHED_OFF = "off", "switched off"

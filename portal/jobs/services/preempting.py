@@ -9,14 +9,13 @@ from django.db.models import Avg, F
 from django.utils import timezone
 
 from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.selectors import ANOTHERS
 from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.events import event_record
 from portal.jobs.states import AttemptState, StopCause, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-ANOTHERS = "a job of another tenant"
 
 
 @dataclass(frozen=True)

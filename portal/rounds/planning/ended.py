@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from portal.jobs.models import Job
 from portal.jobs.states import FINAL, JobState
 from scheduler import model
+from scheduler.fairness.lrf import HISTORY_JOBS
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-HISTORY_JOBS = 2000
-"""Finished jobs behind the medians of `age`: the latest so many."""
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:

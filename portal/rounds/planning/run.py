@@ -40,7 +40,7 @@ from portal.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.record.metrics import planning_metrics
 from portal.rounds.record.packing import columns_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
-from scheduler.planning.plan import plan_on
+from scheduler.planning.plan import REPEATS, plan_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,12 +56,12 @@ log = logging.getLogger(__name__)
 DETAILS_SHARE = 0.1
 """Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
 
-REPEATS = 20
-"""A holder plans again for nudges that came meanwhile, so often at most; beat's tick sees to the rest."""
-
 
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
-    """Plan now unless somebody else does, or has since `nudged_at`. Returns the last planning made, or None."""
+    """Plan now unless somebody else does, or has since `nudged_at`. Returns the last planning made, or None.
+
+    It plans again for nudges that came meanwhile; those after `REPEATS` plannings are left to beat's tick.
+    """
     if nudged_at is not None and planned_since(nudged_at):
         return None
     if (disk := disk_state()).low:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
 from portal.jobs.models import Job, Promise
+from portal.jobs.selectors import ANOTHERS
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
-from portal.rounds.read.selectors import ANOTHERS
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.explaining.phrases import instant
 from scheduler.fairness.keepers import RESERVATION

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
 from portal.jobs.listing import jobs_for
-from portal.rounds.read.selectors import ANOTHERS
+from portal.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

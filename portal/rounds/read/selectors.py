@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.jobs.listing import jobs_for
+from portal.jobs.selectors import ANOTHERS
 from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import cores_wanted
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant, User
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
+"""As the submit form offers them for GPU jobs; the empty one: none is said."""
 CHUNK = 1000
 """Of a planning's decisions, so many are looked up at a time."""
-
-ANOTHERS = "a job of another tenant"
-"""What stands in place of a foreign job's id and name."""
 
 
 def planning_last() -> Planning | None:

@@ -2,6 +2,7 @@
 
 It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
 life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
+What the end of a step means is `portal.rounds.tuning.ending`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
 from portal.jobs.states import AttemptState
 from portal.rounds.errands import errand
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
 from portal.rounds.tuning.measures import LEAST_SHARE, Window, idle_cores_beside, speeds_read, utilisations_read
-from portal.rounds.tuning.stepping import Figures, Outcome, search_stop, step_end, value_of
 from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from tests.workers.conftest import ROOT, processes_of, wait_until
+from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
 from workers.controls.spawn import AUTOGROUP
@@ -21,30 +22,7 @@ from workers.parts.workspace import Rooms, SpecError, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime
 
-SPEC = {
-    "attempt": 5,
-    "job": 9,
-    "epoch": 2,
-    "rank": 0,
-    "name": "train",
-    "tenant": "acme",
-    "tenant_id": 7,
-    "user": "ada",
-    "command": "true",
-    "files": {},
-    "working_directory": None,
-    "environment": {},
-    "gpus": [],
-    "gpu_uuids": [],
-    "gpu_type": None,
-    "cores": [0],
-    "memory_mib": None,
-    "time_limit_s": None,
-    "profile": False,
-    "epochs_before": 1,
-    "log_limit_bytes": 1 << 20,
-    "world": {"nodes": [{"name": "n1", "address": "10.0.0.1"}], "port": 29400, "gpus_total": 0},
-}
+PART = {"attempt": 5, "job": 9, "job_key": "9", "epoch": 2, "name": "train", "epochs_before": 1}
 
 
 class ShimRun:
@@ -68,7 +46,7 @@ class ShimRun:
         }
         place = Workplace(self.root / "storage", **kept)
         rooms = Rooms(self.directory, self.job, mark="a1b2c3")
-        part_prepare(rooms, {**SPEC, **spec}, {"lease_s": lease_s}, place)
+        part_prepare(rooms, spec_make(**{**PART, **spec}), {"lease_s": lease_s}, place)
         return self
 
     def start(self) -> ShimRun:

@@ -59,9 +59,9 @@ def old_library(tmp_path_factory):
     return built(tmp_path_factory, "-DOLD_DRIVER")
 
 
-def run(library, **environment):
+def run(library, program=PROGRAM, **environment):
     environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(library), **environment}
-    command = [sys.executable, "-W", "error::FutureWarning", "-c", PROGRAM]
+    command = [sys.executable, "-W", "error::FutureWarning", "-c", program]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=30)
 
 
@@ -133,6 +133,28 @@ def test_a_driver_of_another_version_than_its_library_is_trouble_and_a_node_with
     answer = json.loads(run(library, NVML_STUB_NO_INIT="mismatch").stdout)
     assert answer["inventory"]["gpus"] == []
     assert "different versions" in answer["trouble"]
+
+
+HUNG = """
+import asyncio, json
+from workers.agent import measuring
+from workers.agent.settings import settings_from
+from workers.system import log
+from workers.system.filework import FileWork
+log.log_setup(node="n1")
+measuring.DRIVER_S = 0.2
+settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
+sampler, host, inventory = asyncio.run(measuring.sampler_for(settings, FileWork()))
+print(json.dumps({"gpus": inventory["gpus"], "trouble": sampler.trouble(), "cores": inventory["cores"]}))
+"""
+
+
+def test_a_driver_that_hangs_at_the_start_does_not_keep_the_agent_from_its_jobs(library):
+    """It renews their leases: an agent that was started again beside a hung driver lost them all."""
+    answer = json.loads(run(library, HUNG, NVML_STUB_NO_INIT="hang").stdout)
+    assert answer["gpus"] == []
+    assert answer["trouble"] == "The GPUs' driver has not answered for 0.2 s."
+    assert answer["cores"] > 0
 
 
 @pytest.mark.parametrize(("nvlinks", "gbps"), [("18", 450.0), ("0", None)])

@@ -303,7 +303,7 @@ def test_explain_json_is_the_object_behind_the_sentence(owner, world):
     assert {"rank", "age_s", "latency_ratio", "figures"} <= set(found)
 
 
-def recorded(world, attempt, **changes):
+def recorded(world, attempt, offset=0, **changes):
     from portal.estimation.records import records_apply
 
     record = (
@@ -315,7 +315,14 @@ def recorded(world, attempt, **changes):
         }
         | changes
     )
-    key = {"attempt": attempt.key, "epoch": attempt.epoch, "rank": 0, "offset": 0, "next_offset": 9, "dropped": 3}
+    key = {
+        "attempt": attempt.key,
+        "epoch": attempt.epoch,
+        "rank": 0,
+        "offset": offset,
+        "next_offset": offset + 9,
+        "dropped": 3,
+    }
     assert records_apply(node=world.node, parts=[key | {"records": [record]}])[0]["code"] is None
 
 
@@ -347,6 +354,8 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert job["attempts"][0]["speed"]["samples_lost"] is None
     stopped = owner.get(f"/api/v1/jobs/{first.job_id}").json()["attempts"][0]["speed"]
     assert (stopped["samples_saved"], stopped["samples_lost"], stopped["lost_s"]) == (180.0, 320.0, 1.0)
+    recorded(world, first, saved=500.0, offset=9)
+    assert "samples: all is saved" in page(first)
     assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None
 
 

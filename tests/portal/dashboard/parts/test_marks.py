@@ -67,3 +67,19 @@ def test_timeline_escapes_what_a_tenant_wrote():
     context = job()["timeline"]
     context["spans"][1]["caption"] = "<script>alert(1)</script>"
     assert "<script" not in marks.timeline(context)
+
+
+def test_a_caption_that_would_run_into_the_next_bars_is_left_to_the_title():
+    """Seen: "A100 80 GB, a100-02" of a short profile, written over "attempt 1, a100-02"."""
+    context = job()["timeline"]
+    short, long = (
+        {"kind": "profiling", "gpus": 0, "label": "profile", "caption": "A100 80 GB, a100-02"} | times
+        for times in (
+            {"from_at": "2026-01-01T00:00:00+00:00", "to_at": "2026-01-01T00:00:08+00:00"},
+            {"from_at": "2026-01-01T00:00:08+00:00", "to_at": "2026-01-01T00:01:40+00:00"},
+        )
+    )
+    axis = {"start": "2026-01-01T00:00:00+00:00", "end": "2026-01-01T00:01:40+00:00", "now": None}
+    svg = marks.timeline(context | axis | {"spans": [short, long]})
+    assert svg.count(">A100 80 GB, a100-02</text>") == 1
+    assert svg.count("profile, A100 80 GB, a100-02</title>") == 2

@@ -17,8 +17,8 @@ from portal.rounds.errands import errand
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.services import settings_update
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.rounds.tuning.ending import Figures, step_end
 from portal.rounds.tuning.searching import tuning_pass
-from portal.rounds.tuning.stepping import Figures, step_end
 from tests.portal import given
 
 

@@ -1,6 +1,6 @@
-"""The end of one step of a search, under lock: what it was judged by, what comes next, and the order to the node.
+"""The end of a step of core tuning: it is written down, and the cores of the next one are ordered.
 
-The rules are the core's (`scheduler.estimator.tuner.step`, which the simulator calls too).
+The rules are the core's (`scheduler.estimator.tuner.step`, which the simulator calls too); here is what they are fed with.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def signal_of(search: CoreSearch, figures: Figures) -> str:
     """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
     if search.signal:
         return search.signal
-    return str(Signal.THROUGHPUT if figures.samples_per_s is not None else Signal.UTILISATION)
+    return Signal.THROUGHPUT if figures.samples_per_s is not None else Signal.UTILISATION
 
 
 def value_of(search: CoreSearch, figures: Figures, *, band: float) -> float | None:
     """Return what a step is judged by; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
     says nothing about cores.
     """
-    by_use = signal_of(search, figures) == str(Signal.UTILISATION)
+    by_use = signal_of(search, figures) == Signal.UTILISATION
     value = figures.utilisation if by_use else figures.samples_per_s
     return None if value is None or value <= (band if by_use else 0.0) else value
 
@@ -105,7 +105,7 @@ class _Ending:
             self._go_on(tuning, room.held, pause_s=0.0)
             return
         self.search.signal = signal_of(self.search, self.figures)
-        if self.search.signal == str(Signal.THROUGHPUT):
+        if self.search.signal == Signal.THROUGHPUT:
             tuning, value = by_throughput(tuning, value)
         after, cores = step(tuning, room, value, band=band)
         self._write_down(tuning)
@@ -114,7 +114,7 @@ class _Ending:
         if after.is_done:
             started = Way.START if tuning.way is Way.GATHER else tuning.way
             asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
-            self._done(after, str(Outcome.FOUND if asked.is_done else Outcome.LIMITED))
+            self._done(after, Outcome.FOUND if asked.is_done else Outcome.LIMITED)
 
     def _write_down(self, tuning: Tuning) -> None:
         marked_at = self.search.marked_at or self.now
@@ -144,7 +144,7 @@ class _Ending:
         _save(self.search, done_at=self.now, due_at=None, outcome=outcome)
         job = self.place.attempt.job
         core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
-        word = "found best" if outcome == str(Outcome.FOUND) else "the best of what could be had"
+        word = "found best" if outcome == Outcome.FOUND else "the best of what could be had"
         text = f"{tuning.best} cores a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
         event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
 
