@@ -182,6 +182,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1|/api(?=/agent)",
     "SORT_OPERATIONS": False,
+    "GET_LIB_DOC_EXCLUDES": "portal.api.schema.bases_untold",
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
         "JobState": "portal.jobs.states.JobState",

@@ -141,7 +141,8 @@ class HealthFinding(serializers.Serializer):
     subject = serializers.RegexField(r"^(node|gpu:(0|[1-9][0-9]{0,3}))$")
     check = serializers.RegexField(r"^[a-z][a-z0-9 -]{0,31}$")
     level = serializers.ChoiceField(
-        choices=["warn", "drain", "fail"], help_text="drain: no new jobs; fail: none can run."
+        choices=["warn", "drain", "fail"],
+        help_text="warn: told only; drain: no new jobs there; fail: what runs there and may run again is stopped, too.",
     )
     detail = serializers.CharField(max_length=300)
     remedy = serializers.CharField(max_length=300, allow_blank=True)

@@ -41,12 +41,16 @@ class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
     memory_mib = serializers.IntegerField()
-    missing_since = serializers.DateTimeField(allow_null=True)
-    cordoned_at = serializers.DateTimeField(allow_null=True, help_text="No new job gets it.")
+    missing_since = serializers.DateTimeField(allow_null=True, help_text="Since when the agent does not see it.")
+    cordoned_at = serializers.DateTimeField(
+        allow_null=True, help_text="Since when no new job gets it; null: it is not cordoned."
+    )
     cordon_check = serializers.CharField(help_text="Which check cordoned it; empty: an operator, or nobody.")
-    cordon_reason = serializers.CharField()
-    cordon_remedy = serializers.CharField()
-    outside_since = serializers.DateTimeField(allow_null=True, help_text="A process outside Berth computes on it.")
+    cordon_reason = serializers.CharField(help_text="Why it is cordoned; empty: it is not.")
+    cordon_remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
+    outside_since = serializers.DateTimeField(
+        allow_null=True, help_text="Since when a process outside Berth computes on it, so that no new job gets it."
+    )
     sample = serializers.DictField(
         child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
     )
@@ -56,10 +60,13 @@ class GpuSerializer(serializers.Serializer):
 
 class NodeFindingSerializer(serializers.Serializer):
     subject = serializers.CharField(help_text="node, or gpu:INDEX")
-    check = serializers.CharField()
-    level = serializers.ChoiceField(choices=["warn", "drain", "fail"])
-    detail = serializers.CharField()
-    remedy = serializers.CharField()
+    check = serializers.CharField(help_text="Which check found it: the names stand in the operator's guide.")
+    level = serializers.ChoiceField(
+        choices=["warn", "drain", "fail"],
+        help_text="warn: told only; drain: no new jobs there; fail: what runs there and may run again is stopped, too.",
+    )
+    detail = serializers.CharField(help_text="What was found.")
+    remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
 
 
 class NodePartSerializer(serializers.Serializer):

@@ -264,7 +264,9 @@ def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
         detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
         yield BerthError("only_for_cpu_jobs", detail, field="cores")
     elif values.get("cores_exactly") and not values.get("cores_per_gpu"):
-        detail = "Say how many cores a GPU it is to have exactly: `cores_per_gpu`."
+        detail = (
+            "`cores_exactly` keeps the job at its `cores_per_gpu`: give that number too, or leave `cores_exactly` out."
+        )
         yield BerthError("required", detail, field="cores_per_gpu")
 
 

@@ -143,6 +143,12 @@ class CoreStepSerializer(serializers.ModelSerializer):
         model = CoreStep
         fields = ("number", "cores_per_gpu", "from_at", "to_at", "utilisation", "samples_per_s")
         read_only_fields = fields
+        extra_kwargs = {
+            "number": {"help_text": "Which step of the search it is."},
+            "cores_per_gpu": {"help_text": "The cores for each GPU that were held meanwhile."},
+            "from_at": {"help_text": "When measuring began."},
+            "to_at": {"help_text": "When measuring ended."},
+        }
 
 
 class CoreSearchSerializer(serializers.ModelSerializer):
@@ -157,7 +163,9 @@ class CoreSearchSerializer(serializers.ModelSerializer):
     outcome = serializers.ChoiceField(
         choices=CoreSearch.Outcome.choices, allow_blank=True, read_only=True, help_text="Empty while it goes on."
     )
-    best = serializers.IntegerField(source="state.best", read_only=True, help_text="Cores a GPU.")
+    best = serializers.IntegerField(
+        source="state.best", read_only=True, help_text="The best number of cores for each GPU so far."
+    )
     steps = CoreStepSerializer(many=True, read_only=True)
 
     class Meta:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
+from portal.api.base import ApiView
 from portal.jobs.description import FIELDS, description_parse
 from portal.jobs.description_schema import EXAMPLES, PROPERTIES
 from portal.rounds.services import planning_run
@@ -39,6 +40,18 @@ def test_the_document_is_valid_and_complete(document):
             assert operation["summary"]
             assert operation["security"] == [{"token": []}, {"session": []}]
             assert {"400", "401", "403"} <= set(operation["responses"])
+
+
+def test_no_operation_is_described_by_a_note_to_who_writes_views(document):
+    told = [item.get("description", "") for path in document["paths"].values() for item in path.values()]
+    assert ApiView.__doc__ not in told
+
+
+@pytest.mark.parametrize("name", ["Gpu", "NodeFinding", "CoreStep", "CoreSearch"])
+def test_what_checks_and_tuning_tell_is_explained(document, name):
+    fields = document["components"]["schemas"][name]["properties"]
+    plain = {"index", "uuid", "memory_mib", "allocated", "steps", "begun_at", "done_at"}
+    assert [field for field, schema in fields.items() if field not in plain and not schema.get("description")] == []
 
 
 def test_it_names_the_fields_that_the_parser_knows():
