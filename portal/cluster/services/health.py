@@ -36,7 +36,7 @@ def node_health_take(
     *, node: Node, findings: Sequence[Mapping[str, Any]], outside: Sequence[Mapping[str, Any]]
 ) -> None:
     """Take what a node tells of its health: the whole truth each time. The same again writes nothing, and reads nothing."""
-    told = [dict(each) for each in findings]
+    told = [_taken(each) for each in findings]
     strangers = [{name: each[name] for name in ("gpu", "pid", "name")} for each in outside]
     if told == node.findings and strangers == node.outside:
         return
@@ -57,6 +57,12 @@ def node_health_take(
         _outside_note(before, strangers)
         arrival_tell()
     node.findings, node.outside, node.overruled = told, strangers, overruled
+
+
+def _taken(finding: Mapping[str, Any]) -> Finding:
+    """Return a finding as it is acted on: what may pass by itself stops no jobs, else one that comes and goes would for ever."""
+    may_stop = finding["level"] != "fail" or _stays(finding["check"])
+    return dict(finding) | ({} if may_stop else {"level": "drain"})
 
 
 def _key(finding: Mapping[str, Any]) -> str:

@@ -19,10 +19,11 @@ from portal.events.services import plan_nudge
 from portal.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from portal.tenants.models import User
 
+CORDON = ("cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy")
 JOIN_PREFIX, NODE_PREFIX = "berthjoin_", "berthnode_"
 
 
@@ -157,16 +158,37 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
-    """Make the GPU rows match what the agent sees. A GPU that it no longer sees is marked, not deleted: it has a history."""
-    seen = []
+    """Make the GPU rows match what the agent sees. A GPU that it no longer sees is marked, not deleted: it has a history.
+
+    A cordon is of the card (`uuid`), not of its number: where one fell off the bus, the driver numbers the others anew.
+    """
+    cards = {row.uuid: {name: getattr(row, name) for name in CORDON} for row in Gpu.objects.filter(node=node)}
+    renumbered, seen = [], []
     for gpu in gpus:
-        Gpu.objects.update_or_create(
-            node=node,
-            index=gpu["index"],
-            defaults={"uuid": gpu["uuid"], "memory_mib": gpu["memory_mib"], "missing_since": None},
-        )
-        seen.append(gpu["index"])
+        index, uuid = gpu["index"], gpu["uuid"]
+        values = {"uuid": uuid, "memory_mib": gpu["memory_mib"], "missing_since": None}
+        row = Gpu.objects.filter(node=node, index=index).first()
+        if row is not None and row.uuid != uuid and uuid in cards:
+            values |= cards[uuid]
+            renumbered.append(index)
+        Gpu.objects.update_or_create(node=node, index=index, defaults=values)
+        seen.append(index)
     Gpu.objects.filter(node=node, missing_since=None).exclude(index__in=seen).update(missing_since=timezone.now())
+    if renumbered:
+        _absent_keep(node, cards, now={gpu["uuid"] for gpu in gpus})
+        numbers = ", ".join(map(str, sorted(renumbered)))
+        detail = f"other cards are now GPU {numbers}; cordons went with the cards"[:300]
+        NodeEvent.objects.create(node=node, kind="GPUs renumbered", detail=detail)
+
+
+def _absent_keep(node: Node, cards: Mapping[str, Mapping[str, Any]], *, now: Collection[str]) -> None:
+    """Keep cards that are gone, with their cordons, in the rows of numbers that no card has: they may come back."""
+    rows = list(Gpu.objects.filter(node=node).exclude(missing_since=None).order_by("index"))
+    kept = {row.uuid for row in rows}
+    gone = iter([uuid for uuid in cards if uuid not in now and uuid not in kept])
+    for row in rows:
+        if row.uuid in now and (uuid := next(gone, None)) is not None:
+            Gpu.objects.filter(pk=row.pk).update(uuid=uuid, **cards[uuid])
 
 
 @transaction.atomic

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node, NodeEvent
-from portal.cluster.services import gpu_cordon, gpu_resume, node_drain, node_health_take, node_resume
+from portal.cluster.services import gpu_cordon, gpu_resume, node_drain, node_health_take, node_hello, node_resume
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import JobEvent
 from portal.jobs.services.placing import DoesNotFit
@@ -110,6 +110,17 @@ def test_a_cordon_for_what_passes_is_lifted_and_one_for_broken_hardware_stays(cl
     assert (gpu(cluster.node).cordoned_at is not None) is stays
 
 
+def test_what_may_pass_by_itself_stops_no_job_whatever_an_agent_says(cluster):
+    """A check that came and went would stop each job that was placed there in between."""
+    attempt = cluster.running(gpus=2, restartable=True)
+    for _ in range(3):
+        take(cluster.node, finding(check="weather"))
+        take(cluster.node)
+    attempt.refresh_from_db()
+    assert attempt.stop_reason == ""
+    assert gpu(cluster.node).cordoned_at is None
+
+
 def test_broken_hardware_outweighs_what_passes(cluster):
     take(cluster.node, finding(check="temperature", level="drain"))
     take(cluster.node, finding(check="temperature", level="drain"), finding())
@@ -186,3 +197,33 @@ def test_a_gpu_that_a_stranger_uses_is_not_handed_out_until_the_stranger_is_gone
 def test_a_finding_about_a_gpu_that_is_not_there_harms_nothing(cluster):
     take(cluster.node, finding("gpu:99"), outside=[{"gpu": 98, "pid": 7, "name": "x", "memory_mib": None}])
     assert kinds(cluster.node) == ["check failed"]
+
+
+def boot(node, number, *uuids):
+    gpus = [{"index": index, "uuid": uuid, "memory_mib": 16000} for index, uuid in enumerate(uuids)]
+    node_hello(node=node, inventory=given.inventory(node, gpus=gpus, boot_id=f"boot-{number}"))
+
+
+def cordoned(node):
+    return {each.uuid for each in Gpu.objects.filter(node=node, cordoned_at__isnull=False)}
+
+
+def test_a_cordon_goes_with_the_card_when_the_driver_numbers_the_others_anew(cluster):
+    """Else a card that was lost left its cordon to a good one, and a bad one after it was given to jobs again."""
+    boot(cluster.node, 2, "A", "B", "C", "D")
+    gpu_cordon(node=cluster.node, index=1, actor=None, reason="B is broken")
+    gpu_cordon(node=cluster.node, index=3, actor=None, reason="D is broken")
+    boot(cluster.node, 3, "A", "C", "D")
+    assert [gpu(cluster.node, index).cordon_reason for index in range(3)] == ["", "", "D is broken"]
+    assert cordoned(cluster.node) == {"B", "D"}
+    assert "GPUs renumbered" in kinds(cluster.node)
+    boot(cluster.node, 4, "A", "B", "C", "D")
+    assert [gpu(cluster.node, index).cordon_reason for index in range(4)] == ["", "B is broken", "", "D is broken"]
+    assert not Gpu.objects.filter(node=cluster.node).exclude(missing_since=None).exists()
+
+
+def test_a_new_card_in_the_place_of_a_cordoned_one_waits_for_an_operator(cluster):
+    boot(cluster.node, 2, "A", "B")
+    gpu_cordon(node=cluster.node, index=1, actor=None, reason="look at its slot")
+    boot(cluster.node, 3, "A", "new")
+    assert gpu(cluster.node).cordon_reason == "look at its slot"
