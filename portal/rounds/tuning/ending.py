@@ -35,18 +35,51 @@ class Figures:
 
 
 @transaction.atomic
-def step_end(pk: int, figures: Figures, *, parameters: Parameters, now: datetime) -> None:
-    """End one step under lock: write it down, decide, and order what comes next."""
-    attempt_id = CoreSearch.objects.values_list("attempt_id", flat=True).get(pk=pk)
-    place = core_place(attempt_id=attempt_id)
-    search = CoreSearch.objects.select_for_update(no_key=True).filter(pk=pk, done_at=None, due_at__lte=now).first()
-    if search is None:  # another worker was here
+def step_end(read: CoreSearch, figures: Figures, *, parameters: Parameters, now: datetime) -> None:
+    """End one step of a search as it was `read`, under lock: write it down, decide, and order what comes next."""
+    place = core_place(attempt_id=read.attempt_id)
+    search = _locked(read)
+    if search is None:  # another was here
         return
-    if place is None or not place.node.tunes_cores:
-        outcome = Outcome.ENDED if place is None else Outcome.SWITCHED_OFF
-        _save(search, done_at=now, due_at=None, outcome=outcome)
+    if place is None:
+        _save(search, done_at=now, due_at=None, outcome=Outcome.ENDED)
         return
     _Ending(search, place, figures, parameters, now).go()
+
+
+@transaction.atomic
+def search_stop(read: CoreSearch, *, now: datetime) -> None:
+    """End a search that is switched off: the attempt goes back to the best that was found, and not what was being tried."""
+    place = core_place(attempt_id=read.attempt_id)
+    search = _locked(read)
+    if search is None:
+        return
+    if place is not None and search.state["way"] != Way.GATHER:
+        best = max(1, search.state["best"]) * place.attempt.gpus
+        cores_order(place=place, cores=min(best, len(place.part.core_ids) + len(place.idle)))
+    _save(search, done_at=now, due_at=None, outcome=Outcome.SWITCHED_OFF)
+
+
+def _locked(read: CoreSearch) -> CoreSearch | None:
+    """Lock a search; None when it is no more where it was when it was read."""
+    same = {"pk": read.pk, "done_at": None, "due_at": read.due_at, "marked_at": read.marked_at}
+    return CoreSearch.objects.select_for_update(no_key=True).filter(**same).first()
+
+
+def signal_of(search: CoreSearch, figures: Figures) -> str:
+    """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
+    if search.signal:
+        return search.signal
+    return Signal.THROUGHPUT if figures.samples_per_s is not None else Signal.UTILISATION
+
+
+def value_of(search: CoreSearch, figures: Figures, *, band: float) -> float | None:
+    """Return what a step is judged by; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
+    says nothing about cores.
+    """
+    by_use = signal_of(search, figures) == Signal.UTILISATION
+    value = figures.utilisation if by_use else figures.samples_per_s
+    return None if value is None or value <= (band if by_use else 0.0) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +99,14 @@ class _Ending:
             _, cores = step(tuning, room, 0.0)
             self._go_on(tuning, cores, pause_s=self.search.step_s)
             return
-        signal = self._signal()
-        value = self.figures.samples_per_s if signal == Signal.THROUGHPUT else self.figures.utilisation
-        if value is None or value <= (self.parameters.tune_band if signal == Signal.UTILISATION else 0.0):
-            # Nothing was measured, or its GPUs idle (it loads, or evaluates): that says nothing about cores.
+        band = self.parameters.tune_band
+        value = value_of(self.search, self.figures, band=band)
+        if value is None:
             self._go_on(tuning, room.held, pause_s=0.0)
             return
-        if signal == Signal.THROUGHPUT:
+        self.search.signal = signal_of(self.search, self.figures)
+        if self.search.signal == Signal.THROUGHPUT:
             tuning, value = by_throughput(tuning, value)
-        self.search.signal = signal
-        band = self.parameters.tune_band
         after, cores = step(tuning, room, value, band=band)
         self._write_down(tuning)
         self._go_on(after, cores, pause_s=0.0)
@@ -84,12 +115,6 @@ class _Ending:
             started = Way.START if tuning.way is Way.GATHER else tuning.way
             asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
             self._done(after, Outcome.FOUND if asked.is_done else Outcome.LIMITED)
-
-    def _signal(self) -> str:
-        """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
-        if self.search.signal:
-            return self.search.signal
-        return Signal.THROUGHPUT if self.figures.samples_per_s is not None else Signal.UTILISATION
 
     def _write_down(self, tuning: Tuning) -> None:
         marked_at = self.search.marked_at or self.now
@@ -115,7 +140,7 @@ class _Ending:
             ordered_at=self.now if ordered else None,
         )
 
-    def _done(self, tuning: Tuning, outcome: CoreSearch.Outcome) -> None:
+    def _done(self, tuning: Tuning, outcome: str) -> None:
         _save(self.search, done_at=self.now, due_at=None, outcome=outcome)
         job = self.place.attempt.job
         core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from portal.bulk import among
 from portal.cluster.telemetry import batches_between, batches_recent
 from portal.estimation.models import AttemptSpeed
-from portal.jobs.models import GpuAllocation
+from portal.jobs.models import Allocation, GpuAllocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +35,19 @@ def speeds_read(attempt_ids: Iterable[int]) -> dict[int, tuple[float, float]]:
     """Return (samples, seconds) that attempts have reported so far; those without a report are missing. One query."""
     rows = AttemptSpeed.objects.filter(attempt__in=among(attempt_ids), seconds__gt=0)
     return {pk: (samples, seconds) for pk, samples, seconds in rows.values_list("attempt_id", "samples", "seconds")}
+
+
+def idle_cores_beside(attempt_ids: Iterable[int]) -> set[int]:
+    """Return those of the attempts on whose node some core is idle, whoever may have it. Two queries, without a lock."""
+    own = Allocation.objects.filter(attempt__in=among(attempt_ids), released_at=None).order_by()
+    places = list(own.values_list("attempt_id", "node_id", "node__cores"))
+    parts = Allocation.objects.filter(
+        node__in=among({node_id for _, node_id, _ in places}), released_at=None
+    ).order_by()
+    held: Counter[int] = Counter()
+    for node_id, cores in parts.values_list("node_id", "core_ids"):
+        held[node_id] += len(cores)
+    return {attempt_id for attempt_id, node_id, cores in places if held[node_id] < cores}
 
 
 def utilisations_read(windows: Sequence[Window]) -> dict[int, float]:

@@ -1,11 +1,14 @@
 """The pass of core tuning: attempts that may be tuned get a search, and searches that are due go a step on.
 
-It costs a fixed number of queries, and a transaction for each step that is over: an attempt has some five in its life. What
-the end of a step means is `portal.rounds.tuning.ending`.
+It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
+life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
+What the end of a step means is `portal.rounds.tuning.ending`.
 """
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -13,20 +16,23 @@ from typing import TYPE_CHECKING
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from portal.jobs.models import Allocation, Attempt, CoreSearch
+from portal.bulk import among
+from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
 from portal.jobs.states import AttemptState
+from portal.rounds.errands import errand
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
-from portal.rounds.tuning.ending import Figures, step_end
-from portal.rounds.tuning.measures import LEAST_SHARE, Window, speeds_read, utilisations_read
+from portal.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
+from portal.rounds.tuning.measures import LEAST_SHARE, Window, idle_cores_beside, speeds_read, utilisations_read
 from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from scheduler.parameters import Parameters
 
-EVERY_S = 5
+log = logging.getLogger(__name__)
+
 LAG_S = 6.0
 """Figures of the last seconds are on their way: nodes send every five."""
 SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
@@ -34,12 +40,17 @@ SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
 ANSWER_S = 600.0
 """A node that has not acknowledged an order for so long ends the search."""
 AT_ONCE = 500
-Outcome = CoreSearch.Outcome
+LEASE_S = 60.0
+"""After so long a pass counts as killed, and another worker may make one."""
 
 
 def tuning_pass(*, now: datetime | None = None) -> int:
-    """Begin, measure and end what is due; return how many steps were over."""
-    now = now or timezone.now()
+    """Begin, measure and end what is due; return how many steps were over. Nothing while another worker does it."""
+    with errand("tune", limit_s=LEASE_S) as mine:
+        return _pass(now or timezone.now()) if mine else 0
+
+
+def _pass(now: datetime) -> int:
     parameters = scheduler_parameters(knobs_current())
     _close(now, on=parameters.tune_cores == "on")
     if parameters.tune_cores != "on":
@@ -49,24 +60,65 @@ def tuning_pass(*, now: datetime | None = None) -> int:
     due = list(open_ones.select_related("attempt").order_by("due_at")[:AT_ONCE])
     if not due:
         return 0
+    begun, new = [each for each in due if each.marked_at is not None], [each for each in due if each.marked_at is None]
     speeds = speeds_read(search.attempt_id for search in due)
-    over = [search for search in due if search.marked_at is not None]
-    _mark([search for search in due if search.marked_at is None], speeds, now=now)
-    figures = _figures(over, speeds)
-    for pk, measured in figures.items():
-        step_end(pk, measured, parameters=parameters, now=now)
-    return len(figures)
+    figures = _figures([search for search in begun if not _gathers(search)], speeds)
+    over = _over(begun, figures, parameters=parameters, now=now)
+    _mark(new, speeds, now=now)
+    for search in over:
+        with _apart(search, now):
+            step_end(search, figures.get(search.pk, Figures(None, None)), parameters=parameters, now=now)
+    return len(over)
+
+
+def _over(
+    searches: Sequence[CoreSearch], figures: Mapping[int, Figures], *, parameters: Parameters, now: datetime
+) -> list[CoreSearch]:
+    """Return those whose step told something, or that may get the cores they wait for; the others' is made again."""
+    band = parameters.tune_band
+    measured = [search for search in searches if search.pk in figures]
+    gathering = [search for search in searches if search.pk not in figures]
+    told = [search for search in measured if value_of(search, figures[search.pk], band=band) is not None]
+    room = idle_cores_beside(search.attempt_id for search in gathering)
+    able = [search for search in gathering if search.attempt_id in room]
+    _again(set(measured) - set(told), now=now)
+    _again(set(gathering) - set(able), now=now, pause_s=parameters.tune_step_s)
+    return [*told, *able]
+
+
+@contextmanager
+def _apart(search: CoreSearch, now: datetime) -> Iterator[None]:
+    """Let what fails in one search stop no other: it is logged, and tried again after `ANSWER_S`."""
+    try:
+        yield
+    except Exception:
+        log.exception("core tuning of attempt %d failed", search.attempt_id)
+        CoreSearch.objects.filter(pk=search.pk, done_at=None).update(due_at=now + timedelta(seconds=ANSWER_S))
 
 
 def _close(now: datetime, *, on: bool) -> None:
-    """End the searches of attempts that are over, of nodes that do not answer, and all where tuning is switched off."""
+    """End the searches of attempts that are over, of nodes that do not answer, and where tuning is switched off."""
     open_ones = CoreSearch.objects.filter(done_at=None)
     closed = {"done_at": now, "due_at": None}
     open_ones.filter(attempt__ended_at__isnull=False).update(outcome=Outcome.ENDED, **closed)
     silent = now - timedelta(seconds=ANSWER_S)
     open_ones.filter(due_at=None, ordered_at__lt=silent).update(outcome=Outcome.UNANSWERED, **closed)
-    if not on:
-        open_ones.update(outcome=Outcome.SWITCHED_OFF, **closed)
+    off = Allocation.objects.filter(attempt=OuterRef("attempt"), node__tunes_cores=False)
+    stopped = open_ones.filter(Exists(off)) if on else open_ones
+    # One with an open order is stopped when its node has answered.
+    for search in stopped.filter(due_at__isnull=False).order_by("due_at")[:AT_ONCE]:
+        with _apart(search, now):
+            search_stop(search, now=now)
+
+
+def _again(searches: Collection[CoreSearch], *, now: datetime, pause_s: float = 0.0) -> None:
+    """Measure steps again that told nothing, in one query: nothing changes, so nobody is locked."""
+    if not searches:
+        return
+    rows = CoreSearch.objects.filter(pk__in=among(search.pk for search in searches), done_at=None)
+    rows.filter(marked_at__isnull=False, due_at__lte=now).update(
+        since=now, marked_at=None, due_at=now + timedelta(seconds=pause_s)
+    )
 
 
 def searches_begin(*, now: datetime, parameters: Parameters) -> int:
@@ -80,11 +132,11 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
         .filter(
             Exists(parts.filter(rank=0, cores_acknowledged__isnull=False, node__tunes_cores=True)),
             ~Exists(parts.filter(rank__gt=0)),
+            ~Exists(CoreSearch.objects.filter(attempt=OuterRef("pk"))),
+            ~Exists(CoreTuning.objects.filter(job=OuterRef("job"))),
             state=AttemptState.RUNNING,
             gpus__gt=0,
             stop_reason="",
-            core_search=None,
-            job__core_tuning=None,
             job__cores_exactly=False,
             started_at__lte=now - timedelta(seconds=parameters.tune_step_s),
         )
@@ -125,19 +177,15 @@ def _gathers(search: CoreSearch) -> bool:
     return search.state["way"] == Way.GATHER and search.state["cores"] * search.attempt.gpus > search.attempt.cores
 
 
-def _figures(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:
+def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:
     """Return what was measured, by search."""
-    measured = [search for search in searches if not _gathers(search)]
     windows = [
         Window(search.attempt_id, search.marked_at, search.marked_at + timedelta(seconds=search.step_s))
         for search in measured
         if search.marked_at is not None
     ]
     used = utilisations_read(windows)
-    found = {search.pk: Figures(None, None) for search in searches}
-    for search in measured:
-        found[search.pk] = Figures(used.get(search.attempt_id), _rate(search, speeds))
-    return found
+    return {search.pk: Figures(used.get(search.attempt_id), _rate(search, speeds)) for search in measured}
 
 
 def _rate(search: CoreSearch, speeds: Mapping[int, tuple[float, float]]) -> float | None:

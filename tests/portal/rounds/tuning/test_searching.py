@@ -13,9 +13,11 @@ from portal.estimation.models import AttemptSpeed
 from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent
 from portal.jobs.selectors import parts_wanted
 from portal.jobs.services import report_apply
+from portal.rounds.errands import errand
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.services import settings_update
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.rounds.tuning.ending import Figures, step_end
 from portal.rounds.tuning.searching import tuning_pass
 from tests.portal import given
 
@@ -232,7 +234,7 @@ def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, 
     now = timezone.now()
     Attempt.objects.update(started_at=now - timedelta(hours=1), cores_wanted=3)
     for later_s in (0, 6, 12):
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(18):
             tuning_pass(now=now + timedelta(seconds=later_s))
     assert CoreSearch.objects.filter(marked_at__isnull=False).count() == 18
 
@@ -257,3 +259,86 @@ def test_exactly_needs_a_number(cluster, client):
     job = cluster.submit(cores_per_gpu=4, cores_exactly=True)
     state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
     assert [(each.cores, each.least_cores) for each in state.jobs if each.id == job.pk] == [(4, 4)]
+
+
+def many(cluster, *, cores_wanted):
+    """Eighteen attempts on six nodes that are full, none of which is measured."""
+    for n in range(6):
+        node = given.node_make(f"m{n}", gpus=4, cores=9)
+        for _ in range(3):
+            attempt = cluster.running(node, gpus=1, cores=3)
+            report_apply(node=node, reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+    Attempt.objects.update(started_at=timezone.now() - timedelta(hours=1), cores_wanted=cores_wanted)
+    return timezone.now()
+
+
+@pytest.mark.parametrize("cores_wanted", [3, 4], ids=["nothing measured", "no core idle"])
+def test_searches_that_get_nowhere_lock_nobody(cluster, django_assert_max_num_queries, cores_wanted):
+    """Thousands of attempts may wait for cores, or for figures, as long as they run."""
+    now = many(cluster, cores_wanted=cores_wanted)
+    for later_s in range(0, 400, 25):
+        with django_assert_max_num_queries(20):
+            assert tuning_pass(now=now + timedelta(seconds=later_s)) == 0
+    assert not CoreSearch.objects.filter(due_at=None).exists()
+
+
+def test_what_fails_in_one_search_stops_no_other(cluster, caplog):
+    run = Tuned(cluster, rising_to(3))
+    while not (CoreSearch.objects.exists() and run.search.marked_at):
+        tuning_pass(now=run.now)
+        run.measure(25)
+    run.measure(100)
+    other = cluster.running(run.node, gpus=1, cores=3)
+    Allocation.objects.filter(attempt=other).update(cores_acknowledged=0)
+    AttemptSpeed.objects.create(attempt=other, at=run.now, samples=100.0, seconds=90.0)
+    early = run.now - timedelta(hours=1)
+    broken = CoreSearch(attempt=other, step_s=90, since=early, marked_at=early, due_at=early, begun_at=early)
+    broken.state = run.search.state | {"way": "fewer", "of a later version": 1}
+    broken.save()
+    tuning_pass(now=run.now)
+    broken.refresh_from_db()
+    assert (broken.done_at, broken.due_at) == (None, run.now + timedelta(minutes=10))
+    assert f"core tuning of attempt {other.pk} failed" in caplog.text
+    assert run.steps == [3]
+
+
+def test_one_worker_at_a_time_makes_a_pass(cluster):
+    run = Tuned(cluster, rising_to(3))
+    with errand("tune", limit_s=60) as mine:
+        assert mine
+        assert tuning_pass(now=run.now) == 0
+        assert not CoreSearch.objects.exists()
+    tuning_pass(now=run.now)
+    assert CoreSearch.objects.exists()
+
+
+def test_a_step_that_another_has_ended_meanwhile_counts_once(cluster):
+    run = Tuned(cluster, rising_to(3))
+    while not (CoreSearch.objects.exists() and run.search.marked_at):
+        tuning_pass(now=run.now)
+        run.measure(25)
+    run.measure(100)
+    read = run.search
+    parameters = scheduler_parameters(knobs_current())
+    for _ in range(2):
+        step_end(read, Figures(0.9, None), parameters=parameters, now=run.now)
+    run.answer()
+    step_end(read, Figures(0.9, None), parameters=parameters, now=run.now + timedelta(minutes=1))
+    assert (run.steps, run.search.done_at) == ([3], None)
+
+
+@pytest.mark.parametrize("where", ["cluster", "node"])
+def test_who_is_stopped_in_a_trial_goes_back_to_the_best(cluster, where):
+    run = Tuned(cluster, rising_to(3))
+    while run.held[-1] != 2:
+        tuning_pass(now=run.now)
+        if run.search.due_at is None:
+            run.answer()
+        run.measure(25)
+    if where == "cluster":
+        settings_update(actor=None, tune_cores="off")
+    else:
+        node_tuning(node=run.node, actor=None, allowed=False)
+    tuning_pass(now=run.now)
+    run.answer()
+    assert (run.search.outcome, run.held[-1], len(Allocation.objects.get().core_ids)) == ("off", 3, 3)
