@@ -105,5 +105,6 @@ def _manage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     where = dict(environment) | {"PYTHONPATH": str(SOURCE)}
     done = subprocess.run(argv, cwd=SOURCE, env=where, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
-        raise BenchError(done.stderr.strip()[-2000:] or f"the measuring process ended with {done.returncode}")
+        told = done.stderr.strip().removeprefix("CommandError: ")
+        raise BenchError(told[-2000:] or f"the measuring process ended with {done.returncode}")
     return done.stdout

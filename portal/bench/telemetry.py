@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEARTBEATS_S = (0.001, 0.01, 0.1, 1.0, 10.0)
+SHORTEST_S, LONGEST_S = HEARTBEATS_S[0], HEARTBEATS_S[-1]
 HEAD = "heartbeat   readings/s   one core   sent B/s   kept B/s   memory\n"
 
 
 def telemetry_measure(*, heartbeats_s: Sequence[float], seconds: float, gpus: int, jobs: int) -> list[dict[str, Any]]:
-    """Return the figures of each heartbeat. Raises BenchError when one could not be measured."""
+    """Return the figures of each heartbeat. Raises BenchError for a value out of range, or when one could not be measured."""
+    if not all(SHORTEST_S <= each <= LONGEST_S for each in heartbeats_s):
+        raise BenchError(f"--heartbeat must lie between {SHORTEST_S:g} and {LONGEST_S:g} seconds.")
+    if not 0 < seconds < math.inf:
+        raise BenchError("--seconds must be above 0.")
+    if gpus < 1 or jobs < 0:
+        raise BenchError("--gpus must be at least 1, and --jobs at least 0.")
     return [_one(heartbeat_s, seconds=seconds, gpus=gpus, jobs=jobs) for heartbeat_s in heartbeats_s]
 
 

@@ -121,9 +121,34 @@ def test_the_command_lists_what_is_not_well_and_changes_it(unwell):
     assert "a bad fan" not in told("n1", "--resume-gpu", "0")
     told("n1", "--heartbeat", "0.05")
     assert Node.objects.get(name="n1").heartbeat_s == 0.05
-    for wrong in (("n9",), ("n1", "--cordon-gpu", "0"), ("n1", "--heartbeat", "0")):
-        with pytest.raises(CommandError):
-            told(*wrong)
+    assert "heartbeat 0.05 s" in told("n1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("n9",), "There is no node n9"),
+        (("n1", "--cordon-gpu", "0"), "Say why"),
+        (("n1", "--heartbeat", "0"), "between 0.001 and 10 s"),
+        (("n1", "--cordon-gpu", "7", "--reason", "a fan"), r"n1 has no GPU 7; it has 0, 1, 2, 3\."),
+        (("--drain", "--reason", "a fan"), "Say which node"),
+        (("n1", "--reason", "a fan"), "--reason belongs to"),
+    ],
+)
+def test_the_command_says_in_one_line_what_it_cannot_do(unwell, arguments, says):
+    before = list(Node.objects.values())
+    with pytest.raises(CommandError, match=says) as refused:
+        call_command("node", *arguments, stdout=io.StringIO())
+    assert refused.value.returncode == 2
+    assert list(Node.objects.values()) == before
+
+
+@pytest.mark.django_db
+def test_the_command_says_when_all_is_well():
+    given.node_make("n1")
+    out = io.StringIO()
+    call_command("node", stdout=out)
+    assert out.getvalue() == "Nodes: 1. All are up, and nothing is closed or found.\n"
 
 
 def test_a_cordon_without_a_reason_by_hand_is_refused_on_the_page(unwell):

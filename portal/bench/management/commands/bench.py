@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable
 
+REFUSED = 2
+
 
 class Command(BaseCommand):
     help = (
@@ -50,17 +52,21 @@ class Command(BaseCommand):
         self.add_anytime(names.add_parser("anytime", help="placing one window within shares of the time limit"))
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
-
         self.add_telemetry(names.add_parser("telemetry", help="what each heartbeat of a node costs, in CPU and bytes"))
 
     def add_telemetry(self, parser: ArgumentParser) -> None:
-        help_beat = "one of them, in seconds (default 0.001, 0.01, 0.1, 1 and 10)"
+        help_beat = "seconds between two readings, 0.001 to 10; may be given again (default 0.001, 0.01, 0.1, 1 and 10)"
         parser.add_argument("--heartbeat", type=float, action="append", metavar="S", help=help_beat)
-        parser.add_argument("--seconds", type=float, default=15.0, help="for each (default 15)")
         parser.add_argument(
-            "--gpus", type=int, default=8, help="virtual ones, where there are no real GPUs (default 8)"
+            "--seconds",
+            type=float,
+            default=15.0,
+            help="how long each heartbeat is measured, in seconds; at least three heartbeats (default 15)",
         )
-        parser.add_argument("--jobs", type=int, default=16, help="running here (default 16)")
+        parser.add_argument(
+            "--gpus", type=int, default=8, help="virtual GPUs, where the machine has no real ones (default 8)"
+        )
+        parser.add_argument("--jobs", type=int, default=16, help="how many jobs run meanwhile (default 16)")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def telemetry(self, options: dict[str, Any]) -> str:
@@ -68,7 +74,7 @@ class Command(BaseCommand):
         try:
             rows = telemetry.telemetry_measure(heartbeats_s=options["heartbeat"] or telemetry.HEARTBEATS_S, **sizes)
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return json.dumps({"heartbeats": rows}) if options["json"] else telemetry.telemetry_words(rows)
 
     def add_latency(self, parser: ArgumentParser) -> None:
@@ -172,7 +178,7 @@ class Command(BaseCommand):
                 **{name: options[name] for name in names}, learns=not options["unlearned"]
             )
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return forecasting.forecast_report(figures, as_json=options["json"])
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -183,7 +189,7 @@ class Command(BaseCommand):
         try:
             figures = planning.planning_measure(**{name: options[name] for name in names})
         except (planning.PlanningBenchError, ValueError) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return planning.planning_report(figures, as_json=options["json"])
 
     def round(self, options: dict[str, Any]) -> str:
@@ -198,13 +204,13 @@ class Command(BaseCommand):
         try:
             figures = plannings.plannings_measure(last=options["last"])
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return plannings.plannings_report(figures, as_json=options["json"])
 
     def pages(self, options: dict[str, Any]) -> str:
         names = ("nodes", "jobs", "seed", "requests", "only")
         if options["filled"] and not options["here"]:
-            raise CommandError("Give --filled with --here: a private database is always a new one.")
+            raise CommandError("Give --filled with --here: a private database is always a new one.", returncode=REFUSED)
 
         def measure() -> dict[str, Any]:
             return pages.pages_measure(**{name: options[name] for name in names}, filled=options["filled"])
@@ -225,11 +231,11 @@ class Command(BaseCommand):
                 arguments += [f"--{name}={value}" for value in given if value is not None]
             return databases.measure_apart(arguments=arguments, kind=options["database"])
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
 
     def never_late(self, options: dict[str, Any]) -> str:
         if options["instances"] < 1:
-            raise CommandError("--instances must be at least 1.")
+            raise CommandError("--instances must be at least 1.", returncode=REFUSED)
         figures = never_late.never_late_measure(
             instances=options["instances"], seed=options["seed"], long=options["long"]
         )
@@ -244,14 +250,14 @@ class Command(BaseCommand):
                 limit_s=options["limit_s"],
             )
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return anytime.anytime_report(figures, as_json=options["json"])
 
     def simulate(self, options: dict[str, Any]) -> str:
         try:
             return simulation.simulation_report(self.simulated(options), as_json=options["json"])
         except (BenchError, ValueError) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
 
     def simulated(self, options: dict[str, Any]) -> dict[str, Any]:
         same = {"policy": options["policy"], "seed": options["seed"]}
@@ -264,9 +270,9 @@ class Command(BaseCommand):
 
     def latency(self, options: dict[str, Any]) -> str:
         if options["submissions"] < 1:
-            raise CommandError("--submissions must be at least 1.")
+            raise CommandError("--submissions must be at least 1.", returncode=REFUSED)
         if bool(options["url"]) != bool(options["token"]):
-            raise CommandError("Give --url and --token together, or neither.")
+            raise CommandError("Give --url and --token together, or neither.", returncode=REFUSED)
         try:
             if options["url"]:
                 figures = self.measure(options["url"], options["token"], options["submissions"])
@@ -274,7 +280,7 @@ class Command(BaseCommand):
                 with latency.berth_idle() as (url, token):
                     figures = self.measure(url, token, options["submissions"])
         except BenchError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=REFUSED) from error
         return latency.report(figures, as_json=options["json"])
 
     def measure(self, url: str, token: str, submissions: int) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""`./berth manage node`: what the nodes' checks find, and an operator's cordons, resumes and heartbeats."""
+"""`./berth manage node`: what the nodes' checks find, and an operator's cordons, resumes and heartbeats.
+
+What cannot be done is told in one line, with exit code 2, and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from portal.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+REFUSED = 2
 
 
 class Command(BaseCommand):
@@ -28,24 +33,43 @@ class Command(BaseCommand):
         parser.add_argument("--reason", default="", help="shown to whoever finds it so")
 
     def handle(self, *, name: str | None, **options: Any) -> None:
+        _check(name, options)
         if name is None:
-            for node in Node.objects.order_by("name"):
-                if node.health != "up" or node.findings or node.outside or _closed(node):
-                    self.stdout.write("\n".join(_lines(node)))
+            nodes = list(Node.objects.order_by("name"))
+            unwell = [node for node in nodes if node.health != "up" or node.findings or node.outside or _closed(node)]
+            for node in unwell:
+                self.stdout.write("\n".join(_lines(node)))
+            if not unwell:
+                self.stdout.write(f"Nodes: {len(nodes)}. All are up, and nothing is closed or found.")
             return
         node = Node.objects.filter(name=name).first()
         if node is None:
-            raise CommandError(f"There is no node {name}.")
+            raise CommandError(f"There is no node {name}; the cluster page lists them.", returncode=REFUSED)
         try:
             _change(node, options)
         except BerthError as error:
-            raise CommandError(error.detail) from error
+            raise CommandError(error.detail, returncode=REFUSED) from error
         node.refresh_from_db()
         self.stdout.write("\n".join(_lines(node)))
 
 
+def _check(name: str | None, options: dict[str, Any]) -> None:
+    """Refuse what would be passed over without a word: a change of no node, a reason for no change."""
+    changes = [options[each] for each in ("cordon_gpu", "resume_gpu", "heartbeat")]
+    asked = options["drain"] or options["resume"] or any(value is not None for value in changes)
+    if name is None and (asked or options["reason"]):
+        raise CommandError("Say which node: `./berth manage node NAME ...`.", returncode=REFUSED)
+    if options["reason"] and not (options["drain"] or options["cordon_gpu"] is not None):
+        raise CommandError("--reason belongs to --drain or --cordon-gpu.", returncode=REFUSED)
+
+
 def _change(node: Node, options: dict[str, Any]) -> None:
     reason = options["reason"]
+    index = options["cordon_gpu"] if options["cordon_gpu"] is not None else options["resume_gpu"]
+    there = sorted(gpu.index for gpu in node.gpus.present())
+    if index is not None and index not in there:
+        known = f"it has {', '.join(map(str, there))}" if there else "it has none"
+        raise CommandError(f"{node.name} has no GPU {index}; {known}.", returncode=REFUSED)
     if options["drain"]:
         services.node_drain(node=node, actor=None, reason=reason)
     elif options["resume"]:
@@ -64,7 +88,7 @@ def _closed(node: Node) -> bool:
 
 def _lines(node: Node) -> Iterator[str]:
     drained = f": {node.drain_reason}" if node.drain_reason else ""
-    yield f"{node.name}  {node.health}{drained}"
+    yield f"{node.name}  {node.health}{drained}  (heartbeat {node.heartbeat_s:g} s)"
     for gpu in node.gpus.present():
         if gpu.closed_because:
             yield f"  GPU {gpu.index}  {gpu.closed_because} {gpu.cordon_remedy}".rstrip()
