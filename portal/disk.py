@@ -19,7 +19,6 @@ from portal.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 MIB = 2**20
 FEW_INODES = 1000
@@ -59,9 +58,9 @@ class DiskLow(BerthError):
         )
 
 
-def disk_state(directory: Path | None = None) -> Disk:
-    """Look now; a look costs microseconds. Raises OSError where the directory is gone."""
-    found = os.statvfs(directory or settings.DATA_DIR)
+def disk_state() -> Disk:
+    """Look now; a look costs microseconds. Raises OSError where the data directory is gone."""
+    found = os.statvfs(settings.DATA_DIR)
     free_mib = found.f_bavail * found.f_frsize // MIB
     mark_mib = env("BERTH_DISK_LOW_MIB")
     inodes_low = found.f_files > 0 and found.f_favail < FEW_INODES and mark_mib > 0

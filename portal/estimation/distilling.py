@@ -22,7 +22,6 @@ from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from portal.jobs.models import Job
 
@@ -48,9 +47,9 @@ HELD = {"utilisation": "gpu_utilisation", "power_w": "gpu_power_w", "pcie_tx_mb_
 Values = dict[str, dict[int, float]]
 
 
-def attempts_distil(*, now: datetime | None = None) -> int:
+def attempts_distil() -> int:
     """Distil the attempts that ended lately; return how many. What is left waits for the next run."""
-    now = now or timezone.now()
+    now = timezone.now()
     over = Attempt.objects.runs().filter(ended_at__gt=now - LOOK_BACK, ended_at__lte=now - timedelta(seconds=SETTLE_S))
     waiting = over.filter(started_at__isnull=False, distilled=None).select_related("job").order_by("ended_at", "pk")
     return sum(_distil(attempt) for attempt in waiting[:AT_ONCE])

@@ -49,10 +49,10 @@ def figure_families() -> Iterator[GaugeMetricFamily]:
     yield _by("berth_round_fragments", "Fragments over the last whole round, by time.", "kind", KINDS, over)
 
 
-def node_families(*, hours: int = NODE_HOURS) -> Iterator[GaugeMetricFamily]:
+def node_families() -> Iterator[GaugeMetricFamily]:
     """Yield the active rates of each node that is not dead over the last hours. Four queries."""
     nodes = list(Node.objects.alive().only("name", "cores", "registered_at").order_by("name"))
-    rates = active_rates(nodes, hours=hours, now=timezone.now())
+    rates = active_rates(nodes, hours=NODE_HOURS, now=timezone.now())
     for what, words in (("gpus", "GPUs"), ("cores", "cores")):
         name = "berth_node_gpu_active_ratio" if what == "gpus" else "berth_node_cpu_active_ratio"
         family = GaugeMetricFamily(
@@ -60,7 +60,7 @@ def node_families(*, hours: int = NODE_HOURS) -> Iterator[GaugeMetricFamily]:
         )
         for node in nodes:
             if (rate := getattr(rates[node.pk], what)) is not None:
-                family.add_metric([node.name, str(hours)], rate)
+                family.add_metric([node.name, str(NODE_HOURS)], rate)
         yield family
 
 

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from portal.cluster.models import Gpu, Node
+from portal.cluster.services.health import NODE
 from portal.health.prometheus import CONTENT_TYPE, access_check
 
 if TYPE_CHECKING:
@@ -65,9 +66,12 @@ def lines() -> Iterator[str]:
 
 def _rows() -> Iterator[Row]:
     """Yield each GPU that is there: its labels, and what is known of it now."""
+    gpus = list(Gpu.objects.present().filter(node__dead_at=None).order_by("node__name", "index"))
     nodes = Node.objects.alive().select_related("gpu_type").only("name", "live", "findings", "gpu_type__name")
     by_id = {node.pk: (node, node.live_gpus, _xids(node)) for node in nodes}
-    for gpu in Gpu.objects.present().filter(node__dead_at=None).order_by("node__name", "index"):
+    for gpu in gpus:
+        if gpu.node_id not in by_id:  # its node was declared dead between the two looks
+            continue
         node, live, xids = by_id[gpu.node_id]
         sample: dict[str, Any] = dict(live.get(str(gpu.index), {}))
         if "memory_mib" in sample:
@@ -81,7 +85,7 @@ def _xids(node: Node) -> dict[int, float]:
     found = {}
     for each in node.findings:
         check, _, code = each["check"].partition(" ")
-        if check == "xid" and code.isdigit():
+        if check == "xid" and code.isdigit() and each["subject"] != NODE:  # an agent may say that of a node, too
             found[int(each["subject"].removeprefix("gpu:"))] = float(code)
     return found
 

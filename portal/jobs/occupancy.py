@@ -20,11 +20,9 @@ Interval = tuple["datetime", "datetime | None"]
 """From when until when a GPU was held; None: it still is."""
 
 
-def parts_live(*, node_id: int | None = None, node_ids: Sequence[int] | None = None) -> list[Allocation]:
+def parts_live(*, node_ids: Sequence[int] | None = None) -> list[Allocation]:
     """Return what is held now, a part a node, with job, tenant and `gpu_allocations` (GPU included). Two queries."""
     parts = Allocation.objects.filter(released_at=None)
-    if node_id is not None:
-        parts = parts.filter(node_id=node_id)
     if node_ids is not None:
         parts = parts.filter(node_id__in=node_ids)
     held = GpuAllocation.objects.filter(released_at=None).select_related("gpu").order_by("gpu__index")

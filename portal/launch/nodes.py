@@ -23,14 +23,14 @@ def jobs_stop(layout: Layout) -> None:
     _each(layout, ["--stop-all", "--grace", str(STOP_GRACE_S)])
 
 
-def leases_keep(layout: Layout, *, hours: int = KEEP_HOURS) -> None:
+def leases_keep(layout: Layout) -> None:
     """Extend the leases in the database. Else the next `up` would find them ended, and run the jobs twice.
 
     Call it before `jobs_keep`, so that no shim's lease is ever longer than the database's.
     """
     mode = read_json(layout.mode) or {}
     done = subprocess.run(  # noqa: S603 - our own argv, no shell
-        [sys.executable, "-m", "portal.launch.leases", str(hours)],
+        [sys.executable, "-m", "portal.launch.leases", str(KEEP_HOURS)],
         cwd=SOURCE,
         env=portal_environment(layout, redis_url=mode.get("redis_url", ""), demo=bool(mode.get("demo"))),
         capture_output=True,

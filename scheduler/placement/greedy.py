@@ -29,7 +29,7 @@ def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, in
     return (-configuration.throughput, left, len(nodes), nodes)
 
 
-def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger, without: Collection[int] = ()) -> list[int]:
+def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger, without: Collection[int]) -> list[int]:
     """The candidates, by position, that a greedy pass in queue order takes. It takes from the ledger, so pass a copy.
 
     The rule is the one above, with the objective value in place of the throughput: what is borrowed counts for less.

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.explaining import why as explain
 from scheduler.model import Decision, Queue, Reason, Result
-from scheduler.planning.deciding import INELIGIBLE
+from scheduler.planning.decided import INELIGIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.lrf import Age
     from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.planning.deciding import Decided
+    from scheduler.planning.decided import Decided
 
 
 def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Obstacles, Outcome
     from scheduler.planning.conservation import Beside
-    from scheduler.planning.deciding import Decided
+    from scheduler.planning.decided import Decided
     from scheduler.planning.inputs import SnapshotInput
 
 

@@ -17,7 +17,7 @@ from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep
 from scheduler.placement.answers import Answers
 from scheduler.placement.joint import is_located
-from scheduler.placement.outcome import Obstacles, Outcome, Trail
+from scheduler.placement.outcome import Obstacles, Outcome, Staged, Trail
 from scheduler.policies.lineup import line_up
 from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
 from scheduler.policies.stages import Basis, first_stage, place_stages, settle
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Staged
     from scheduler.placement.work import Work
     from scheduler.policies.lineup import Lineup
     from scheduler.policies.mode import Mode
@@ -77,10 +76,10 @@ def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth
     """Place the stages, in a re-plan together with running jobs. Returns what the later steps work on, and what was staged."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _stages_settled(basis, work, answers, worth, trail)
+        return work, _stages_settled(basis, work, answers, worth, trail, Staged())
     if is_located(work) or by_class(work):
         shared = _shared(solving, basis.access_rules)
-        staged = _stages_settled(replace(basis, access_rules=shared), solving, answers, worth, trail)
+        staged = _stages_settled(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
         basis.access_rules.reservations = shared.reservations
         realise(work, answers)
         return work, staged
@@ -91,9 +90,7 @@ def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth
     return work, _stages_settled(basis, work, answers, worth, trail, near)
 
 
-def _stages_settled(
-    basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged | None = None
-) -> Staged:
+def _stages_settled(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
     staged = place_stages(basis, work, answers, worth, trail, before)
     topped_up = settle(basis.windows, work, basis.access_rules, answers, worth, trail)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))

@@ -10,7 +10,6 @@ from scheduler.model import SolverFigures
 from scheduler.placement import configurations, turn
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import all_of, place_jointly
-from scheduler.placement.outcome import Staged
 from scheduler.policies.reserving import drop_reservations
 from scheduler.replan.realise import spare_owners, tidy
 from scheduler.rules import TOPPING_UP
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import Staged, Trail
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
@@ -62,11 +61,9 @@ def first_stage(windows: Windows, answers: Answers) -> list[Ranked]:
     return [each for stage in _stages(windows, answers)[:1] for each in stage]
 
 
-def place_stages(
-    basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged | None = None
-) -> Staged:
+def place_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
     """Place the fronts, then the backfills. `before`: what was placed jointly before; what is returned includes it."""
-    before, stages = before or Staged(), _stages(basis.windows, answers)
+    stages = _stages(basis.windows, answers)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]

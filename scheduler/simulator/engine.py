@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Clock, ClusterState, Plan, StopOrder
     from scheduler.parameters import Parameters
-    from scheduler.planning.deciding import Decided
+    from scheduler.planning.decided import Decided
     from scheduler.policies.policy import Policy
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.world.truth import TracedJob, World

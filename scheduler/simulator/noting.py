@@ -10,7 +10,7 @@ from scheduler.simulator.records import JobRecord, PlanningRecord
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from scheduler.planning.deciding import Decided
+    from scheduler.planning.decided import Decided
     from scheduler.simulator.load import Load
     from scheduler.simulator.simulated import SimulatedCluster
 

@@ -27,6 +27,7 @@ ORDER, HELD = "cores.json", "cores-held.json"
 SLICE_S, REST = 0.1, 4.0
 """A look may take the first; then the shim does other things for so many times as long."""
 GIVE_UP_S = 10.0
+NO_ROOM_S = 1.0
 THREADS_A_LOOK_AT_THE_CLOCK = 128
 Cores = frozenset[int]
 
@@ -90,7 +91,7 @@ class CoreOrders:
             self.cores, self._wanted = wanted, None
             self._before.clear()
             self._tell()
-            self._write(settled=settled)
+            self._write(now, settled=settled)
 
     def _settle(self, mask: Cores, until: float) -> bool:
         """Bind every thread until a whole look finds none to bind; False when the time was over before."""
@@ -104,12 +105,12 @@ class CoreOrders:
             if not changed:
                 return True
 
-    def _write(self, *, settled: bool) -> None:
+    def _write(self, now: float, *, settled: bool) -> None:
         held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": self._by}
         try:
             write_json(self.directory / HELD, held, durable=False)
         except OSError:  # a full disk: the order is followed anew until it can be written down
-            self._wanted = self.cores
+            self._wanted, self.next_at = self.cores, now + NO_ROOM_S
 
     @property
     def _by(self) -> str:

@@ -36,7 +36,7 @@ def node_health_take(
     *, node: Node, findings: Sequence[Mapping[str, Any]], outside: Sequence[Mapping[str, Any]]
 ) -> None:
     """Take what a node tells of its health: the whole truth each time. The same again writes nothing, and reads nothing."""
-    told = [_taken(each) for each in findings]
+    told = list({_key(each): _taken(each) for each in findings}.values())
     strangers = [{name: each[name] for name in ("gpu", "pid", "name")} for each in outside]
     if told == node.findings and strangers == node.outside:
         return

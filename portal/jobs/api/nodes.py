@@ -18,6 +18,8 @@ from portal.jobs.node_use import nodes_active, nodes_counted, nodes_with_use
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rest_framework.request import Request
 
     from portal.cluster.models import Node
@@ -100,6 +102,16 @@ class OperatorView(ApiView):
     write_scope = "operator"
     http_method_names: ClassVar[list[str]] = ["post"]
 
+    def done(
+        self, request: Request, name: str, act: Callable[..., object], *, has_reason: bool = True, **more: Any
+    ) -> Response:
+        """Do what the caller asks of a node, and answer with the node as it is then."""
+        node = node_of(request, name)
+        given = {"reason": reason_of(request)} if has_reason else body_of(request)
+        act(node=node, actor=request.user, **more, **given)
+        node.refresh_from_db()
+        return node_answer(request, node)
+
 
 class NodeDrainView(OperatorView):
     @documented(
@@ -111,8 +123,7 @@ class NodeDrainView(OperatorView):
         operation_id="nodes_drain",
     )
     def post(self, request: Request, name: str) -> Response:
-        node = node_of(request, name)
-        return node_answer(request, node_drain(node=node, actor=request.user, reason=reason_of(request)))
+        return self.done(request, name, node_drain)
 
 
 class NodeResumeView(OperatorView):
@@ -125,9 +136,7 @@ class NodeResumeView(OperatorView):
         operation_id="nodes_resume",
     )
     def post(self, request: Request, name: str) -> Response:
-        node = node_of(request, name)
-        body_of(request)
-        return node_answer(request, node_resume(node=node, actor=request.user))
+        return self.done(request, name, node_resume, has_reason=False)
 
 
 class GpuCordonView(OperatorView):
@@ -140,9 +149,7 @@ class GpuCordonView(OperatorView):
         operation_id="gpus_cordon",
     )
     def post(self, request: Request, name: str, index: int) -> Response:
-        node = node_of(request, name)
-        gpu_cordon(node=node, index=index, actor=request.user, reason=reason_of(request))
-        return node_answer(request, node)
+        return self.done(request, name, gpu_cordon, index=index)
 
 
 class GpuResumeView(OperatorView):
@@ -155,10 +162,7 @@ class GpuResumeView(OperatorView):
         operation_id="gpus_resume",
     )
     def post(self, request: Request, name: str, index: int) -> Response:
-        node = node_of(request, name)
-        body_of(request)
-        gpu_resume(node=node, index=index, actor=request.user)
-        return node_answer(request, node)
+        return self.done(request, name, gpu_resume, has_reason=False, index=index)
 
 
 class NodeDeadView(OperatorView):
@@ -171,5 +175,4 @@ class NodeDeadView(OperatorView):
         operation_id="nodes_dead",
     )
     def post(self, request: Request, name: str) -> Response:
-        node = node_of(request, name)
-        return node_answer(request, node_declare_dead(node=node, actor=request.user, reason=reason_of(request)))
+        return self.done(request, name, node_declare_dead)

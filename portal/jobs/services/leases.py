@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,9 +10,6 @@ from django.utils import timezone
 from portal.jobs.models import Allocation
 from portal.jobs.services.events import event_record
 from portal.jobs.services.parts import part_lose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def leases_expire(*, grace_s: int) -> int:
@@ -30,12 +26,10 @@ def leases_expire(*, grace_s: int) -> int:
 
 
 @transaction.atomic
-def leases_maintain(*, hours: float, node_ids: Iterable[int] | None = None) -> int:
+def leases_maintain(*, hours: float) -> int:
     """Extend the leases of everything that runs, before a planned stop of the portal. Return how many."""
     until = timezone.now() + timedelta(hours=hours)
     parts = Allocation.objects.filter(released_at=None, lease_until__isnull=False)
-    if node_ids is not None:
-        parts = parts.filter(node_id__in=list(node_ids))
     for job_id in set(parts.values_list("attempt__job_id", flat=True)):
         event_record(job_id=job_id, kind="maintenance", text=f"Maintenance lease of {hours:g} h.")
     extended: int = parts.update(lease_until=until)

@@ -38,11 +38,9 @@ class DoesNotFit(Exception):
     """The cluster changed since the planning's snapshot; the job stays in the queue and the next planning sees it."""
 
 
-def attempt_start(
-    *, job_id: int, parts: Sequence[Part], planning_number: int, age: tuple[float, str] | None = None
-) -> Attempt:
+def attempt_start(*, job_id: int, parts: Sequence[Part], planning_number: int) -> Attempt:
     """Start an attempt of a waiting job on exactly these resources, or raise DoesNotFit and change nothing."""
-    refused = attempts_start(placings=[Placing(job_id, parts, age)], planning_number=planning_number)
+    refused = attempts_start(placings=[Placing(job_id, parts)], planning_number=planning_number)
     if job_id in refused:
         raise refused[job_id]
     return Attempt.objects.runs().live().get(job_id=job_id)

@@ -18,7 +18,7 @@ ShareRow = tuple[int, int, int, int]
 
 
 def promise_give(
-    *, job_id: int, shares: Sequence[ShareRow], cause: str, planning_number: int, cores_wanted: int | None = None
+    *, job_id: int, shares: Sequence[ShareRow], cause: str, planning_number: int, cores_wanted: int | None
 ) -> bool:
     """Keep these resources for a job that waits, or that is being stopped to go on there; False when it does neither.
 

@@ -141,7 +141,8 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
             started_at__lte=now - timedelta(seconds=parameters.tune_step_s),
         )
         .annotate(node_cores=parts.filter(rank=0).values("node__cores")[:1])
-        .order_by("pk")[:AT_ONCE]
+        # Not by key alone: Postgres would walk along all attempts that ever were to find the first live ones.
+        .order_by("started_at", "pk")[:AT_ONCE]
     )
     fast = parameters.tune_faster == "on"
     rows = []

@@ -142,6 +142,18 @@ def test_drain_resume_dead(world):
     refusal(world.operator("POST", "/nodes/none/drain", {"reason": "x"}), 404, "not_found")
 
 
+def test_cordon_and_resume_of_one_gpu(world):
+    def told(node):
+        return [gpu["cordon_reason"] for gpu in node["gpu_list"] if gpu["cordoned_at"]]
+
+    assert told(world.operator("POST", "/nodes/rtx-01/gpus/1/cordon", {"reason": "a bad fan"}).json()) == ["a bad fan"]
+    node = world.operator("POST", "/nodes/rtx-01/gpus/1/resume").json()
+    assert (told(node), node["events"][0]["kind"]) == ([], "GPU resumed")
+    refusal(world.operator("POST", "/nodes/rtx-01/gpus/1/cordon"), 400, "required")
+    refusal(world.operator("POST", "/nodes/rtx-01/gpus/99/resume"), 404, "not_found")
+    refusal(world.operator("POST", "/nodes/none/gpus/0/cordon"), 404, "not_found")
+
+
 class TestLogs:
     @pytest.fixture
     def log(self, world, planned):

@@ -71,3 +71,10 @@ def test_what_was_not_measured_has_no_line_and_an_xid_has_one(measured):
 def test_it_costs_two_queries_whatever_the_size(measured, django_assert_num_queries):
     with django_assert_num_queries(2):
         assert len(list(lines())) > len(FIGURES)
+
+
+def test_one_node_that_tells_an_xid_of_itself_does_not_take_the_page_from_all(measured):
+    finding = {"subject": "node", "check": "xid 79", "level": "fail", "detail": "", "remedy": ""}
+    Node.objects.update(findings=[finding])
+    assert Client().get("/metrics/gpus").status_code == 200
+    assert ("DCGM_FI_DEV_XID_ERRORS", "1") not in samples("".join(lines()))

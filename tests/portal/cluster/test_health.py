@@ -227,3 +227,9 @@ def test_a_new_card_in_the_place_of_a_cordoned_one_waits_for_an_operator(cluster
     gpu_cordon(node=cluster.node, index=1, actor=None, reason="look at its slot")
     boot(cluster.node, 3, "A", "new")
     assert gpu(cluster.node).cordon_reason == "look at its slot"
+
+
+def test_a_finding_told_many_times_at_once_is_one(cluster):
+    take(cluster.node, *[finding()] * 60)
+    assert kinds(cluster.node) == ["check failed", "GPU cordoned"]
+    assert len(Node.objects.get(pk=cluster.node.pk).findings) == 1

@@ -9,7 +9,7 @@ from portal.dashboard.overview.queue import idle_notice
 from portal.dashboard.parts.snapshot import Snapshot
 from portal.jobs.models import Job
 from scheduler.model import Reason
-from scheduler.planning.deciding import INELIGIBLE
+from scheduler.planning.decided import INELIGIBLE
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from tests.workers.conftest import processes_of, wait_until
 from tests.workers.controls.test_shim import ShimRun
+from workers.controls import cores
 from workers.controls.cores import CoreOrders, cores_map
 from workers.controls.cpuset import cpuset_make
 from workers.system.procs import Tree, pss_mib
@@ -129,6 +131,42 @@ def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monk
         "settled": False,
         "by": "affinity",
     }
+
+
+def test_a_full_disk_costs_a_try_a_second_until_there_is_room(tmp_path, monkeypatch):
+    orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1])
+    (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
+    tries = []
+
+    def full(*_, **__):
+        tries.append(1)
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(cores, "write_json", full)
+        now = 100.0
+        while now < 110.0:
+            orders.look(now)
+            assert orders.is_busy
+            now = max(now + 0.001, orders.next_at)
+    assert 5 <= len(tries) <= 11
+    orders.look(now)
+    assert (orders.is_busy, json.loads((tmp_path / "cores-held.json").read_text())["sequence"]) == (False, 7)
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "directory"])
+def test_whatever_a_job_puts_where_its_number_is_told_harms_nobody(tmp_path, what):
+    told, others = tmp_path / "job" / "cores", tmp_path / "others"
+    told.parent.mkdir()
+    others.write_text("not the job's")
+    if what == "link":
+        told.symlink_to(others)
+    elif what == "fifo":
+        os.mkfifo(told)
+    else:
+        (told / "full").mkdir(parents=True)
+    CoreOrders(tmp_path, Tree(os.getpid()), [0, 1], told=told).begin()
+    assert (told.is_symlink(), told.read_text(), others.read_text()) == (False, "2\n", "not the job's")
 
 
 def test_the_shim_stays_small(shim):

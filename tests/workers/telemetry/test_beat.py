@@ -139,4 +139,4 @@ def test_what_measuring_costs_is_measured_with_real_processes():
     assert (figures["gpus"], figures["gpus_by"], figures["jobs"]) == (2, "virtual", 2)
     assert figures["readings_s"] > 1
     assert figures["bytes_s"] > figures["stored_bytes_s"] > 0
-    assert figures["core_percent"] >= 0
+    assert figures["core_percent"] > 0
