@@ -79,4 +79,6 @@ def reason_of(request: Request) -> str:
     value = body_of(request, known=["reason"]).get("reason")
     if value is None:
         raise BerthError("required", "Say why: `reason` is missing.", field="reason")
+    if isinstance(value, str) and not value.strip():
+        raise BerthError("blank", "Say why: `reason` is blank.", field="reason")
     return checks.text(value, "reason", max_chars=200)

@@ -282,3 +282,17 @@ def test_any_json_parses_or_is_refused_with_a_code(data):
     else:
         again = {key: value for key, value in description.job_fields().items() if not key.startswith("array_")}
         assert description_parse(again | {"command": description.command}).job_fields().items() >= again.items()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"gpus": [1], "cores_exactly": True}, "required", "cores_per_gpu"),
+        ({"gpus": [1], "cores_exactly": "maybe", "cores_per_gpu": 2}, "wrong_type", "cores_exactly"),
+        ({"cores": 2, "cores_exactly": True}, "not_for_cpu_jobs", "cores_exactly"),
+    ],
+)
+def test_exact_cores_need_their_number_and_gpus(fields, code, field):
+    assert refused({"command": "true", **fields}) == (code, field)
+    with pytest.raises(BerthError, match="`cores_exactly`"):
+        description_parse({"command": "true", **fields})
