@@ -37,6 +37,8 @@ BATCH_S = 30
 MEAN_S = 300
 HOUR_S = 3600
 DAY_S = 86_400
+BLOCKS_IN_FULL = 200
+"""Of more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
 LEVEL, QUICK = 6, 1
 """How hard zlib tries: QUICK for what lives for an hour."""
 GROUPS = {"gpu": "gpus", "attempt": "attempts"}
@@ -140,6 +142,11 @@ def batches_recent(
     for node_id, packed in frames.values_list("node_id", "packed").iterator():
         for batch in frames_of(bytes(packed)):
             yield node_id, batch
+
+
+def too_much_in_full(*, nodes: int, since: datetime, until: datetime) -> bool:
+    """Say whether so many nodes over that time are too much to be read by the second."""
+    return nodes * (until - since).total_seconds() / BLOCK_S > BLOCKS_IN_FULL
 
 
 def rolled_up_between(*, node_ids: Iterable[int], since: datetime, until: datetime) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from portal.cluster.telemetry import BLOCK_S, MEAN_S, batches_between
+from portal.cluster.telemetry import MEAN_S, batches_between, too_much_in_full
 from portal.estimation.models import AttemptDistilled, Signature, SignatureUse
 from portal.jobs.models import Attempt, GpuAllocation
 from portal.jobs.states import FINAL
@@ -35,8 +35,6 @@ POINTS = 64
 RECENT = 8
 """Of so many latest attempts the percentiles are kept."""
 HIGH_SHARE = 0.8
-BLOCKS_IN_FULL = 200
-"""Of more nodes times ten minutes the five-minute means are read."""
 LEAST_SAMPLES = 5
 OWN = ("cpu_cores", "memory_mib", "read_mb_s", "write_mb_s", "gpu_utilisation", "gpu_memory_mib")
 """Of an attempt's own processes: sums over its parts, but for `gpu_utilisation`, a mean. Memory of GPUs is for each of them."""
@@ -100,10 +98,9 @@ def _values(attempt: Attempt) -> Values:
     """Return each measure of an attempt by the second, over all its parts, as far as it was measured."""
     since, until = attempt.started_at, attempt.ended_at
     nodes = list(attempt.allocations.values_list("node_id", flat=True))
-    blocks = len(nodes) * (until - since).total_seconds() / BLOCK_S
     held = _held_alone(attempt)
     sums: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    step_s = MEAN_S if blocks > BLOCKS_IN_FULL else 1
+    step_s = MEAN_S if too_much_in_full(nodes=len(nodes), since=since, until=until) else 1
     for node_id, batch in batches_between(node_ids=nodes, since=since, until=until, step_s=step_s):
         for name, at, value in _of_attempt(attempt.key, batch, held.get(node_id, ())):
             if since.timestamp() <= at <= until.timestamp():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from portal.cluster.telemetry import BLOCK_S, MEAN_S, batches_between, rolled_up_between
+from portal.cluster.telemetry import MEAN_S, batches_between, rolled_up_between, too_much_in_full
 from portal.dashboard.jobs.timeline import timeline_range
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import GIB_MIB
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt, Job
 
 POINTS = 240
-BLOCKS_IN_FULL = 200
-"""Of more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
 ENDS = ("low", "high")
 Samples = dict[int, list[float]]
 
@@ -52,9 +50,10 @@ def _nodes(attempt: Attempt) -> list[int]:
 
 def _is_coarse(attempt: Attempt) -> bool:
     """Say whether five-minute means are read: nothing finer is stored, or reading it would take too long."""
-    since, until = _span(attempt)
-    blocks = len(_nodes(attempt)) * (until - since).total_seconds() / BLOCK_S
-    return blocks > BLOCKS_IN_FULL or rolled_up_between(node_ids=_nodes(attempt), since=since, until=until)
+    (since, until), nodes = _span(attempt), _nodes(attempt)
+    return too_much_in_full(nodes=len(nodes), since=since, until=until) or rolled_up_between(
+        node_ids=nodes, since=since, until=until
+    )
 
 
 def _batches(attempt: Attempt, step_s: int) -> Iterator[tuple[int, dict[str, Any]]]:
