@@ -1,5 +1,6 @@
 from celery import shared_task
 
+from portal.cluster.services import node_events_expire
 from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 
@@ -17,4 +18,4 @@ def pack() -> int:
 
 @shared_task(name="cluster.roll_up")
 def roll_up() -> int:
-    return telemetry_roll_up()
+    return telemetry_roll_up() + node_events_expire()

@@ -2,6 +2,7 @@
 
 from portal.cluster.services.contact import (
     node_disk_note,
+    node_events_expire,
     node_problems,
     node_seen,
     node_settled,
@@ -42,6 +43,7 @@ __all__ = [
     "node_describe",
     "node_disk_note",
     "node_drain",
+    "node_events_expire",
     "node_health_take",
     "node_heartbeat_set",
     "node_hello",

@@ -16,9 +16,12 @@ from portal.events.services import page_event, plan_nudge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
 DISK_NOTED_SHARE = 200
 """A change of free disk by less than this part of the whole is not worth a write."""
+KEEP_EVENTS = timedelta(days=90)
+"""As long as telemetry: a check that comes and goes each minute makes thousands of events a day."""
 CONTACT_EVERY_S = 2
 """A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
 
@@ -84,6 +87,13 @@ def node_touch(*, node_id: int) -> None:
 def nodes_touch(*, node_ids: Iterable[int]) -> None:
     """Do the same as `node_touch` for many nodes, in one query."""
     Node.objects.filter(pk__in=among(node_ids)).update(revision=F("revision") + 1)
+
+
+def node_events_expire(*, now: datetime | None = None) -> int:
+    """Forget what nodes told of themselves over KEEP_EVENTS ago; what a person did stays. Return how many events went."""
+    limit = (now or timezone.now()) - KEEP_EVENTS
+    gone, _ = NodeEvent.objects.filter(at__lt=limit, actor_name="").exclude(kind__startswith="registered").delete()
+    return gone
 
 
 def arrival_tell() -> None:

@@ -1,10 +1,13 @@
 """What a node's checks find: who is cordoned, what is stopped, what an operator says to it, and that no planning gives it away."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.services import gpu_cordon, gpu_resume, node_drain, node_health_take, node_hello, node_resume
+from portal.cluster.tasks import roll_up
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import JobEvent
 from portal.jobs.services.placing import DoesNotFit
@@ -233,3 +236,15 @@ def test_a_finding_told_many_times_at_once_is_one(cluster):
     take(cluster.node, *[finding()] * 60)
     assert kinds(cluster.node) == ["check failed", "GPU cordoned"]
     assert len(Node.objects.get(pk=cluster.node.pk).findings) == 1
+
+
+def test_what_checks_told_long_ago_is_forgotten_and_what_people_did_is_not(cluster):
+    """A check that came and went each minute filled the table for ever."""
+    node_drain(node=cluster.node, actor=given.operator(), reason="a new board")
+    NodeEvent.objects.create(node=cluster.node, kind="registered")
+    take(cluster.node, finding(check="script", level="drain"))
+    NodeEvent.objects.update(at=timezone.now() - timedelta(days=91))
+    take(cluster.node)
+    assert kinds(cluster.node) == ["drained", "registered", "check failed", "GPU cordoned", "GPU resumed"]
+    roll_up()
+    assert kinds(cluster.node) == ["drained", "registered", "GPU resumed"]
