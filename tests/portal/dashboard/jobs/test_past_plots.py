@@ -126,9 +126,9 @@ def test_a_node_that_ran_over_midnight_is_read_over_both_days(cluster):
 
 def test_many_nodes_are_read_as_means(owner, cluster, monkeypatch):
     """A job of 100 nodes and a day would be unpacked second by second for minutes."""
-    from portal.dashboard.jobs import figures as job_figures
+    from portal.cluster import telemetry
 
-    monkeypatch.setattr(job_figures, "BLOCKS_IN_FULL", 1)
+    monkeypatch.setattr(telemetry, "BLOCKS_IN_FULL", 1)
     attempt = ran(cluster, timedelta(days=0))
     allocated(attempt, cluster.node)
     measured(cluster.node, attempt)
