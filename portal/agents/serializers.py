@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
+from portal.agents.offers import Links, SoftwareOffer
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -49,17 +50,6 @@ class Isolation(serializers.Serializer):
     why = serializers.CharField(max_length=300, allow_blank=True)
 
 
-class Links(serializers.Serializer):
-    """What a node tells of its links; null: it does not say."""
-
-    nvlink_gbps = Number(
-        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
-    )
-    pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
-    pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
-    network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
-
-
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -70,6 +60,7 @@ class Inventory(serializers.Serializer):
     trusts_tenants = serializers.BooleanField()
     isolation = Isolation(required=False)
     links = Links(required=False)
+    software = SoftwareOffer(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
@@ -282,6 +273,9 @@ class Spec(PartKey):
     files = serializers.DictField(child=serializers.CharField())
     working_directory = serializers.CharField(allow_null=True)
     environment = serializers.DictField(child=serializers.CharField())
+    software = serializers.DictField(
+        child=serializers.CharField(), help_text="One of environment, path, requirements; empty: the node's own."
+    )
     gpus = serializers.ListField(child=serializers.IntegerField())
     gpu_uuids = serializers.ListField(child=serializers.CharField())
     gpu_type = serializers.CharField(allow_null=True)

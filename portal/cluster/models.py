@@ -88,6 +88,7 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    software = models.JSONField(default=dict, help_text="What software it offers to jobs, as its agent says.")
     tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")

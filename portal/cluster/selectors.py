@@ -82,6 +82,11 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
         )
 
 
+def software_offered() -> list[dict[str, Any]]:
+    """Return what each living node tells of its software."""
+    return list(Node.objects.alive().values_list("software", flat=True))
+
+
 def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -> None:
     by_type: dict[str, int] = defaultdict(int)
     for node in nodes:

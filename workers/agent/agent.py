@@ -30,6 +30,7 @@ from workers.system.procs import boottime
 if TYPE_CHECKING:
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
+    from workers.environments.offer import Offer
     from workers.protocol.client import Portal
     from workers.protocol.wire import Hello, Inventory
     from workers.system.filework import FileWork
@@ -52,11 +53,12 @@ class Agent:
         measuring: Measuring,
         files: FileWork,
         walls: Walls | None,
+        software: Offer,
     ) -> None:
         self._settings = settings
         self._portal = portal
         self._inventory = inventory
-        self._walls = walls
+        self._walls, self._software = walls, software
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         self._journal = Journal(settings.dir)
@@ -170,6 +172,7 @@ class Agent:
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
+            software=self._software,
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workers.controls.building import build_disk, build_failure, build_launch
 from workers.controls.cores import CoreOrders, cores_map
 from workers.controls.cpuset import cpuset_make
 from workers.controls.diskuse import disk_meter
@@ -76,28 +77,44 @@ class Shim:
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
+        self.cores.begin()
         try:
-            self.pid = command_spawn(self.launch, self.log, self.cores.cpuset)
+            failed = self._build() if self.launch.get("build") else None
+            reason, detail = failed or self._stage()
         except StartFailedError as failure:
             self._remove_cpuset()
             self._write_result("start_failed", str(failure))
             return
+        self.meter.measure()
+        self._remove_cpuset()
+        self._write_result(reason, detail)
+
+    def _build(self) -> tuple[str, str] | None:
+        """Make the job's software ready, before the job counts as running. None: it is; else how the job ends."""
+        whole, own_disk = self.launch, self.disk
+        self.launch, self.disk = build_launch(whole), build_disk(whole)
+        reason, detail = self._stage(building=True)
+        self.disk.stopped = True
+        ready = reason == "exit" and self.status == 0
+        self.launch, self.disk, self.ending, self.status, self.pid = whole, own_disk, None, None, 0
+        self.begun, self.begun_unix = boottime(), time.time()
+        return None if ready else build_failure(whole, reason, detail)
+
+    def _stage(self, *, building: bool = False) -> tuple[str, str]:
+        """Start the launch's command and watch it until nothing of it lives; return how it ended. Raises StartFailedError."""
+        self.pid = command_spawn(self.launch, self.log, self.cores.cpuset)
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        # The agent reports the job as running when this file exists. Limits and lease are watched in any case.
-        self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
+        # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
+        self.job_record = {**identity, "started_at": self.begun_unix, "building": building, **self._log_facts()}
         self._note_job()
-        self.cores.begin()
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
             self._look()
             self._sleep()
         self.log.finish()
-        self.meter.measure()
-        self._remove_cpuset()
-        reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
-        self._write_result(reason, detail)
+        return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
 
     def _note_job(self) -> None:
         """Write `job.json`. When that fails, because the disk is full, a later call tries again."""

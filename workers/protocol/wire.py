@@ -42,6 +42,19 @@ class Links(TypedDict):
     network_mbps: float | None
 
 
+class SoftwareOffer(TypedDict):
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
+
+    `missing`: what it does not offer -> why, and the remedy.
+    """
+
+    python: str
+    installer: str | None
+    environments: list[str]
+    images: list[str]
+    missing: dict[str, str]
+
+
 class Inventory(TypedDict):
     """Body of register and of hello."""
 
@@ -54,6 +67,7 @@ class Inventory(TypedDict):
     trusts_tenants: bool
     isolation: NotRequired[Isolation]
     links: NotRequired[Links]
+    software: NotRequired[SoftwareOffer]
     gpu_type: str | None
     gpus: list[Gpu]
     cores: int
@@ -134,6 +148,7 @@ class Spec(PartName):
     files: dict[str, str]
     working_directory: str | None
     environment: dict[str, str]
+    software: NotRequired[dict[str, str]]  # environment, path, requirements or image; absent or empty: the node's own
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None

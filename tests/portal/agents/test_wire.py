@@ -15,6 +15,7 @@ PAIRS = {
     "Inventory": wire.Inventory,
     "Isolation": wire.Isolation,
     "Links": wire.Links,
+    "SoftwareOffer": wire.SoftwareOffer,
     "Problem": wire.Problem,
     "GpuInventory": wire.Gpu,
     "Registered": wire.Registered,
