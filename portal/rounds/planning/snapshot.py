@@ -16,6 +16,7 @@ from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
+from portal.jobs.software import node_offers
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
 from portal.rounds.planning.ended import ended_since, history_load
@@ -171,6 +172,7 @@ def _node(
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(tenants),
+        offers=node_offers(node.software),
         speed=node.speed_factor or 1.0,
     )
 
