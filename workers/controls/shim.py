@@ -46,6 +46,9 @@ class Ending:
     reason: str
     detail: str
     kill_at: float
+    graced: bool = False
+    overran: bool = False
+    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
 
 
 class Shim:
@@ -149,6 +152,7 @@ class Shim:
             self.family.note(self.meter.seen)
             self._look_at_disk()
         if self.ending is not None and now >= self.ending.kill_at:
+            self.ending.overran = self.ending.graced
             kill_all(self.meter.tree)
 
     def _look_for_orders(self, now: float) -> None:
@@ -178,7 +182,7 @@ class Shim:
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         limit_s = self.launch["time_limit_s"]
         if stop is not None:
-            self._end("stopped", stop["detail"], float(stop["grace_s"]))
+            self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
@@ -187,13 +191,14 @@ class Shim:
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
             self._end("time_limit", f"it reached its time limit of {limit_s:g} s", self.launch["grace_s"])
 
-    def _end(self, reason: str, detail: str, grace_s: float) -> None:
+    def _end(self, reason: str, detail: str, grace_s: float, *, graced: bool = False) -> None:
         """Send SIGTERM, and SIGKILL after the grace. The first reason counts; a later one can only make the end come sooner."""
         kill_at = boottime() + grace_s
         if self.ending is not None:
-            self.ending.kill_at = min(self.ending.kill_at, kill_at)
+            if kill_at < self.ending.kill_at:
+                self.ending.kill_at, self.ending.graced = kill_at, False
             return
-        self.ending = Ending(reason, detail, kill_at)
+        self.ending = Ending(reason, detail, kill_at, graced and grace_s > 0)
         if grace_s > 0:
             signal_all(self.meter.tree, signal.SIGTERM)
 
@@ -247,6 +252,7 @@ class Shim:
                 "ended_at": time.time(),
                 "ran_s": round(boottime() - self.begun, 3),
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
+                "overran": self.ending is not None and self.ending.overran,
             },
         )
 
