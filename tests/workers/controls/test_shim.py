@@ -258,9 +258,10 @@ def test_memory_of_all_processes_counts(shim):
     command = f'for i in 1 2 3; do "$BERTH_PYTHON" -S -c "{hold}" & done; wait'
     result = shim.prepare(command=command, memory_mib=100).start().result()
     assert (result["reason"], result["signal"]) == ("out_of_memory", signal.SIGKILL)
-    used = int(result["detail"].split()[2])
-    assert result["detail"] == f"it used {used} MiB of memory; its limit is 100 MiB"
-    assert 100 < used < 260
+    used, told = int(result["detail"].split()[2]), "; its limit is 100 MiB"
+    # The kernel stops it at its limit where it can; else the shim finds it above.
+    assert result["detail"] in {f"it used {used} MiB of memory{more}{told}" for more in ("", " and asked for more")}
+    assert 99 <= used < 260
     assert processes_of(shim.directory) == []
 
 
