@@ -13,7 +13,7 @@ from portal import checks
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 KINDS = ("environment", "path", "requirements", "requirements_file")
 MAX_REQUIREMENTS_BYTES = 64 * 1024
@@ -115,9 +115,11 @@ def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({BUILD} | named if told.get("installer") else named)
 
 
-def need_check(need: str, offered: Collection[str], *, nodes: int) -> None:
-    """Refuse a need that no node of the cluster offers; a cluster without nodes refuses nothing. Raises BerthError."""
-    if not need or not nodes or need in offered:
+def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+    """Refuse a need that no node offers, by what each `told` of its software; without nodes refuse nothing. Raises BerthError."""
+    nodes = told() if need else []
+    offered = frozenset[str]().union(*map(node_offers, nodes))
+    if not nodes or need in offered:
         return
     if need == BUILD:
         detail = "No node builds environments: neither uv nor pip was found on any. Ask an operator to install one."

@@ -21,14 +21,14 @@ def test_a_job_sees_what_it_required_and_the_next_one_uses_the_same(portal, node
     wanted = {"command": COMMAND, "software": {"requirements": "tinypack==1.0  # ours\n"}}
     first = portal.want(**wanted)
     node.start("--environments-wheels", str(wheels), "--nice", "0")
-    assert portal.wait_report(first, "ended")["exit_code"] == 0
+    assert portal.wait_report(first, "ended", within_s=400)["exit_code"] == 0
     said = portal.logs[*first, "stdout"].decode()
     assert "[environment] Building the environment" in said
     version, prefix = said.splitlines()[-1].split()
     assert version == "1.0"
     assert prefix.startswith(str(node.directory / "environments/tenant-7/"))
     second = portal.want(attempt=2, job=2, **(wanted | {"software": {"requirements": "tinypack==1.0"}}))
-    assert portal.wait_report(second, "ended")["exit_code"] == 0
+    assert portal.wait_report(second, "ended", within_s=200)["exit_code"] == 0
     again = portal.logs[*second, "stdout"].decode()
     assert "built before" in again
     assert "Building" not in again

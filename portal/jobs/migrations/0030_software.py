@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0028_core_orders_and_searches"),
+        ("jobs", "0029_grace"),
     ]
 
     operations = [
