@@ -38,6 +38,9 @@ class GpuInventory(serializers.Serializer):
     index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
     uuid = serializers.CharField(max_length=64)
     memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
+    gpu_type = serializers.CharField(
+        max_length=64, required=False, help_text="Its type; absent: the inventory's `gpu_type`."
+    )
 
 
 class Isolation(serializers.Serializer):

@@ -51,7 +51,8 @@ async def sampler_for(settings: AgentSettings, files: FileWork) -> tuple[GpuSamp
     node = virtual_parse(settings.virtual)
     inventory = inventory_virtual(settings, node)
     found = [
-        GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
+        GpuFound(gpu["index"], gpu["uuid"], gpu.get("gpu_type") or inventory["gpu_type"] or "", gpu["memory_mib"])
+        for gpu in inventory["gpus"]
     ]
     return SimulatedSampler(found, core_share=node.core_percent / 100), None, inventory
 

@@ -22,6 +22,7 @@ class Gpu(TypedDict):
     index: int
     uuid: str
     memory_mib: int
+    gpu_type: NotRequired[str]  # absent: the inventory's
 
 
 class Isolation(TypedDict):
