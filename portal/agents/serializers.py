@@ -20,7 +20,6 @@ END_REASONS = [
     "tenant_not_trusted",
 ]
 
-
 BIG, SMALL = 2**62, 2**31 - 1
 """What the columns behind these numbers hold."""
 RECORD_CODES = ["offset_mismatch", "unknown_part"]
@@ -118,6 +117,7 @@ class Report(PartKey):
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+    overran = serializers.BooleanField(required=False, help_text="It was stopped, and outlived its grace.")
 
 
 class Problem(serializers.Serializer):
@@ -292,6 +292,7 @@ class Spec(PartKey):
     memory_mib = serializers.IntegerField(allow_null=True)
     disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
     time_limit_s = serializers.IntegerField(allow_null=True)
+    grace_s = serializers.IntegerField(help_text="From SIGTERM to SIGKILL.")
     world = SpecWorld()
     profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
     epochs_before = serializers.IntegerField()

@@ -142,6 +142,7 @@ class Spec(PartName):
     memory_mib: int | None
     disk_mib: int | None
     time_limit_s: float | None
+    grace_s: NotRequired[int]  # absent: a portal that has one grace for all jobs, hello's
     world: World
     profile: bool
     epochs_before: int
@@ -157,6 +158,7 @@ class Report(PartName):
     signal: int | None
     reason: Reason | None
     detail: str
+    overran: NotRequired[bool]  # it was stopped, and something of it still lived when its grace was over
 
 
 class Problem(TypedDict):

@@ -20,6 +20,7 @@ from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
+from portal.jobs.sizes import grace_of
 from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.read.explained import explanation
 
@@ -149,6 +150,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
         ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
+        ("Grace", _grace(job)),
         ("Model", job.model or None),
         ("Priority", job.priority or None),
         ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
@@ -170,6 +172,14 @@ def _cores(job: Job) -> str | int | None:
     if not job.cores_per_gpu:
         return job.cores
     return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
+
+
+def _grace(job: Job) -> str | None:
+    """Say what it has from SIGTERM to SIGKILL, and whether it once needed more: where it may be stopped to run again."""
+    if job.overran_epoch is not None:
+        more = "; not resized again" if job.checkpointable and len(job.gpus) > 1 else ""
+        return f"{grace_of(job)} s, overrun by attempt {job.overran_epoch}{more}"
+    return f"{grace_of(job)} s" if job.is_requeueable or job.grace_s is not None else None
 
 
 def _again(job: Job) -> str | None:

@@ -24,7 +24,8 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
     job = attempt.job
     if attempt.is_profile:
         return _profile(attempt, parts)
-    elastic = job.checkpointable and len(job.gpus) > 1  # a resize from zero would throw its progress away
+    # A resize from zero, or by a kill in place of a checkpoint, would throw its progress away.
+    elastic = job.checkpointable and len(job.gpus) > 1 and job.overran_epoch is None
     return model.Running(
         job=job.pk,
         tenant=job.tenant_id,
