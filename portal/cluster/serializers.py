@@ -46,7 +46,7 @@ class NodeSerializer(serializers.ModelSerializer):
 class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
-    gpu_type = serializers.CharField(allow_null=True)
+    gpu_type = serializers.CharField(allow_null=True, help_text="Its type; null: its node told none.")
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True, help_text="Since when the agent does not see it.")
     cordoned_at = serializers.DateTimeField(
