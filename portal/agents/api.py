@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from portal.agents import serializers as shapes
 from portal.agents.authentication import NodeToken, bearer_secret
 from portal.agents.fields import MEASURES, clock_check
-from portal.agents.inventory import Inventory
+from portal.agents.serializers_inventory import Inventory
 from portal.cluster.services import (
     node_disk_note,
     node_health_take,

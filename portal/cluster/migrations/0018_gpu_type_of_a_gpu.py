@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("cluster", "0016_days_by_the_hour"),
+        ("cluster", "0017_memory_traffic"),
     ]
 
     operations = [

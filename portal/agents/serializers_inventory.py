@@ -1,6 +1,4 @@
-"""What a node says of itself when it joins and at each start of its agent (docs/agent-protocol.md), checked at the door."""
-
-from __future__ import annotations
+"""What a node says that it has, checked at the door."""
 
 from typing import Any
 
@@ -40,6 +38,14 @@ class Links(serializers.Serializer):
     network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
 
 
+class MemoryTraffic(serializers.Serializer):
+    """How a node knows its memory's traffic, and how it can hold a CPU job back from it; empty: not at all."""
+
+    gb_s = Number(allow_null=True, min_value=1e-3, max_value=1e6, help_text="What its memory can do; null: not known.")
+    meter = serializers.ChoiceField(choices=["resctrl", "probe", "simulated"], allow_blank=True)
+    throttle = serializers.ChoiceField(choices=["mba", "quota2", "quota1", "cores"], allow_blank=True)
+
+
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -50,6 +56,7 @@ class Inventory(serializers.Serializer):
     trusts_tenants = serializers.BooleanField()
     isolation = Isolation(required=False)
     links = Links(required=False)
+    memory_traffic = MemoryTraffic(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
