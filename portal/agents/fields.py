@@ -43,6 +43,7 @@ MEASURES: Mapping[str, Mapping[str, float]] = {
         "load": 1e6,
         "memory_mib": _MEMORY,
         "memory_gb_s": 1e6,
+        "memory_share": _SHARE,
         **dict.fromkeys(("net_rx_mb_s", "net_tx_mb_s", "disk_read_mb_s", "disk_write_mb_s"), _RATE),
     },
     "attempts": {
@@ -52,6 +53,7 @@ MEASURES: Mapping[str, Mapping[str, float]] = {
         "write_mb_s": _RATE,
         "gpu_utilisation": _SHARE,
         "gpu_memory_mib": _MEMORY,
+        "memory_share": _SHARE,
     },
 }
 """What is measured, by group, and the most that it can be; nothing is below 0."""

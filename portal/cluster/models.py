@@ -88,6 +88,13 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    memory_traffic = models.JSONField(
+        default=dict,
+        help_text="How it knows its memory's traffic, and how it holds a CPU job back: gb_s, meter, throttle.",
+    )
+    memory_share = models.FloatField(
+        null=True, blank=True, help_text="Of its memory's bandwidth in use (0 to 1), mean of the last telemetry."
+    )
     tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")

@@ -69,6 +69,12 @@ class NodeFindingSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
 
 
+class MemoryTrafficSerializer(serializers.Serializer):
+    gb_s = serializers.FloatField(allow_null=True, help_text="What its memory can do, 10^9 bytes a second.")
+    meter = serializers.CharField(help_text="How its traffic is known; empty: it is not.")
+    throttle = serializers.CharField(help_text="How a CPU job is held back there; empty: not at all.")
+
+
 class NodePartSerializer(serializers.Serializer):
     job = serializers.IntegerField(allow_null=True, help_text="Null: another tenant's.")
     gpus = serializers.ListField(child=serializers.IntegerField())
@@ -87,11 +93,15 @@ class NodeEventSerializer(serializers.ModelSerializer):
 class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
     findings = NodeFindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
+    memory_traffic = serializers.SerializerMethodField(help_text="Null: an older agent, which does not say.")
     running = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField(help_text="The last 20.")
 
     class Meta(NodeSerializer.Meta):
-        fields = [*NodeSerializer.Meta.fields, "heartbeat_s", "findings", "gpu_list", "running", "events"]
+        fields = [
+            *NodeSerializer.Meta.fields,
+            *"heartbeat_s findings memory_traffic memory_share gpu_list running events".split(),
+        ]
         read_only_fields = fields
 
     @extend_schema_field(GpuSerializer(many=True))
@@ -110,6 +120,10 @@ class NodeDetailSerializer(NodeSerializer):
             for gpu in node.gpus.all()
         ]
         return GpuSerializer(rows, many=True).data
+
+    @extend_schema_field(MemoryTrafficSerializer(allow_null=True))
+    def get_memory_traffic(self, node: Node) -> dict[str, Any] | None:
+        return node.memory_traffic or None
 
     @extend_schema_field(NodePartSerializer(many=True))
     def get_running(self, node: Node) -> list[dict[str, Any]]:

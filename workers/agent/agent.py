@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
     from workers.protocol.client import Portal
-    from workers.protocol.wire import Hello, Inventory
+    from workers.protocol.inventory import Inventory
+    from workers.protocol.wire import Hello
     from workers.system.filework import FileWork
     from workers.system.landlock import Walls
 

@@ -17,15 +17,18 @@ from workers.agent.settings import AgentSettings, SettingError
 from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
-    from workers.protocol.wire import Gpu, Inventory, Links
+    from workers.protocol.inventory import Gpu, Inventory, Links
     from workers.telemetry.sampler import GpuSampler
 
-_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
+_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent", "memory-gb-s")
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core."""
+    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core.
+
+    `memory_gb_s`: what its memory can do; 0: its traffic is not simulated.
+    """
 
     gpus: int
     gpu_type: str | None
@@ -33,6 +36,7 @@ class VirtualNode:
     cores: int
     memory_mib: int
     core_percent: int = 100
+    memory_gb_s: int = 0
 
 
 def virtual_parse(text: str) -> VirtualNode:
@@ -60,7 +64,8 @@ def virtual_parse(text: str) -> VirtualNode:
     percent = number("core-percent", least=1, default=100)
     if percent > 100:
         raise SettingError(f"--virtual: core-percent must be at most 100, not {percent}")
-    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent)
+    traffic = number("memory-gb-s", least=0, default=0)
+    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent, traffic)
 
 
 def virtual_pace(settings: AgentSettings) -> float | None:
@@ -122,7 +127,16 @@ def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
         for i in range(node.gpus)
     ]
     own: Inventory = {**_base(settings), "gpu_type": node.gpu_type, "gpus": gpus}
-    return {**own, "cores": node.cores, "memory_mib": node.memory_mib}
+    return {
+        **own,
+        "cores": node.cores,
+        "memory_mib": node.memory_mib,
+        "memory_traffic": {
+            "gb_s": float(node.memory_gb_s) or None,
+            "meter": "simulated" if node.memory_gb_s else "",
+            "throttle": "cores",
+        },
+    }
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:

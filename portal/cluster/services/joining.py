@@ -150,6 +150,7 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
         "trusts_tenants": inventory["trusts_tenants"],
         "isolation": inventory.get("isolation") or {},
         "links": dict(inventory.get("links") or {}),
+        "memory_traffic": dict(inventory.get("memory_traffic") or {}),
         "gpu_type": gpu_type,
         "cores": inventory["cores"],
         "memory_mib": inventory["memory_mib"],

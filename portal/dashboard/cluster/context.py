@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.overview.context import BoardContext
     from portal.dashboard.parts.context import Fact, GpuCell, GpuGroup, KeptRow, PlotContext, Rich
+    from portal.dashboard.parts.slowed import SlowedRow
 
 
 class BlockCell(TypedDict):
@@ -140,4 +141,5 @@ class NodePageContext(TypedDict):
     ranges: list[dict[str, Any]]  # label, url, selected
     findings: list[FindingRow]
     hardware: list[GpuRow]
+    slowed: list[SlowedRow]
     can_operate: bool

@@ -13,6 +13,7 @@ from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_cho
 from portal.dashboard.overview.nodes import active_words, gpu_groups
 from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
+from portal.dashboard.parts.slowed import on_node, slowed_rows
 from portal.errors import NotFound
 from portal.estimation.links import links_words
 from portal.estimation.models import Link
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from portal.dashboard.cluster.context import NodeJob, NodePageContext
     from portal.dashboard.parts import figures
     from portal.dashboard.parts.context import Fact
+    from portal.dashboard.parts.slowed import SlowedRow
     from portal.dashboard.parts.snapshot import Snapshot
-    from portal.jobs.models import Allocation
+    from portal.jobs.models import Allocation, Job
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:
@@ -51,8 +53,19 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
         "problems": node.problems if snapshot.user.is_operator else [],
         "findings": finding_rows(node, snapshot),
         "hardware": gpu_rows(node, snapshot),
+        "slowed": _slowed(node, snapshot),
         "can_operate": snapshot.user.is_operator,
     }
+
+
+def _slowed(node: Node, snapshot: Snapshot) -> list[SlowedRow]:
+    def called(job: Job) -> str:
+        return f"#{job.number}" if snapshot.reader.sees(job.tenant_id) else ANOTHERS
+
+    def link(job: Job) -> str | None:
+        return reverse("job-detail", args=[job.number]) if snapshot.reader.sees(job.tenant_id) else None
+
+    return slowed_rows(on_node(node), called, link)
 
 
 def _disk_facts(node: Node) -> list[Fact]:
@@ -80,6 +93,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if words := active_words(snapshot.rates[node.pk]):
         facts.append({"label": "Active, last hour", "value": words, "note": "held by jobs"})
     facts += _link_facts(node)
+    facts += _memory_facts(node)
     if node.isolation:
         value, note = isolation_words(node.isolation)
         facts.append({"label": "Isolation of jobs", "value": value, "note": note})
@@ -105,6 +119,32 @@ def _link_facts(node: Node) -> list[Fact]:
         for side, each in links_words(link).items()
         if each is not None
     ]
+
+
+METERS = {
+    "resctrl": "counted by the processor (resctrl)",
+    "probe": "felt by small copies",
+    "simulated": "simulated",
+    "": "not measured",
+}
+THROTTLES = {
+    "mba": "by the processor (MBA)",
+    "quota2": "by CPU time (cgroup v2)",
+    "quota1": "by CPU time (cgroup v1)",
+    "cores": "by fewer cores",
+    "": "not at all",
+}
+
+
+def _memory_facts(node: Node) -> list[Fact]:
+    """Return how much of its memory's bandwidth is in use, and how CPU jobs are kept from taking too much."""
+    known = node.memory_traffic
+    if not known:
+        return []
+    used = "" if node.memory_share is None or not node.is_reachable else f"{node.memory_share:.0%} in use"
+    able = f"{known['gb_s']:.3g} GB/s" if known["gb_s"] else ""
+    note = f"{METERS[known['meter']]}; CPU jobs are held back {THROTTLES[known['throttle']]}"
+    return [{"label": "Memory bandwidth", "value": ", ".join(filter(None, (able, used))) or "not known", "note": note}]
 
 
 def _rate(gbps: float) -> str:

@@ -28,7 +28,7 @@ last = dataclasses.asdict(looks[-1])
 fast = {k: dataclasses.asdict(v) for k, v in sampler.sample([]).items()}
 troubles = [dataclasses.asdict(each) for look in looks for each in look.troubles]
 print(json.dumps({"inventory": inventory, "sample": last["samples"], "fast": fast, "processes": last["processes"],
-                  "troubles": troubles, "trouble": sampler.trouble(), "left_out": types_left_out(inventory, sampler)}))
+                  "troubles": troubles, "trouble": sources.sampler.trouble(), "left_out": types_left_out(inventory, sampler)}))
 """
 
 
@@ -144,8 +144,8 @@ from workers.system.filework import FileWork
 log.log_setup(node="n1")
 measuring.DRIVER_S = 0.2
 settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
-sampler, host, inventory = asyncio.run(measuring.sampler_for(settings, FileWork()))
-print(json.dumps({"gpus": inventory["gpus"], "trouble": sampler.trouble(), "cores": inventory["cores"]}))
+sources, inventory = asyncio.run(measuring.sources_for(settings, FileWork()))
+print(json.dumps({"gpus": inventory["gpus"], "trouble": sources.sampler.trouble(), "cores": inventory["cores"]}))
 """
 
 
