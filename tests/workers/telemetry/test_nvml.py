@@ -28,7 +28,7 @@ last = dataclasses.asdict(looks[-1])
 fast = {k: dataclasses.asdict(v) for k, v in sampler.sample([]).items()}
 troubles = [dataclasses.asdict(each) for look in looks for each in look.troubles]
 print(json.dumps({"inventory": inventory, "sample": last["samples"], "fast": fast, "processes": last["processes"],
-                  "troubles": troubles, "trouble": sources.sampler.trouble()}))
+                  "troubles": troubles, "trouble": sampler.trouble()}))
 """
 
 
