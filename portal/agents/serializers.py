@@ -4,8 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
-from portal.agents.offers import Links, SoftwareOffer
+from portal.agents.fields import MOST_GPUS, Number, series_check
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -32,43 +31,6 @@ CORES_SEQUENCE = "Of the order about its cores that holds; 0: none was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
-
-
-class GpuInventory(serializers.Serializer):
-    index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
-    uuid = serializers.CharField(max_length=64)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
-
-
-class Isolation(serializers.Serializer):
-    """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
-
-    files = serializers.BooleanField()
-    signals = serializers.BooleanField()
-    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
-    why = serializers.CharField(max_length=300, allow_blank=True)
-
-
-class Inventory(serializers.Serializer):
-    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    address = serializers.CharField(max_length=255)
-    boot_id = serializers.CharField(max_length=64)
-    agent_version = serializers.CharField(max_length=32)
-    virtual = serializers.BooleanField()
-    single_account = serializers.BooleanField()
-    trusts_tenants = serializers.BooleanField()
-    isolation = Isolation(required=False)
-    links = Links(required=False)
-    software = SoftwareOffer(required=False)
-    gpu_type = serializers.CharField(max_length=64, allow_null=True)
-    gpus = GpuInventory(many=True, max_length=MOST_GPUS)
-    cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
-    storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        inventory_check(attrs)
-        return attrs
 
 
 class Registered(serializers.Serializer):

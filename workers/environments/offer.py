@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from workers.protocol.wire import SoftwareOffer
+    from workers.protocol.inventory import SoftwareOffer
 
 ENGINES = ("apptainer", "podman")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")

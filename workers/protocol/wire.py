@@ -18,63 +18,6 @@ Reason = Literal[
 ]
 
 
-class Gpu(TypedDict):
-    index: int
-    uuid: str
-    memory_mib: int
-
-
-class Isolation(TypedDict):
-    """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
-
-    files: bool
-    signals: bool
-    landlock: int
-    why: str
-
-
-class Links(TypedDict):
-    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
-
-    nvlink_gbps: float | None
-    pcie_generation: int | None
-    pcie_lanes: int | None
-    network_mbps: float | None
-
-
-class SoftwareOffer(TypedDict):
-    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
-
-    `missing`: what it does not offer -> why, and the remedy.
-    """
-
-    python: str
-    installer: str | None
-    environments: list[str]
-    images: list[str]
-    missing: dict[str, str]
-
-
-class Inventory(TypedDict):
-    """Body of register and of hello."""
-
-    name: str
-    address: str
-    boot_id: str
-    agent_version: str
-    virtual: bool
-    single_account: bool
-    trusts_tenants: bool
-    isolation: NotRequired[Isolation]
-    links: NotRequired[Links]
-    software: NotRequired[SoftwareOffer]
-    gpu_type: str | None
-    gpus: list[Gpu]
-    cores: int
-    memory_mib: int
-    storage_domain: str | None
-
-
 class Registered(TypedDict):
     node: int | str
     name: str

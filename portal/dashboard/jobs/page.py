@@ -18,10 +18,12 @@ from portal.dashboard.jobs.tuning import tuning_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
+from portal.dashboard.parts.slowed import of_job, slowed_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
 from portal.jobs.sizes import grace_of
 from portal.jobs.states import FINAL, LIVE, QUEUED
+from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         WhyContext,
     )
     from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
+    from portal.dashboard.parts.slowed import SlowedRow
     from portal.jobs.models import Attempt, Job
 
 EVENTS_SHOWN = 30
@@ -79,6 +82,7 @@ def body_make(job: Job) -> JobBodyContext:
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
         "tuning": tuning_make(attempts),
+        "slowed": _slowed(job) if attempts else [],
         "timeline": timeline_make(job=job, attempts=attempts, profiles=profiles),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],
@@ -86,6 +90,17 @@ def body_make(job: Job) -> JobBodyContext:
         "events": events_make(job),
         "files": file_rows((job.array.payload if job.array_id else job.payload).files),
     }
+
+
+def _slowed(job: Job) -> list[SlowedRow]:
+    def called(other: Job) -> str:
+        return "this job" if other.pk == job.pk else named(other, job)
+
+    def link(other: Job) -> str | None:
+        shown = other.pk != job.pk and other.tenant_id == job.tenant_id
+        return reverse("job-detail", args=[other.number]) if shown else None
+
+    return slowed_rows(of_job(job), called, link)
 
 
 def timeline_part(job: Job) -> TimelinePartContext:

@@ -50,9 +50,7 @@ class Job(models.Model):
     cores_exactly = models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned.")
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
-    software_need = models.CharField(
-        max_length=80, blank=True, help_text="What its node must offer: build, environment:NAME; empty: nothing."
-    )
+    software_need = models.CharField(max_length=80, blank=True, help_text="What its node must offer; empty: nothing.")
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
     batch_per_gpu = models.PositiveIntegerField(null=True)

@@ -69,6 +69,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
+    (
+        "Memory bandwidth",
+        ("relieve_memory", "relieve_threshold", "relieve_release", "relieve_band", "relieve_period_s"),
+    ),
     ("Job descriptions", ("r_num", "grace_most_s", "large_model_parameters")),
     (
         "Laboratory",

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0029_grace"),
+        ("jobs", "0030_slowings"),
     ]
 
     operations = [
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="software_need",
             field=models.CharField(
                 blank=True,
-                help_text="What its node must offer: build, environment:NAME; empty: nothing.",
+                help_text="What its node must offer; empty: nothing.",
                 max_length=80,
             ),
         ),

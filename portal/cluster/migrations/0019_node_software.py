@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("cluster", "0016_days_by_the_hour"),
+        ("cluster", "0018_gpu_type_of_a_gpu"),
     ]
 
     operations = [
