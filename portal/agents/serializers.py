@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
+from portal.agents.fields import MOST_GPUS, Number, series_check
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -20,7 +20,6 @@ END_REASONS = [
     "tenant_not_trusted",
 ]
 
-
 BIG, SMALL = 2**62, 2**31 - 1
 """What the columns behind these numbers hold."""
 RECORD_CODES = ["offset_mismatch", "unknown_part"]
@@ -32,53 +31,6 @@ CORES_SEQUENCE = "Of the order about its cores that holds; 0: none was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
-
-
-class GpuInventory(serializers.Serializer):
-    index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
-    uuid = serializers.CharField(max_length=64)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
-
-
-class Isolation(serializers.Serializer):
-    """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
-
-    files = serializers.BooleanField()
-    signals = serializers.BooleanField()
-    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
-    why = serializers.CharField(max_length=300, allow_blank=True)
-
-
-class Links(serializers.Serializer):
-    """What a node tells of its links; null: it does not say."""
-
-    nvlink_gbps = Number(
-        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
-    )
-    pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
-    pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
-    network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
-
-
-class Inventory(serializers.Serializer):
-    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    address = serializers.CharField(max_length=255)
-    boot_id = serializers.CharField(max_length=64)
-    agent_version = serializers.CharField(max_length=32)
-    virtual = serializers.BooleanField()
-    single_account = serializers.BooleanField()
-    trusts_tenants = serializers.BooleanField()
-    isolation = Isolation(required=False)
-    links = Links(required=False)
-    gpu_type = serializers.CharField(max_length=64, allow_null=True)
-    gpus = GpuInventory(many=True, max_length=MOST_GPUS)
-    cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
-    storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        inventory_check(attrs)
-        return attrs
 
 
 class Registered(serializers.Serializer):
@@ -115,6 +67,7 @@ class Report(PartKey):
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+    overran = serializers.BooleanField(required=False, help_text="It was stopped, and outlived its grace.")
 
 
 class Problem(serializers.Serializer):
@@ -289,6 +242,7 @@ class Spec(PartKey):
     memory_mib = serializers.IntegerField(allow_null=True)
     disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
     time_limit_s = serializers.IntegerField(allow_null=True)
+    grace_s = serializers.IntegerField(help_text="From SIGTERM to SIGKILL.")
     world = SpecWorld()
     profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
     epochs_before = serializers.IntegerField()

@@ -24,6 +24,8 @@ MAX_CORES = 65_536
 MAX_MEMORY_MIB = 2**40
 MAX_DISK_GIB = 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
+GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
+"""Of a job that names none; of any; and what the operator allows unless he says otherwise."""
 MAX_COUNT = 2**63 - 1
 MAX_SMALL = 2**31 - 1
 PRIORITY_LIMIT = 100
@@ -41,7 +43,7 @@ READ_ONLY = frozenset(
         id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
         latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window
         exit_code end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts
-        array_made array_retries array_job checkpoint_domain profiles
+        array_made array_retries array_job checkpoint_domain profiles overran_epoch
     """.split()
 )
 """What an answer shows and a request may not set."""
@@ -74,6 +76,7 @@ class JobDescription:
     memory_mib: int | None = None
     disk_gib: float | None = None
     time_limit_s: int | None = None
+    grace_s: int | None = None
     batch_per_gpu: int | None = None
     samples: int | None = None
     learning_rate: Mapping[str, Any] | None = None
@@ -137,6 +140,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
     "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
     "time_limit_s": _whole(1, MAX_SECONDS),
+    "grace_s": _whole(1, MAX_GRACE_S),
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),
     "expected_duration_s": lambda value, field: checks.number(value, field, above=0, high=MAX_SECONDS),

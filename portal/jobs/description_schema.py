@@ -108,6 +108,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "has more is ended as FAILED. Missing: the operator's default.",
     },
     "time_limit_s": _whole(1, d.MAX_SECONDS, "An attempt that runs longer is ended as TIMEOUT."),
+    "grace_s": _whole(
+        1,
+        d.MAX_GRACE_S,
+        "Seconds from SIGTERM to SIGKILL when it is to stop; missing: 30. The operator sets the most (`grace_most_s`). A job "
+        "that did not stop in time is not resized again.",
+    ),
     "batch_per_gpu": _whole(1, d.MAX_SMALL, "Stays the same when the number of GPUs changes."),
     "samples": _whole(1, d.MAX_COUNT, "Total samples of the training."),
     "epochs": _whole(1, d.MAX_COUNT, "With dataset_size, instead of samples."),

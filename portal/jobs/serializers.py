@@ -9,7 +9,8 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.jobs.models import Attempt, CoreSearch, CoreStep, Job
+from portal.jobs.models import Attempt, Job
+from portal.jobs.serializers_cores import CoreSearchSerializer, SlowingSerializer
 from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -44,9 +45,9 @@ class JobSerializer(serializers.ModelSerializer):
         model = Job
         fields = """
             id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
-            memory_mib disk_gib time_limit_s priority array_job array_index array_size array_concurrency
+            memory_mib disk_gib time_limit_s grace_s priority array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
-            reason_figures reason_at epoch exit_code end_detail
+            reason_figures reason_at epoch overran_epoch exit_code end_detail
         """.split()
         read_only_fields = fields
 
@@ -138,42 +139,6 @@ class ProgressSerializer(serializers.Serializer):
     at = serializers.DateTimeField()
 
 
-class CoreStepSerializer(serializers.ModelSerializer):
-    class Meta:
-        model = CoreStep
-        fields = ("number", "cores_per_gpu", "from_at", "to_at", "utilisation", "samples_per_s")
-        read_only_fields = fields
-        extra_kwargs = {
-            "number": {"help_text": "Which step of the search it is."},
-            "cores_per_gpu": {"help_text": "The cores for each GPU that were held meanwhile."},
-            "from_at": {"help_text": "When measuring began."},
-            "to_at": {"help_text": "When measuring ended."},
-        }
-
-
-class CoreSearchSerializer(serializers.ModelSerializer):
-    """How the cores of an attempt were tuned: each number a GPU that was tried, and the best so far."""
-
-    signal = serializers.ChoiceField(
-        choices=CoreSearch.Signal.choices,
-        allow_blank=True,
-        read_only=True,
-        help_text="What is compared; empty: nothing yet.",
-    )
-    outcome = serializers.ChoiceField(
-        choices=CoreSearch.Outcome.choices, allow_blank=True, read_only=True, help_text="Empty while it goes on."
-    )
-    best = serializers.IntegerField(
-        source="state.best", read_only=True, help_text="The best number of cores for each GPU so far."
-    )
-    steps = CoreStepSerializer(many=True, read_only=True)
-
-    class Meta:
-        model = CoreSearch
-        fields = ("signal", "outcome", "best", "steps", "begun_at", "done_at")
-        read_only_fields = fields
-
-
 class AttemptSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     stop_reason = serializers.ChoiceField(choices=StopReason.choices, allow_blank=True, read_only=True)
@@ -186,11 +151,12 @@ class AttemptSerializer(serializers.ModelSerializer):
     parts = serializers.SerializerMethodField()
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
     core_search = CoreSearchSerializer(read_only=True, allow_null=True, help_text="Null where cores were not tuned.")
+    slowings = SlowingSerializer(many=True, read_only=True, help_text="When it was slowed, the last first.")
 
     class Meta:
         model = Attempt
         fields = """
-            epoch state planning_number gpus cores parts speed core_search created_at started_at ended_at stop_reason
+            epoch state planning_number gpus cores parts speed core_search slowings created_at started_at ended_at stop_reason
             stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail
         """.split()
         read_only_fields = fields

@@ -60,7 +60,7 @@ def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
 
 def whole_offers(nodes: Iterable[Node]) -> list[Offer]:
     """Whole nodes, as if nothing ran there."""
-    return [Offer(node, node.gpus_total, node.cores_total, node.memory_total_mib) for node in nodes]
+    return [Offer(node, node.gpus_total, node.most_cores, node.most_memory_mib) for node in nodes]
 
 
 def type_allowed(job: Job, node: Node) -> bool:

@@ -13,7 +13,7 @@ from workers.agent.checkscript import CheckScript
 from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
-from workers.agent.inventory import types_left_out, virtual_pace
+from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
     from workers.protocol.client import Portal
-    from workers.protocol.wire import Hello, Inventory
+    from workers.protocol.inventory import Inventory
+    from workers.protocol.wire import Hello
     from workers.system.filework import FileWork
     from workers.system.landlock import Walls
 
@@ -90,8 +91,6 @@ class Agent:
         measuring, settings = self._measuring, self._settings
         driver, is_virtual = measuring.driver_trouble, self._inventory["virtual"]
         health = NodeHealth(beat=measuring.beat, driver_trouble=driver, is_virtual=is_virtual)
-        if not is_virtual and (left_out := types_left_out(self._inventory, measuring.sampler)) is not None:
-            health.note("node", "types", "warn", left_out, "Move them to a machine of their own, to use them.")
         measuring.on_taken = lambda taken: health.look(taken, measuring.outside)
         self._portal.on_skew = health.skew
         if settings.health_check is None:

@@ -57,8 +57,10 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "",
         "Be a virtual node with these resources instead of the machine's: "
-        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. With `core-percent=4` the work of one "
-        "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE.",
+        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. GPUs of several types are lists: "
+        "`gpus=4+2,type=A100+T4,gpu-memory-mib=81920+16384`. With `core-percent=4` the work of one "
+        "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE. With `memory-gb-s=200` "
+        "its memory can move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
     ),
     Setting("storage_domain", str, None, "", "A name. Nodes with the same name share one storage directory."),
     Setting("storage_dir", Path, None, "", "Where checkpoints are kept. Default: DIR/storage."),

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workers.controls.cgroups import CONTROLLERS, Group, group_make
 from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_make
+from workers.controls.cpuset import cpuset_of
 from workers.controls.diskuse import disk_meter
 from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended
+from workers.controls.limits import limits_set, memory_over, peak_mib
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.controls.signals import kill_all, signal_all, wake_on_signals
 from workers.controls.spawn import StartFailedError, command_spawn
@@ -46,6 +48,9 @@ class Ending:
     reason: str
     detail: str
     kill_at: float
+    graced: bool = False
+    overran: bool = False
+    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
 
 
 class Shim:
@@ -66,7 +71,10 @@ class Shim:
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
-        self.cores = _core_orders(launch, directory, self.meter.tree)
+        # A virtual node's cores are only declared, so no kernel wall is built for them.
+        self.group = group_make(directory.name, [c for c in CONTROLLERS if c != "cpuset" or not launch["virtual"]])
+        limits_set(self.group, launch)
+        self.cores = _core_orders(launch, directory, self.meter.tree, self.group)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
@@ -77,9 +85,9 @@ class Shim:
             self._write_result("lease", "its lease ended before it started")
             return
         try:
-            self.pid = command_spawn(self.launch, self.log, self.cores.cpuset)
+            self.pid = command_spawn(self.launch, self.log, self.group)
         except StartFailedError as failure:
-            self._remove_cpuset()
+            self.group.remove()
             self._write_result("start_failed", str(failure))
             return
         leader = Identity.of(self.pid)
@@ -94,8 +102,10 @@ class Shim:
             self._look()
             self._sleep()
         self.log.finish()
-        self.meter.measure()
-        self._remove_cpuset()
+        last = self.meter.measure()
+        if self.status and self.ending is None:  # a job that ended well in spite of it ended well
+            self._look_at_memory(last.memory_mib)
+        self.group.remove()
         reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
         self._write_result(reason, detail)
 
@@ -149,6 +159,7 @@ class Shim:
             self.family.note(self.meter.seen)
             self._look_at_disk()
         if self.ending is not None and now >= self.ending.kill_at:
+            self.ending.overran = self.ending.graced
             kill_all(self.meter.tree)
 
     def _look_for_orders(self, now: float) -> None:
@@ -169,16 +180,12 @@ class Shim:
         if self.launch["leased"] and now - self.blind_since > BLIND_S:
             self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
 
-    def _remove_cpuset(self) -> None:
-        if self.cores.cpuset is not None:
-            self.cores.cpuset.remove()
-
     def _follow_orders(self, now: float) -> None:
         self.cores.look(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         limit_s = self.launch["time_limit_s"]
         if stop is not None:
-            self._end("stopped", stop["detail"], float(stop["grace_s"]))
+            self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
@@ -187,20 +194,22 @@ class Shim:
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
             self._end("time_limit", f"it reached its time limit of {limit_s:g} s", self.launch["grace_s"])
 
-    def _end(self, reason: str, detail: str, grace_s: float) -> None:
+    def _end(self, reason: str, detail: str, grace_s: float, *, graced: bool = False) -> None:
         """Send SIGTERM, and SIGKILL after the grace. The first reason counts; a later one can only make the end come sooner."""
         kill_at = boottime() + grace_s
         if self.ending is not None:
-            self.ending.kill_at = min(self.ending.kill_at, kill_at)
+            if kill_at < self.ending.kill_at:
+                self.ending.kill_at, self.ending.graced = kill_at, False
             return
-        self.ending = Ending(reason, detail, kill_at)
+        self.ending = Ending(reason, detail, kill_at, graced and grace_s > 0)
         if grace_s > 0:
             signal_all(self.meter.tree, signal.SIGTERM)
 
     def _look_at_memory(self, memory_mib: float) -> None:
-        limit_mib = self.launch["memory_mib"]
-        if limit_mib is not None and memory_mib > limit_mib:
-            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of memory; its limit is {limit_mib} MiB", 0.0)
+        why = memory_over(self.group, memory_mib, self.launch["memory_mib"])
+        if why is not None:
+            self.meter.peak_mib = max(self.meter.peak_mib, peak_mib(self.group))
+            self._end("out_of_memory", why, 0.0)
 
     def _look_at_disk(self) -> None:
         """End a job above its disk limit, without a grace: it would go on writing meanwhile."""
@@ -247,18 +256,19 @@ class Shim:
                 "ended_at": time.time(),
                 "ran_s": round(boottime() - self.begun, 3),
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
+                "overran": self.ending is not None and self.ending.overran,
             },
         )
 
 
-def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree) -> CoreOrders:
-    """Return what follows orders about cores. A virtual node's cores are only declared, so no kernel wall is built for them."""
+def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree, group: Group) -> CoreOrders:
+    """Return what follows orders about cores."""
     orders = CoreOrders(directory, tree, launch["cores"])
     if launch.get("cores_file"):
         orders.told = Path(launch["cores_file"])
     if not launch["virtual"]:
         real = sorted(os.sched_getaffinity(0))
-        orders.cpuset = cpuset_make(directory.name, cores_map(launch["cores"], real))
+        orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))
     return orders
 
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from workers.controls.cgroups import group_find
 from workers.controls.cores import HELD, ORDER
-from workers.controls.cpuset import cpuset_remove
 from workers.controls.leftovers import Traces, leftovers_kill
 from workers.controls.parthold import void_part
 from workers.controls.usage import Usage, usage_read
@@ -130,8 +130,9 @@ class ProcessEngine:
         return void_part(directory)
 
     def purge(self, directory: Path, *, mark: str) -> int:
-        killed = leftovers_kill(self._traces(directory, mark))
-        cpuset_remove(directory.name)
+        group = group_find(directory.name)
+        killed = leftovers_kill(self._traces(directory, mark), group)
+        group.remove()
         return killed
 
     def abandon(self, directory: Path) -> int:

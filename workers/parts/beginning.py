@@ -13,6 +13,7 @@ from workers.system.files import BrokenFileError, read_record, set_aside, write_
 from workers.system.procs import boottime
 from workers.system.room import is_no_room
 from workers.telemetry.simulated import RESPONSE, response_parse
+from workers.telemetry.traffic import TRAFFIC, traffic_parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,7 @@ class Beginning:
         part.gpus, part.cores = spec["gpus"], spec["cores"]
         if place.virtual:
             part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
+            part.traffic = list(traffic_parse(spec["environment"].get(TRAFFIC, ""), cores=len(spec["cores"])))
         if wanted["go"]:
             self._tools.journal.enter(part, "prepared")
         else:

@@ -136,6 +136,7 @@ class Journal:
             "signal": None,
             "reason": None,
             "detail": "",
+            "overran": False,
         }
         if "detail" in report:
             report = {**report, "detail": clean(report["detail"])}

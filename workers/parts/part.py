@@ -38,6 +38,8 @@ class Part:
     cores_sequence: int = 0
     # Of a virtual node's job: how its virtual GPUs answer to its cores.
     response: list[float] = field(default_factory=list)
+    # And what it draws from the virtual memory (`telemetry.traffic.VirtualTraffic`).
+    traffic: list[float] = field(default_factory=list)
     sequence: int = 0
     reports: list[Report] = field(default_factory=list)
     # The portal has closed it: nothing more about it is reported.

@@ -141,14 +141,14 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "cores_file": str(rooms.job / "cores"),
         "walls": _walls(place, rooms, checkpoint_dir),
-        **_of_the_node(place, scratch=scratch),
+        **_of_the_node(place, scratch=scratch, grace_s=spec.get("grace_s", place.node_grace_s)),
         "leased": wanted["lease_s"] is not None,
     }
     write_json(rooms.control / "launch.json", launch)
 
 
-def _of_the_node(place: Workplace, *, scratch: bool) -> dict[str, Any]:
-    """Return what every `launch.json` of this node says; a profile's grace period is shorter."""
+def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str, Any]:
+    """Return what every `launch.json` of this node says, and the job's grace; a profile's is shorter."""
     return {
         "landlock": place.landlock,
         "python": sys.executable,
@@ -156,6 +156,6 @@ def _of_the_node(place: Workplace, *, scratch: bool) -> dict[str, Any]:
         "virtual_pace": place.virtual_pace,
         "nice": place.nice,
         "boot_id": place.boot_id,
-        "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
+        "grace_s": min(PROFILE_GRACE_S, grace_s) if scratch else grace_s,
         "lease_grace_s": place.lease_grace_s,
     }

@@ -18,49 +18,6 @@ Reason = Literal[
 ]
 
 
-class Gpu(TypedDict):
-    index: int
-    uuid: str
-    memory_mib: int
-
-
-class Isolation(TypedDict):
-    """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
-
-    files: bool
-    signals: bool
-    landlock: int
-    why: str
-
-
-class Links(TypedDict):
-    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
-
-    nvlink_gbps: float | None
-    pcie_generation: int | None
-    pcie_lanes: int | None
-    network_mbps: float | None
-
-
-class Inventory(TypedDict):
-    """Body of register and of hello."""
-
-    name: str
-    address: str
-    boot_id: str
-    agent_version: str
-    virtual: bool
-    single_account: bool
-    trusts_tenants: bool
-    isolation: NotRequired[Isolation]
-    links: NotRequired[Links]
-    gpu_type: str | None
-    gpus: list[Gpu]
-    cores: int
-    memory_mib: int
-    storage_domain: str | None
-
-
 class Registered(TypedDict):
     node: int | str
     name: str
@@ -141,6 +98,7 @@ class Spec(PartName):
     memory_mib: int | None
     disk_mib: int | None
     time_limit_s: float | None
+    grace_s: NotRequired[int]  # absent: a portal that has one grace for all jobs, hello's
     world: World
     profile: bool
     epochs_before: int
@@ -156,6 +114,7 @@ class Report(PartName):
     signal: int | None
     reason: Reason | None
     detail: str
+    overran: NotRequired[bool]  # it was stopped, and something of it still lived when its grace was over
 
 
 class Problem(TypedDict):

@@ -56,6 +56,7 @@ class Job(models.Model):
     samples = models.PositiveBigIntegerField(null=True)
     learning_rate = models.JSONField(null=True, help_text='{"at": 4, "value": 4e-4, "rule": "linear"} or one a size')
     expected_duration_s = models.FloatField(null=True)
+    grace_s = models.PositiveIntegerField(null=True, help_text="From SIGTERM to SIGKILL; null: 30 s.")
     checkpointable = models.BooleanField(default=False)
     restartable = models.BooleanField(default=False)
     retries = models.PositiveSmallIntegerField(default=0)
@@ -93,6 +94,7 @@ class Job(models.Model):
     restart_s = models.FloatField(null=True, help_text="What being stopped and started again took it, on average.")
     called_back_epoch = models.PositiveIntegerField(null=True, help_text="Attempt that gave back what it had borrowed.")
 
+    overran_epoch = models.PositiveIntegerField(null=True, help_text="Attempt that did not stop within its grace.")
     reason = models.CharField(max_length=32, blank=True, help_text="Why it waits: the fixed vocabulary.")
     reason_figures = models.JSONField(default=dict)
     reason_at = models.DateTimeField(null=True)

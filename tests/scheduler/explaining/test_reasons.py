@@ -318,8 +318,8 @@ def kept_for_this_job():
         starving_job_of_4(),
         1,
         (
-            "It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it. "
-            "It should start there at about 1970-01-12T13:52Z."
+            "It needs 4 GPUs, and 2 are idle. What becomes idle on n1 is kept for it until it starts there, "
+            "when what runs there has ended: by about 1970-01-12T13:52Z."
         ),
     )
 
