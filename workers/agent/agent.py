@@ -15,6 +15,7 @@ from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
+from workers.environments.tidying import Tidying
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.problems import Problems
@@ -74,6 +75,7 @@ class Agent:
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
+        self._environments = Tidying(software.root, software.limits, files=files, in_use=self._journal.environments)
         self._contact = self._contact_make()
 
     def _hear_of_trouble(self) -> None:
@@ -245,4 +247,5 @@ class Agent:
 
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
+        await self._environments.tidy(room=not self._disk.low)
         await asyncio.sleep(_TIDY_S)

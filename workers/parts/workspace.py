@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workers.environments.plan import PlanError, build_command, plan_write, software_plan
+from workers.environments.tidying import used_mark
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.room import is_no_room
@@ -131,6 +132,12 @@ def part_plan(spec: Spec, place: Workplace) -> Plan | None:
         raise SpecError(f"its software environment: {error}") from error
 
 
+def part_environment(spec: Spec, place: Workplace) -> str:
+    """Name the environment that the part has built, `tenant-7/HASH`; "" for none. Raises SpecError."""
+    plan = part_plan(spec, place)
+    return "" if plan is None or plan.entry is None else f"{plan.entry.parent.name}/{plan.entry.name}"
+
+
 def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None) -> dict[str, Any]:
     """Return what `launch.json` says of software and walls. What is built is the build's to write, and the job's to read."""
     if plan is None or place.software is None:
@@ -138,6 +145,7 @@ def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | 
     building = walls
     if plan.entry is not None:
         plan.entry.mkdir(parents=True, exist_ok=True, mode=0o700)
+        used_mark(place.software.root, f"{plan.entry.parent.name}/{plan.entry.name}")
         entry = plan.entry.resolve()
         if walls is not None:
             building = walls.with_own(*walls.own, entry)
