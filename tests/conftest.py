@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
+from tests.databases import django_db_setup  # noqa: F401 - a fixture
 from tests.house import running_checks
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
