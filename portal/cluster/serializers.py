@@ -59,10 +59,14 @@ class GpuSerializer(serializers.Serializer):
         allow_null=True, help_text="Since when a process outside Berth computes on it, so that no new job gets it."
     )
     sample = serializers.DictField(
-        child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
+        child=serializers.FloatField(),
+        help_text="Its last figures by the names in docs/agent-protocol.md. What was not measured is absent.",
     )
     allocated = serializers.BooleanField()
-    job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+    job = serializers.IntegerField(
+        allow_null=True,
+        help_text="The number of the job that holds it; null: it is idle, or another tenant's job holds it.",
+    )
 
 
 class NodeFindingSerializer(serializers.Serializer):
@@ -83,7 +87,7 @@ class MemoryTrafficSerializer(serializers.Serializer):
 
 
 class NodePartSerializer(serializers.Serializer):
-    job = serializers.IntegerField(allow_null=True, help_text="Null: another tenant's.")
+    job = serializers.IntegerField(allow_null=True, help_text="The job's number; null: it is another tenant's.")
     gpus = serializers.ListField(child=serializers.IntegerField())
     cores = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
